@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from agents.environments.environments import Environments, Playing
+import msgspec
+
+from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Step
 from agents.rendering.rendering import Rendering, Spoken
 from agents.sequences import Turn, segments_of
@@ -33,12 +35,10 @@ from broker.messages import (
 )
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt, Call, content_of, key_of
-from config.environments import EnvironmentConfig, RewardingSection
+from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.run import Run
 
 SEED_BYTES = 4
-# Ends that the policy brought about by saying too much, or for too long.
-CUT = frozenset({End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE})
 
 
 class EpisodeFailed(Exception):
@@ -69,6 +69,20 @@ class Counts:
     ends: Counter[str] = field(default_factory=Counter)
 
 
+class Openings:
+    """The ids that the episodes of one group begin with: as a rule the same, so that they are rendered once."""
+
+    def __init__(self) -> None:
+        self._ids: dict[bytes, Ids] = {}
+
+    def first(self, rendering: Rendering, messages: Sequence[Message], tools: Sequence[Message]) -> Ids:
+        """Return the ids of the first prompt. Raises as `Rendering.first`."""
+        key = msgspec.json.encode((messages, tools))
+        if key not in self._ids:
+            self._ids[key] = rendering.first(messages, tools)
+        return self._ids[key]
+
+
 class EpisodePlay:
     """Plays one episode.
 
@@ -76,6 +90,7 @@ class EpisodePlay:
         run: the run.
         prompt: of the group.
         k: the number of the episode, below prompt.n.
+        openings: of the group.
         is_late: whether the group's deadline is near.
     Attributes:
         used: the key of each record so far, in order -> the stored record.
@@ -92,13 +107,14 @@ class EpisodePlay:
         environments: Environments,
         rendering: Rendering,
         counts: Counts,
+        openings: Openings,
         is_late: Callable[[], bool],
     ) -> None:
         self._run, self._prompt, self._k, self._attempt = run, prompt, k, attempt
         self._desk, self._environments, self._rendering = desk, environments, rendering
-        self._counts, self._is_late = counts, is_late
+        self._counts, self._openings, self._is_late = counts, openings, is_late
         self._section = _section(run, prompt.task)
-        self._limit = run.context(prompt.max_tokens)
+        self._limit = 0  # tokens of the longest sequence
         self._asked: Counter[bytes] = Counter()  # digest of what was asked -> how many times
         self.used: dict[str, bytes] = {}
         self._turns: list[Turn] = []
@@ -117,7 +133,7 @@ class EpisodePlay:
             Superseded, HasEnded: as `TurnDesk.turn`.
             Disturbed: its child was ended for another episode's sake.
         """
-        playing: Playing | None = None
+        playing: Episode | None = None
         try:
             playing, beginning = await self._begin()
             ids = self._first(beginning)
@@ -132,9 +148,9 @@ class EpisodePlay:
                 await playing.close()
         return self.as_it_stands(ended_by, remark)
 
-    async def _begin(self) -> tuple[Playing, Beginning]:
+    async def _begin(self) -> tuple[Episode, Beginning]:
         prompt = self._prompt
-        row = {"verification_info": dict(prompt.verification_info), "columns": dict(prompt.columns)}
+        row = {**prompt.verification_info, **prompt.columns}
         return await self._environments.begin(
             prompt.task,
             row,
@@ -148,7 +164,7 @@ class EpisodePlay:
         """Return the ids that the episode begins with."""
         self._opening, self._tools = beginning.messages, beginning.tools
         self._range = beginning.reward_range
-        ids = self._rendering.first(self._opening, self._tools)
+        ids = self._openings.first(self._rendering, self._opening, self._tools)
         most = self._run.data.max_prompt_tokens
         if len(ids) > most:
             raise EpisodeFailed(
@@ -156,9 +172,10 @@ class EpisodePlay:
                 f"data.max_prompt_tokens={most}",
                 again=False,
             )
+        self._limit = len(ids) + self._prompt.max_tokens
         return ids
 
-    async def _take_turns(self, playing: Playing, ids: Ids) -> tuple[End, str]:
+    async def _take_turns(self, playing: Episode, ids: Ids) -> tuple[End, str]:
         """Let the policy and its environment speak in turn. Returns what ended it, with a remark."""
         while True:
             room = self._limit - len(ids)
@@ -239,14 +256,14 @@ class EpisodePlay:
         return ids
 
     def as_it_stands(self, ended_by: End, remark: str = "") -> EpisodeEnd:
-        """Return what the turns so far make. Raises EpisodeFailed for a reward out of its range."""
+        """Return what the turns so far make."""
         text = ""
         if self._turns:
             last = self._turns[-1]
             text = self._rendering.text(last.prompt_ids, last.record.token_ids, last.record.finish_reason)
         completion = Completion(
             segments=segments_of(self._turns, NO_IDS) if self._turns else (),
-            finish_reason=FinishReason.LENGTH if ended_by in CUT else FinishReason.STOP,
+            finish_reason=FinishReason.LENGTH if ended_by.is_cut else FinishReason.STOP,
             text=text,
             messages=tuple(self._said),
             ended_by=ended_by,
@@ -262,10 +279,6 @@ class EpisodePlay:
             return None
         value = given[-1] if self._section.reward == "last" else sum(given)
         low, high = self._section.reward_range or self._range or (0.0, 1.0)
-        if not low <= value <= high:
-            raise EpisodeFailed(
-                f"the environment's reward is {value:g}, and its range is [{low:g}, {high:g}]", again=False
-            )
         return EnvironmentReward(value=value, low=low, high=high, turns=tuple(self._rewards))
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from agents.environments.environments import Environments
 from agents.environments.seam import Disturbed
-from agents.episode import Counts, EpisodeFailed, EpisodePlay
+from agents.episode import Counts, EpisodeFailed, EpisodePlay, Openings
 from agents.rendering.rendering import Rendering
 from agents.turns import HasEnded, Superseded, TurnDesk
 from broker.codec import encode_rollout, pack, unpack
@@ -70,6 +70,7 @@ class GroupPlay:
             list
         )  # by episode: what broke, "" for what else
         self._last = ""  # failure
+        self._openings = Openings()
         self._started = time.monotonic()
 
     async def play(self, prompt: Prompt) -> bool:
@@ -110,6 +111,7 @@ class GroupPlay:
     async def _one(self, prompt: Prompt, attempt: Attempt, k: int) -> bytes | None:
         while True:
             play = self._play_of(prompt, attempt, k)
+            ended: EpisodeEnd | None
             try:
                 ended = self._used_up(prompt, attempt) or await play.play()
             except Disturbed as error:
@@ -146,6 +148,7 @@ class GroupPlay:
             environments=self._environments,
             rendering=self._rendering,
             counts=self._counts,
+            openings=self._openings,
             is_late=lambda: self._is_late(prompt.issued_at),
         )
 

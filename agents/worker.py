@@ -23,7 +23,8 @@ from agents.environments.environments import Environments
 from agents.episode import Counts
 from agents.group import GroupPlay
 from agents.lost_time import LostTime
-from agents.rendering.rendering import Rendering, open_rendering
+from agents.rendering.build import open_rendering
+from agents.rendering.rendering import Rendering
 from agents.turns import TurnDesk
 from broker.codec import decode_prompt
 from broker.errors import BrokerUnavailable, Permanent

@@ -106,6 +106,11 @@ class End(StrEnum):
     CRASH = "crash"  # the same at the same call in every attempt: the policy's doing
     FAILED = "failed"  # nobody could play it to its end: unscorable
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is a limit, which the policy ran into: such an episode is truncated."""
+        return self in (End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE)
+
 
 class ScoreStatus(StrEnum):
     """A status says whether a score has a value."""
@@ -268,7 +273,7 @@ class TurnRecord(Struct, frozen=True, kw_only=True, eq=False):
 class EnvironmentReward(Struct, frozen=True, kw_only=True):
     """What an environment says that an episode is worth, in a unit of its own. A scorer makes a score of it."""
 
-    value: Finite
+    value: Finite  # one outside the range is no error here: the scorer says so of the episode
     low: Finite  # the least that the environment can give
     high: Finite  # the most
     turns: tuple[
@@ -276,8 +281,8 @@ class EnvironmentReward(Struct, frozen=True, kw_only=True):
     ] = ()  # what it gave after each turn of the policy; None: nothing was said
 
     def __post_init__(self) -> None:
-        if not self.low < self.high or not self.low <= self.value <= self.high:
-            raise ValueError(f"a reward of {self.value} between {self.low} and {self.high}")
+        if not self.low < self.high:
+            raise ValueError(f"an environment whose rewards lie between {self.low} and {self.high}")
 
 
 class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):

@@ -241,9 +241,10 @@ class FiltersConfig(Section):
     rewards are equal. Unset: no bound."""
     max_empty_groups: int = Field(2000, ge=1)
     """So many groups in a row that are dropped for their rewards end the run, with the reason."""
-    truncated: Literal["mask", "keep"] = "mask"
-    """`mask`: a completion cut at `max_tokens` counts in the baseline and not in the loss.
-    `keep`: it trains like others."""
+    truncated: Literal["mask", "keep"] | None = None
+    """`mask`: a completion cut at `max_tokens` counts in the baseline and not in the loss. `keep`: it trains like
+    others. Unset: `mask` for answers of one turn, and `keep` for episodes, which are cut by turns, context, a turn's
+    `max_tokens` or their deadline: what a policy can bring about may not be free."""
 
     @field_validator("pass_rate")
     @classmethod

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from config.agents import AgentsConfig
 from config.broker import BrokerConfig
 from config.data import DataConfig, EvaluationConfig
 from config.endpoint import ServedJudgeConfig
+from config.episodes.agents import AgentsConfig
 from config.generators import GeneratorsConfig, SamplingConfig
 from config.learner import LearnerConfig
 from config.run_names import NAME
@@ -130,10 +130,6 @@ class Run(Section):
     def has_agents(self) -> bool:
         """Whether a task has an environment, so that agents are needed."""
         return any(map(self.plays, self.scorers.tasks))
-
-    def context(self, max_tokens: int) -> int:
-        """Tokens of the longest sequence of an episode whose completion may have so many."""
-        return self.data.max_prompt_tokens + max_tokens
 
     @property
     def slow_wait_s(self) -> float:

@@ -253,6 +253,14 @@ class CustomConfig(ScorerSection):
     """Keyword arguments of the class or the function."""
 
 
+class EnvironmentRewardConfig(ScorerSection):
+    """Episodes by the reward of the task's own `environment`: the least that it can give is 0, the greatest 1."""
+
+    type: Literal["environment"] = "environment"
+    reads: ClassVar[frozenset[str] | None] = None
+    takes_rows_as_they_are: ClassVar[bool] = True
+
+
 class VerlFunctionConfig(ScorerSection):
     """A reward file as verl takes it, its function called in a child process: docs/coming_from_verl.md."""
 
@@ -321,6 +329,7 @@ ScorerConfig = Annotated[
     | GradeConfig
     | FormatTaskConfig
     | CustomConfig
+    | EnvironmentRewardConfig
     | VerlFunctionConfig
     | RewardApiConfig,
     Field(discriminator="type"),

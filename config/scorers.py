@@ -8,14 +8,24 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
-from config.environments import EnvironmentConfig
+from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.rewards import FormatConfig, PenaltiesConfig
-from config.scorer_kinds import SECTIONS, MathConfig, ScorerConfig, reads
+from config.scorer_kinds import SECTIONS, EnvironmentRewardConfig, MathConfig, ScorerConfig, reads
 from config.section import Section
 
 # What scorers and those who ask them say beside a value: a part of that name would stand for it.
 _COMPONENTS = frozenset(
-    {"bad_row", "cells", "edit", "failed_tries", "over_limit", "rule", "stated", "verifier"}
+    {
+        "bad_row",
+        "cells",
+        "edit",
+        "environment_reward",
+        "failed_tries",
+        "over_limit",
+        "rule",
+        "stated",
+        "verifier",
+    }
 )
 
 
@@ -36,6 +46,11 @@ class PartConfig(Section):
     gate: float | None = Field(None, gt=0, le=1)
     """The least that it has to give; below it the content is 0. With neither weight nor gate it is only reported."""
 
+    @property
+    def counts(self) -> bool:
+        """Whether the content depends on it."""
+        return self.weight > 0 or self.gate is not None
+
 
 class TaskConfig(Section):
     """How rows of one task become rewards."""
@@ -51,6 +66,18 @@ class TaskConfig(Section):
     environment: EnvironmentConfig | None = None
     """What answers the policy between its turns: its groups are episodes, which agents play. Unset: one turn."""
 
+    @property
+    def all_scorers(self) -> dict[str, ScorerConfig]:
+        """The sections of all that judge an answer, by their keys; the task's own is the first."""
+        extra = {f"extra_scorers.{name}.scorer": part.scorer for name, part in self.extra_scorers.items()}
+        return {"scorer": self.scorer, **extra}
+
+    @property
+    def needs_episode(self) -> bool:
+        """Whether the reward of `environment` counts, so that a text alone has no score."""
+        counting = [self.scorer, *(part.scorer for part in self.extra_scorers.values() if part.counts)]
+        return any(isinstance(section, EnvironmentRewardConfig) for section in counting)
+
     @model_validator(mode="after")
     def _shares_and_names(self) -> TaskConfig:
         if (shares := sum(part.weight for part in self.extra_scorers.values())) >= 1:
@@ -65,6 +92,23 @@ class TaskConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _environment_gives_its_reward(self) -> TaskConfig:
+        keys = [
+            key for key, scorer in self.all_scorers.items() if isinstance(scorer, EnvironmentRewardConfig)
+        ]
+        if not keys or isinstance(self.environment, RewardingSection):
+            return self
+        if self.environment is None:
+            raise ValueError(
+                f"`{keys[0]}` is of type environment and takes the reward of `environment`, which is unset: say there "
+                "what answers the policy, or give the scorer another type"
+            )
+        raise ValueError(
+            f"`{keys[0]}` is of type environment, and `environment` is of type {self.environment.type}, which gives "
+            "no reward of its own: a scorer of another type judges such an episode by its last message"
+        )
+
+    @model_validator(mode="after")
     def _one_row_for_all(self) -> TaskConfig:
         own = self.scorer.type
         for name, part in self.extra_scorers.items():
@@ -72,6 +116,8 @@ class TaskConfig(Section):
                 some: list[str] = []
                 every: list[str] = []
                 for kind, section in SECTIONS.items():
+                    if section is EnvironmentRewardConfig and self.environment is None:
+                        continue
                     if kind != own and reads(kind, own):
                         (every if section.reads is None else some).append(kind)
                 fitting = [own, *some, *sorted(every)]
@@ -119,10 +165,7 @@ class ScorersConfig(Section):
     def endpoints(self) -> Iterator[tuple[str, EndpointConfig]]:
         """Yield the served models that scorers ask, each by its key."""
         for name, task in self.tasks.items():
-            scorers = {"scorer": task.scorer} | {
-                f"extra_scorers.{part}.scorer": found.scorer for part, found in task.extra_scorers.items()
-            }
-            for where, scorer in scorers.items():
+            for where, scorer in task.all_scorers.items():
                 endpoint = getattr(scorer, "endpoint", None)
                 if isinstance(endpoint, EndpointConfig):
                     yield f"scorers.tasks.{name}.{where}.endpoint", endpoint

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from broker.errors import RunFailed
 from broker.messages import Completion, FinishReason, Prompt, ScoredGroup
 from config.run import ModelConfig, Run
-from generators.chat import Chat, load_chat, open_chat
+from generators.chat import Chat, open_chat
+from tasks.model_chat import load_chat
 
 log = logging.getLogger(__name__)
 

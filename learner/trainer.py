@@ -132,7 +132,7 @@ class TrainingLoop:
         self.recovery.surviving(self._after_step)
 
     def _pack(
-        self, groups: list[ScoredGroup], advantages: Advantages, *, truncated: Literal["mask", "keep"]
+        self, groups: list[ScoredGroup], advantages: Advantages, *, truncated: Literal["mask", "keep"] | None
     ) -> Batch:
         return pack(
             groups,

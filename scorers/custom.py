@@ -13,7 +13,7 @@ import hashlib
 import inspect
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, cast
 
@@ -23,7 +23,7 @@ from broker.errors import Permanent
 from broker.messages import Score
 from config.custom import import_own
 from config.scorer_kinds import CustomConfig
-from scorers.scorer import Counting, Prefetching, Scorer, make_score
+from scorers.scorer import Conversation, Conversing, Counting, Prefetching, Scorer, make_score
 
 log = logging.getLogger(__name__)
 
@@ -195,6 +195,8 @@ class _CheckedScorer:
         # where the class has them.
         if isinstance(scorer, Prefetching):
             self.prefetch = self._checked_prefetch
+        if isinstance(scorer, Conversing):
+            self.score_conversation = self._checked_conversation
         if isinstance(scorer, Counting):
             self.take_counts = self._checked_counts
 
@@ -210,11 +212,20 @@ class _CheckedScorer:
         self._scorer.check_row(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        return self._checked("score", self._scorer.score, text, verification_info)
+
+    def _checked_conversation(
+        self, conversation: Conversation, verification_info: Mapping[str, Any]
+    ) -> Score:
+        score = cast("Conversing", self._scorer).score_conversation
+        return self._checked("score_conversation", score, conversation, verification_info)
+
+    def _checked(self, name: str, method: Callable[..., object], *asked: object) -> Score:
         started = time.monotonic()
-        score: object = self._scorer.score(text, verification_info)
+        score = method(*asked)
         if not isinstance(score, Score):
             raise CustomScorerError(
-                f"{self._import_path}: score() must return a Score, got {type(score).__name__}; a "
+                f"{self._import_path}: {name}() must return a Score, got {type(score).__name__}; a "
                 "SimpleScorer makes one by self.scored(value, reason)"
             )
         return replace(

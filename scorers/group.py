@@ -1,11 +1,12 @@
-"""A group is scored here: every completion alone, equal texts once.
+"""A group is scored here: every completion alone, equal texts once; of episodes, as much as each scorer reads of them.
 
 In: a `SampledGroup`. Out: a `ScoredGroup`, and counts for the run's tally. Called by the RQ job in every scorer
 process. A completion that hangs costs its own deadline, which begins with its own work, and no other completion's;
 where all of them could outlast the time that the group has, they share that (`scorers.time_shares`).
 Where the machinery breaks, a completion is tried again with doubled waits, and only then called unscorable; those of a
 scorer that waits for a service are tried again together, so that a group waits no longer than one of them. What is
-wrong with the row or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter.
+wrong with the row or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter. An
+episode that nobody could play to its end is unscorable, and no scorer is asked.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from broker.errors import Retryable
-from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
+from broker.messages import Completion, SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import FAILED, Tally
 from config.scorer_kinds import QUEUES, QueueName, SlowQueue
 from config.scorers import ScorersConfig, TaskConfig
+from scorers.conversation import asked_of, read_by, unplayed
 from scorers.registry import Scorers, task_config
 from scorers.retries import score_together
 from scorers.reward.combine import combine_scores, reward_of
-from scorers.scorer import OVER_LIMIT, Counting, Patient, Prefetching, Scorer, Timed
+from scorers.scorer import OVER_LIMIT, Asked, Counting, Patient, Prefetching, Scorer, Timed
 from scorers.served_model.concurrency_limits import Shared
 from scorers.time_shares import score_in_shares
 
@@ -65,11 +67,15 @@ class GroupScorer:
             return
         prefetching = [scorer for scorer in self._all_scorers(task) if isinstance(scorer, Prefetching)]
         info = dict(rollout.prompt.verification_info)
-        for text in (
-            dict.fromkeys(completion.text for completion in rollout.completions) if prefetching else ()
-        ):
-            for scorer in prefetching:
-                scorer.prefetch(text, info)
+        answers = [asked_of(completion) for completion in rollout.completions] if prefetching else []
+        begun = {
+            (text, scorer): None
+            for answer in answers
+            for scorer in prefetching
+            if unplayed(scorer, answer) is None and isinstance(text := read_by(scorer, answer), str)
+        }
+        for text, scorer in begun:
+            scorer.prefetch(text, info)
 
     def score(
         self,
@@ -101,24 +107,22 @@ class GroupScorer:
             if isinstance(scorer, Patient):
                 scorer.patience_s = patience_s
         self.prefetch(rollout)
-        texts = list(dict.fromkeys(completion.text for completion in rollout.completions))
-        contents = self._contents(task, texts, info)
+        contents = self._contents(task, rollout.completions, info)
         scores, rewards = zip(
             *(
-                reward_of(task, contents[completion.text], completion, info, prompt.max_tokens)
-                for completion in rollout.completions
+                reward_of(task, content, completion, info, prompt.max_tokens)
+                for content, completion in zip(contents, rollout.completions, strict=True)
             ),
             strict=True,
         )
         seconds = time.monotonic() - started
         unscorable = sum(score.status is ScoreStatus.UNSCORABLE for score in scores)
         log.info(
-            "scored group=%s task=%s scored=%d unscorable=%d distinct=%d took_s=%.3f",
+            "scored group=%s task=%s scored=%d unscorable=%d took_s=%.3f",
             prompt.group_id,
             prompt.task,
             len(scores) - unscorable,
             unscorable,
-            len(contents),
             seconds,
         )
         self._count(queue or task.scorer.queue, scorers, scores, seconds)
@@ -154,38 +158,43 @@ class GroupScorer:
         return [self._scorers.of(task), *self._scorers.extra_scorers(task).values()]
 
     def _contents(
-        self, task: TaskConfig, texts: Sequence[str], verification_info: Mapping[str, Any]
-    ) -> dict[str, Score]:
-        """Combine what all scorers of the task say of each text."""
-        own = self._scored_by(self._scorers.of(task), task, texts, verification_info)
+        self, task: TaskConfig, completions: Sequence[Completion], verification_info: Mapping[str, Any]
+    ) -> list[Score]:
+        """Combine what all scorers of the task say of each completion."""
+        answers = [asked_of(completion) for completion in completions]
+        own = self._scored_by(self._scorers.of(task), task, answers, verification_info)
         extra = {
-            name: self._scored_by(scorer, task, texts, verification_info)
+            name: self._scored_by(scorer, task, answers, verification_info)
             for name, scorer in self._scorers.extra_scorers(task).items()
         }
-        return {
-            text: combine_scores(task, own[text], {name: scores[text] for name, scores in extra.items()})
-            for text in texts
-        }
+        return [
+            combine_scores(task, score, {name: scores[place] for name, scores in extra.items()})
+            for place, score in enumerate(own)
+        ]
 
     def _scored_by(
-        self, scorer: Scorer, task: TaskConfig, texts: Sequence[str], verification_info: Mapping[str, Any]
-    ) -> dict[str, Score]:
-        """Have one scorer score texts, together if it waits for a service, and count its failures."""
-        failures: list[tuple[str, Retryable]] = []
+        self, scorer: Scorer, task: TaskConfig, answers: Sequence[Asked], verification_info: Mapping[str, Any]
+    ) -> list[Score]:
+        """Have one scorer score answers, equal ones once, together if it waits for a service; count its failures."""
+        failures: list[tuple[Asked, Retryable]] = []
 
-        def failed(text: str, error: Retryable) -> None:
-            failures.append((text, error))
+        def failed(asked: Asked, error: Retryable) -> None:
+            failures.append((asked, error))
             if isinstance(scorer, Timed):
                 scorer.own_time.ran_s = 0.0  # what the machinery broke off is nobody's
 
-        def score(some: Sequence[str]) -> dict[str, Score]:
+        def score(some: Sequence[Asked]) -> dict[Asked, Score]:
             return score_together(scorer, some, verification_info, self._config, failed)
 
+        without = [unplayed(scorer, answer) for answer in answers]
+        read = [read_by(scorer, answer) for answer in answers]
+        distinct = list(dict.fromkeys(one for one, none in zip(read, without, strict=True) if none is None))
         timed = sum(isinstance(one, Timed) for one in self._all_scorers(task))
         try:
-            return score_in_shares(scorer, texts, score, deadline_s=self._deadline_s / max(1, timed))
+            scores = score_in_shares(scorer, distinct, score, deadline_s=self._deadline_s / max(1, timed))
         finally:  # failures count even where the group then ends in an exception
             counts = Counter(FAILED + type(error).__name__ for _, error in failures)
-            by_text = Counter(text for text, _ in failures)
-            counts["retries"] = sum(min(number, self._config.retries) for number in by_text.values())
+            by_answer = Counter(asked for asked, _ in failures)
+            counts["retries"] = sum(min(number, self._config.retries) for number in by_answer.values())
             self.tally.count(task.scorer.queue, scorer.name, counts)
+        return [none or scores[one] for one, none in zip(read, without, strict=True)]

@@ -1,9 +1,9 @@
-"""One scorer scores texts here, with as many tries as the config allows.
+"""One scorer scores answers here, with as many tries as the config allows.
 
-In: completions' texts and their row. Out: their scores; unscorable once the machinery has failed in every try. Called
-for each completion of a group, for all of them together where the scorer waits for a service, and for single rows. So a
-group waits for a service that is away as long as one completion does. An error that is no `Retryable` goes through to
-the caller.
+In: completions' texts, or episodes, and their row. Out: their scores; unscorable once the machinery has failed in every
+try. Called for each completion of a group, for all of them together where the scorer waits for a service, and for
+single rows. So a group waits for a service that is away as long as one completion does. An error that is no `Retryable`
+goes through to the caller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, Final
 from broker.errors import Retryable
 from broker.messages import Score, ScoreStatus
 from config.scorers import ScorersConfig
-from scorers.scorer import Prefetching, Scorer
+from scorers.conversation import ask
+from scorers.scorer import Asked, Prefetching, Scorer
 
 log = logging.getLogger(__name__)
 
@@ -33,63 +34,64 @@ def was_given_up(components: Mapping[str, float]) -> bool:
 
 def score_with_retries(
     scorer: Scorer,
-    text: str,
+    asked: Asked,
     verification_info: Mapping[str, Any],
     config: ScorersConfig,
-    on_failure: Callable[[str, Retryable], None] = lambda *_: None,
+    on_failure: Callable[[Asked, Retryable], None] = lambda *_: None,
 ) -> Score:
-    """Score one text, as `score_together` scores several."""
-    return score_together(scorer, [text], verification_info, config, on_failure)[text]
+    """Score one answer, as `score_together` scores several."""
+    return score_together(scorer, [asked], verification_info, config, on_failure)[asked]
 
 
 def score_together(
     scorer: Scorer,
-    texts: Collection[str],
+    answers: Collection[Asked],
     verification_info: Mapping[str, Any],
     config: ScorersConfig,
-    on_failure: Callable[[str, Retryable], None] = lambda *_: None,
-) -> dict[str, Score]:
-    """Score texts; those that fail are tried again after one wait for all of them, begun together where that is known.
+    on_failure: Callable[[Asked, Retryable], None] = lambda *_: None,
+) -> dict[Asked, Score]:
+    """Score answers; those that fail are tried again after one wait for all, begun together where that is known.
 
-    A text is unscorable after `retries` more tries, with doubled waits before them.
+    An answer is unscorable after `retries` more tries, with doubled waits before them.
 
     Args:
-        scorer: tries to score the texts.
-        texts: distinct responses.
+        scorer: tries to score the answers.
+        answers: distinct ones, as the scorer reads them.
         verification_info: their row.
         config: `retries` and `retry_backoff_s`.
-        on_failure: is told of every try that failed, and of its text.
+        on_failure: is told of every try that failed, and of its answer.
     Returns:
-        The score of each text.
+        The score of each answer.
     Raises:
         BadMessage: the scorer does not score such rows.
     """
     started = time.monotonic()
     wait_s = config.retry_backoff_s
     tries = config.retries + 1
-    scores: dict[str, Score] = {}
-    failed: dict[str, Retryable] = {}
+    scores: dict[Asked, Score] = {}
+    failed: dict[Asked, Retryable] = {}
     for number in range(1, tries + 1):
         if number > 1:
             time.sleep(min(wait_s, LONGEST_WAIT_S))
             wait_s *= 2
             if isinstance(scorer, Prefetching):
-                for text in failed:
-                    scorer.prefetch(text, verification_info)
-        again, failed = list(failed) if number > 1 else list(texts), {}
-        for text in again:
+                for asked in failed:
+                    if isinstance(asked, str):
+                        scorer.prefetch(asked, verification_info)
+        again, failed = list(failed) if number > 1 else list(answers), {}
+        for asked in again:
             try:
-                scores[text] = scorer.score(text, verification_info)
+                scores[asked] = ask(scorer, asked, verification_info)
             except Retryable as error:
                 log.warning(
                     "score_failed scorer=%s try=%d of=%d reason=%s", scorer.name, number, tries, error
                 )
-                on_failure(text, error)
-                failed[text] = error
+                on_failure(asked, error)
+                failed[asked] = error
         if not failed:
             break
-    for text, last in failed.items():
-        scores[text] = Score(
+    for asked, last in failed.items():
+        scores[asked] = Score(
             status=ScoreStatus.UNSCORABLE,
             value=None,
             reason=f"not scored in {tries} {'try' if tries == 1 else 'tries'}: {last}",

@@ -1,7 +1,8 @@
 """The seam between a group and its scorers is one Protocol, with one folder for each implementation.
 
-In: the text of a completion and its row's `verification_info`. Out: a `Score`. `scorers.group` calls a scorer for one
-completion at a time, from one thread; `scorers.registry` builds the scorer from the config. Failures are told apart
+In: the text of a completion and its row's `verification_info`; of an episode its last message, or all of it, if the
+scorer is `Conversing`. Out: a `Score`. `scorers.group` calls a scorer for one completion at a time, from one thread;
+`scorers.registry` builds the scorer from the config. Failures are told apart
 here, once. What the answer itself brought about is a score of 0; what the machinery did raises `Retryable`; a reference
 that nobody could match is unscorable.
 """
@@ -15,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from broker.errors import Permanent
-from broker.messages import Score, ScoreStatus
+from broker.messages import End, EnvironmentReward, Score, ScoreStatus, Turn
 
 # A component of every zero that the answer's own limits (time, memory, output) brought about: the pool counts these.
 OVER_LIMIT: Final = "over_limit"
@@ -118,9 +121,37 @@ class Scorer(Protocol):
         ...
 
 
+class Conversation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What can be scored of an episode: all but its tokens."""
+
+    text: str  # of the policy's last message: what other scorers are asked of
+    messages: tuple[Turn, ...]  # what was said behind the prompt, tools' answers too
+    ended_by: End
+    remark: str = ""  # on its end, for people
+    reward: EnvironmentReward | None = None  # of an environment that has given one
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+Asked = str | Conversation  # what a scorer is asked of; equal ones are scored once
+
+
+@runtime_checkable
+class Conversing(Protocol):
+    """A scorer may read the whole of an episode, not only the policy's last message."""
+
+    def score_conversation(self, conversation: Conversation, verification_info: Mapping[str, Any]) -> Score:
+        """Judge one episode, in place of `score`, and raise as it does. An episode that failed never comes here."""
+        ...
+
+
 @runtime_checkable
 class Prefetching(Protocol):
-    """A scorer that waits for a service learns early what it will be asked, so that many calls overlap."""
+    """A scorer that waits for a service learns early what it will be asked, so that many calls overlap.
+
+    It is told of texts alone, and not of what `score_conversation` will be asked.
+    """
 
     def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
         """Start what `score` of the same text and row will wait for, unless it has started. Returns at once.

@@ -1,6 +1,6 @@
 """The completions of a group share the time that its scoring has, so that slow answers can't outlast the group.
 
-In: distinct texts, their scorer, and the seconds that all their runs together may take. Out: a score of each text.
+In: distinct texts or episodes, their scorer, and the seconds that all their runs together may take. Out: a score each.
 Called by `scorers.group` where a scorer's answers run (`scorers.scorer.Timed`). Only what answers take by themselves
 counts: what the machinery loses makes no answer's share smaller.
 
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from broker.messages import Score
 from scorers.retries import was_given_up
-from scorers.scorer import OwnTime, Patient, Prefetching, Scorer, TakesLong, Timed
+from scorers.scorer import Asked, OwnTime, Patient, Prefetching, Scorer, TakesLong, Timed
 
 FIRST: Final = 0.25  # of the time, in which all are tried
 PATIENT: Final = 0.5  # of it, where the first cut puts the group off
@@ -31,12 +31,12 @@ LEAST_S: Final = (
 )
 USED_UP: Final = 0.95  # of a share: clocks differ a little
 
-ScoreThem = Callable[[Sequence[str]], dict[str, Score]]
+ScoreThem = Callable[[Sequence[Asked]], dict[Asked, Score]]
 
 
 def score_in_shares(
-    scorer: Scorer, texts: Sequence[str], score: ScoreThem, *, deadline_s: float
-) -> dict[str, Score]:
+    scorer: Scorer, texts: Sequence[Asked], score: ScoreThem, *, deadline_s: float
+) -> dict[Asked, Score]:
     """Score texts within the time of their group.
 
     Args:
@@ -52,7 +52,7 @@ def score_in_shares(
     if isinstance(
         scorer, Prefetching
     ):  # they are scored together, and each is cut off once and again by its scorer
-        if isinstance(scorer, Timed):
+        if isinstance(scorer, Timed) and texts:
             scorer.own_time.share_s = deadline_s / len(texts)
         return score(texts)
     is_patient = isinstance(scorer, Patient) and scorer.patience_s is not None
@@ -70,12 +70,12 @@ class _Shares:
         self._score = score
         self._deadline_s = deadline_s
         self._left_s = deadline_s
-        self._scores: dict[str, Score] = {}
+        self._scores: dict[Asked, Score] = {}
 
-    def scored(self, texts: Sequence[str], *, is_patient: bool) -> dict[str, Score]:
+    def scored(self, texts: Sequence[Asked], *, is_patient: bool) -> dict[Asked, Score]:
         """Return the score of each text. Raises TakesLong."""
         share_s = max(LEAST_S, (PATIENT if is_patient else FIRST) * self._deadline_s / len(texts))
-        cut: dict[str, float] = {}  # the texts that were cut off, and the largest share that each had
+        cut: dict[Asked, float] = {}  # the texts that were cut off, and the largest share that each had
         for text in texts:
             if self._is_cut(text, share_s):
                 cut[text] = share_s
@@ -94,7 +94,7 @@ class _Shares:
             self._scores[text] = replace(score, reason=reason)
         return self._scores
 
-    def _is_cut(self, text: str, share_s: float) -> bool:
+    def _is_cut(self, text: Asked, share_s: float) -> bool:
         """Score a text within a share, and return whether it is without its full score for want of a larger one."""
         self._own_time.share_s, self._own_time.ran_s = share_s, 0.0
         try:

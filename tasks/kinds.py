@@ -331,6 +331,11 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         rows=(RowType(name="tinyv", answer_of=importers.judged),),
     ),
     TaskKind(
+        section=sections.EnvironmentRewardConfig,
+        scorer="scorers.environment.scorer:EnvironmentScorer",
+        about="episodes, by the reward of their own environment",
+    ),
+    TaskKind(
         section=sections.VerlFunctionConfig,
         scorer="scorers.verl_function.scorer:VerlFunction",
         about="a reward file of verl's, its function called in a child process",
@@ -424,6 +429,8 @@ def as_table() -> list[str]:
     for kind in KINDS:
         types = ", ".join(f"`{row.name}`" for row in kind.rows) or "the task's name"
         answers = ", or ".join(", ".join(f"`{key}`" for key in keys) for keys in kind.answers) or "`of`"
+        if sections.SECTIONS[kind.name].takes_rows_as_they_are:
+            answers = "as it is"
         patterns = [*(f"*{mark}*" for row in kind.rows for mark in row.marks)]
         patterns += [pattern for row in kind.rows for pattern in row.sources]
         sources = ", ".join(f"`{pattern}`" for pattern in patterns) or "none"

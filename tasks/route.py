@@ -82,7 +82,7 @@ def route(
 
 def _judges(task: TaskConfig) -> list[str | None]:
     """Return the types of all scorers that judge a task's rows, its own scorer's first."""
-    return [task.scorer.type, *(part.scorer.type for part in task.extra_scorers.values())]
+    return [scorer.type for scorer in task.all_scorers.values()]
 
 
 def _info(

@@ -1,8 +1,9 @@
 """The marks between which models think: one table, and where by it a text's thought ends and its answer begins.
 
 In: the text of a completion, and the marks of the model that said it, where they are known. Out: its thought and its
-answer. Scorers read it (`scorers.text.extract`), generators (`generators.chat`), and what shows answers to a judge. The
-marks are those of the models' published chat templates. Pure; every step is linear in the length of the text.
+answer. Scorers read it (`scorers.text.extract`), generators and agents (`tasks.model_chat`), and what shows answers to
+a judge. The marks are those of the models' published chat templates. Pure; every step is linear in the length of the
+text.
 
 Which marks count: `<think>` always, since recipes ask every model for it. Beside it, where the model is known, its own:
 what another model would think by is text. Where nobody knows the model, as of a recorded text, the text tells: it

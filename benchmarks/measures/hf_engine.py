@@ -24,7 +24,7 @@ from transformers.utils.logging import disable_progress_bar
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run
 from broker.messages import Completion, Prompt
-from generators.chat import load_chat
+from tasks.model_chat import load_chat
 
 PEERS = {"peer: generate, ids alone": False, "peer: generate with log-probabilities": True}
 

@@ -20,7 +20,7 @@ from broker.errors import RunFailed
 from config.run import ModelConfig
 from learner.base_model.hub import CONFIG, at_hand, file_arguments, hub_arguments
 from learner.base_model.own_head import tied_names
-from learner.data.chat_template import with_template
+from tasks.chat_template import with_template
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

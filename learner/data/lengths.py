@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from learner.data.chat_template import reason_of
 from learner.data.row import Row
 from learner.data.store import RowList, RowStore
+from tasks.chat_template import reason_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -25,7 +25,6 @@ from broker.group_ids import ordinal_of
 from broker.messages import NO_IDS, NOTHING, Ids, JsonObject, Prompt, Split
 from config.data import DatasetSource, SourceConfig
 from config.run import Run
-from learner.data.chat_template import template_name, with_template
 from learner.data.gold import GoldTest, gold_tests
 from learner.data.ingest import Ingested, doubts, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
@@ -33,6 +32,8 @@ from learner.data.order import Share, order_of
 from learner.data.refused import Refused, RefusedRows
 from learner.data.row import Row, RowError
 from learner.data.store import RowList, RowStore
+from tasks.chat_template import template_name
+from tasks.model_chat import load_templated_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -171,21 +172,7 @@ def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
     Raises:
         RunFailed: it can't be loaded, there is no template, or the template is no jinja.
     """
-    from transformers import AutoTokenizer
-
-    model = run.model
-    token = model.hf_token.get_secret_value() if model.hf_token else None
-    try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            model.path, revision=model.revision, token=token, trust_remote_code=model.trust_remote_code
-        )
-    except (OSError, ValueError) as error:
-        raise RunFailed(f"model.path={model.path}: its tokenizer can't be loaded: {error}") from error
-    if not with_template(tokenizer, model).chat_template:
-        raise RunFailed(
-            f"model.path={model.path}: its tokenizer has no chat template: name one, model.chat_template=FILE.jinja"
-        )
-    return tokenizer
+    return load_templated_tokenizer(run.model)
 
 
 def check_reference(run: Run, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from broker.messages import FinishReason, ScoredGroup
 from learner.groups.answers import length_correlation, repeated_share, same_answer_share
+from learner.groups.episodes import EpisodeFacts, episode_metrics, facts_of, is_episode
 from learner.journal.ledger import DROPPED, Outcome
 
 
@@ -42,6 +43,7 @@ class _Sums:
     rewards: list[float] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)
     components: dict[str, list[float]] = field(default_factory=dict)
+    episodes: list[EpisodeFacts] = field(default_factory=list)
     by_version: dict[int, list[float]] = field(
         default_factory=dict
     )  # mean rewards of the groups that it sampled
@@ -76,6 +78,8 @@ class ArrivalCounter:
                 sums.count("score_mean", score.value)
             for name, value in score.components.items():
                 sums.components.setdefault(name, []).append(value)
+            if is_episode(completion):
+                sums.episodes.append(facts_of(completion))
             answer = completion.sampled_ids.tobytes()
             sums.rows.setdefault(answer, set()).add(row)
             sums.answered[answer] += 1
@@ -114,6 +118,7 @@ def _facts(sums: _Sums) -> dict[str, Any]:
         **{name: fmean(values) for name, values in sums.values.items()},
         "shared_answer_share": shared / sums.answered.total(),
         "components": {name: fmean(values) for name, values in sorted(sums.components.items())},
+        **episode_metrics(sums.episodes),
         "by_version": {str(version): _of_groups(means) for version, means in sorted(sums.by_version.items())},
     }
 

@@ -14,6 +14,7 @@ from broker import codec
 from broker.errors import BadMessage
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.protocol.streams import Entry
+from learner.groups.episodes import is_episode
 from learner.journal.ledger import DEAD, DROPPED, Outcome
 
 Message = Prompt | SampledGroup | ScoredGroup
@@ -77,6 +78,7 @@ def facts_of(message: Message) -> dict[str, Any]:
                 "sample_seconds": message.seconds,
                 "sample_attempts": message.attempts,
                 "versions": _tokens_by_version(message),
+                **({"is_played": True} if any(map(is_episode, message.completions)) else {}),
             }
         case _:
             return {

@@ -93,8 +93,14 @@ class Alarms:
         share = record["truncated_share"]
         if share <= TRUNCATED_SHARE:
             return ""
-        fate = "not trained on" if self._run.learner.filters.truncated == "mask" else "trained on as it is"
+        run = self._run
+        limit = " or a limit of their episode" if run.has_agents else ""
+        fate = {
+            "mask": "not trained on",
+            "keep": "trained on as it is",
+            None: f"not trained on{', unless it is an episode' if run.has_agents else ''}",
+        }[run.learner.filters.truncated]
         return (
-            f"{share:.0%} of the completions were cut at sampling.max_tokens={self._run.sampling.max_tokens}; "
+            f"{share:.0%} of the completions were cut at sampling.max_tokens={run.sampling.max_tokens}{limit}; "
             f"what is cut is {fate}"
         )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from broker.messages import FinishReason, ScoredGroup
 from learner.groups.answers import repeated_share, same_answer_share
+from learner.groups.episodes import episode_metrics, facts_of, is_episode
 from learner.training.batch import Batch
 
 MOST_VALUES = 32  # of a column in a step: one of more is a number of the row, and no kind of it
@@ -52,6 +53,7 @@ def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
         ),
         **({"reward_by_column": by_column} if (by_column := _rewards_by_column(groups)) else {}),
         "components": _components(groups),
+        **episode_metrics([facts_of(one) for one in completions if is_episode(one)]),
         "histograms": {
             "lag": _histogram(lags, tuple(range(int(lags.max()) + 1)) if len(lags) else ()),
             "response_tokens": _histogram(lengths, LENGTH_EDGES),

@@ -34,6 +34,18 @@ KEYS: Final = {
     "arrived.by_version.VERSION": (
         "of the groups that a version sampled: `groups`, their `reward_mean`, and `reward_std` of their means"
     ),
+    "episodes.turns_mean": "only in a step with episodes of several turns: mean turns of the policy in an episode",
+    "episodes.turns_max": "turns of the longest",
+    "episodes.tool_calls_mean": "mean calls of tools",
+    "episodes.tool_errors_mean": "mean answers of tools that say that the call failed",
+    "episodes.sampled_tokens_mean": "mean tokens that the policy sampled",
+    "episodes.observed_tokens_mean": "mean tokens between its turns: what tools and environment said",
+    "episodes.segments_mean": "mean sequences of an episode: 1, and one more each time its history was rewritten",
+    "episodes.ended_by.END": (
+        "share that ended by: `message` (the policy's last one), `environment`, `turns`, `context`, `tokens`, "
+        "`deadline`, `crash`, `failed`"
+    ),
+    "arrived.episodes.NAME": "the same over all episodes that came back since the last step",
     "alarms": "what the log warned of after this step",
     "histograms.NAME": "upper ends of bins (`edges`) and their `counts`, one more: `lag`, `ratio`, `response_tokens`",
     "lag_mean": "mean lag of the trained tokens, versions",

@@ -24,7 +24,10 @@ class Logger(Protocol):
         ...
 
     def sample(self, record: Mapping[str, Any]) -> None:
-        """Take one sample answer: `step`, `group`, `prompt`, `answer`, `reward`, `reason` and more."""
+        """Take one sample answer: `step`, `group`, `prompt`, `answer`, `reward`, `reason` and more.
+
+        Of an episode, `messages` too: what was said behind the prompt, of which `answer` is the last.
+        """
         ...
 
     def close(self) -> None:

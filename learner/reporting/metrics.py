@@ -15,6 +15,7 @@ from typing import Any
 
 from broker.messages import ScoredGroup
 from config.run import Run
+from learner.groups.episodes import as_tree
 from learner.journal.records import step_number
 from learner.reporting.alarms import Alarms
 from learner.reporting.build import build_loggers
@@ -201,6 +202,7 @@ class Metrics:
             **({"columns": dict(prompt.columns)} if prompt.columns else {}),
             "prompt": [dict(turn) for turn in prompt.messages],
             "answer": completion.text,
+            **as_tree(completion),
             "finish_reason": str(completion.finish_reason),
             "versions": [group.rollout.min_version, group.rollout.max_version],
             "reward": group.rewards[index],

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from learner.reporting.scalars import rounds, scalars
-from tasks.turns import asked
+from tasks.turns import asked, conversation_text
 
 
 class _AtOnce:
@@ -83,7 +83,8 @@ class TensorBoard:
     def sample(self, record: Mapping[str, Any]) -> None:
         """Write a sample answer with its question."""
         question = asked(record["prompt"])
-        text = f"**{question}**\n\n{record['answer']}\n\nreward {record['reward']}: {record['reason']}"
+        answer = conversation_text(record["messages"]) if "messages" in record else record["answer"]
+        text = f"**{question}**\n\n{answer}\n\nreward {record['reward']}: {record['reason']}"
         self._writer.add_text("sample", text, record["step"])
         self._file.flush()
 

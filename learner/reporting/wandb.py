@@ -12,7 +12,7 @@ from config.learner import WandbConfig
 from config.loading import run_tree
 from config.run import Run
 from learner.reporting.scalars import with_newest_round
-from tasks.turns import asked
+from tasks.turns import asked, conversation_text
 
 
 class Wandb:
@@ -50,14 +50,8 @@ class Wandb:
         """Send a sample answer with its question."""
         columns = ["step", "group", "question", "answer", "reward", "reason"]
         question = asked(record["prompt"])
-        row = [
-            record["step"],
-            record["group"],
-            question,
-            record["answer"],
-            record["reward"],
-            record["reason"],
-        ]
+        answer = conversation_text(record["messages"]) if "messages" in record else record["answer"]
+        row = [record["step"], record["group"], question, answer, record["reward"], record["reason"]]
         self._run.log({"sample": self._wandb.Table(columns=columns, data=[row])}, step=record["step"])
 
     def close(self) -> None:

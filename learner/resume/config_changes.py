@@ -38,6 +38,8 @@ READ_ELSEWHERE = ("generators.", "scorers.", "judge.", "broker.", "sampling.max_
 RANKS = "learner.ranks"
 # No properties of the run: what this one start is asked to do, and where a text that is beside it was read.
 PER_START = frozenset({"learner.resume", "model.chat_template.file"})
+# What a value that is null now meant before it could be null, in a run without the tasks that have changed it since.
+BEFORE_NULL = {"learner.filters.truncated": "mask"}
 UNSET = object()
 LONGEST = 200  # characters of a value that are shown: of a chat template, say
 
@@ -47,7 +49,7 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
 
     What other roles read has a remark: for them it takes effect with their next start. A key that the incarnation
     before did not know and that has its default now has not changed: a newer version of this program has brought it.
-    Nor has one that was null and that a newer version has taken out.
+    Nor has one that was null and that a newer version has taken out, nor one that is null now and means what it was.
 
     Args:
         old_yaml: what `config.loading.to_yaml` said of the incarnation before; keys that this version does not know are
@@ -60,6 +62,12 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
     after = dict(_leaves(run_tree(new)))
     before = {key: value for key, value in before.items() if value is not None or key in after}
     before = _defaults(new, without=after.keys() - before.keys()) | before
+    if not new.has_agents:
+        before |= {
+            key: None
+            for key, value in BEFORE_NULL.items()
+            if after.get(key, UNSET) is None and before.get(key) == value
+        }
     changed = [
         key
         for key in {**after, **before}

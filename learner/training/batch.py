@@ -17,7 +17,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.messages import FinishReason, ScoredGroup, Segment
+from broker.messages import Completion, FinishReason, ScoredGroup, Segment
 
 MICRO_BATCH_COST = 128  # tokens of padding that cost about as much as one more micro-batch on a CPU
 # Each array of a batch with its type on the wire; the order is that of the bytes.
@@ -171,7 +171,7 @@ def pack(
     advantages: Sequence[Sequence[float | None]],
     *,
     tokens_per_micro_batch: int,
-    truncated: Literal["mask", "keep"],
+    truncated: Literal["mask", "keep"] | None,
     policy_version: int,
     mini_batches: int = 1,
     kl_coef: float = 0.0,
@@ -187,7 +187,7 @@ def pack(
         groups: what this step trains on, in the order of the journal.
         advantages: one for each completion of each group; None where the completion must not train.
         tokens_per_micro_batch: the budget in tokens, prompts included.
-        truncated: `mask`: a completion that was truncated at `max_tokens` does not train.
+        truncated: `mask`: a completion that was truncated does not train. None: of those of one turn alone.
         policy_version: the learner's version now; a token's lag is this less the version that sampled it.
         mini_batches: optimizer steps; the groups are dealt to them in order, as evenly as can be.
         kl_coef: weight of the divergence to the reference model in this step.
@@ -218,7 +218,7 @@ def _sequences(
     groups: Sequence[ScoredGroup],
     advantages: Sequence[Sequence[float | None]],
     *,
-    truncated: Literal["mask", "keep"],
+    truncated: Literal["mask", "keep"] | None,
     policy_version: int,
 ) -> tuple[list[list[dict[str, NDArray[Any]]]], list[int]]:
     """Return the completions that train, in order, each as a sequence a segment, and the index of each one's group."""
@@ -227,7 +227,7 @@ def _sequences(
     for index, (group, group_advantages) in enumerate(zip(groups, advantages, strict=True)):
         prompt = group.rollout.prompt
         for completion, advantage in zip(group.rollout.completions, group_advantages, strict=True):
-            if advantage is None or (truncated == "mask" and completion.finish_reason is FinishReason.LENGTH):
+            if advantage is None or _is_masked(completion, truncated):
                 continue
             number = len(completions)
             completions.append(
@@ -244,6 +244,12 @@ def _sequences(
             )
             prompts.append(index)
     return completions, prompts
+
+
+def _is_masked(completion: Completion, truncated: Literal["mask", "keep"] | None) -> bool:
+    """Return whether a completion does not train for having been truncated."""
+    masks = truncated == "mask" or (truncated is None and completion.ended_by is None)
+    return masks and completion.finish_reason is FinishReason.LENGTH
 
 
 def _packed(

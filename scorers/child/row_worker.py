@@ -1,7 +1,8 @@
 """This process scores single rows for the process at the other end of its socket.
 
 In: frames, the first one the `scorers` section as JSON. Each later frame is SCORE, PREFETCH or TRY and a
-line: `{"llm_output": ...}` beside a row of any shape that `tasks.route` knows. Out: for each SCORE and TRY a frame with
+line: `{"llm_output": ...}` beside a row of any shape that `tasks.route` knows; with EPISODE_KEY, a `Conversation` that
+the response is the last message of. Out: for each SCORE and TRY a frame with
 JSON.
 A line that is broken, a row that nobody scores, and a scorer with a bug are results with a reason. PREFETCH says that
 the line will be asked for: a caller that sends many lines has their calls under way at once. `scorers.api` starts this
@@ -25,18 +26,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from broker.errors import BadMessage, Permanent, PipelineError
 from broker.messages import Score
 from config.scorers import ScorersConfig, TaskConfig
 from sandbox.harness.pipe import framed, read_frame
+from scorers.conversation import read_by, unplayed
 from scorers.registry import Scorers
 from scorers.retries import score_with_retries
 from scorers.reward.combine import combine_scores
-from scorers.scorer import Prefetching, Trying
+from scorers.scorer import Asked, Conversation, Prefetching, Scorer, Trying
 from tasks.route import route
 from tasks.values import UnknownType
 
 TEXT_KEY: Final = "llm_output"
+EPISODE_KEY: Final = "millrace_episode"  # beside it, of an episode: all that scorers may read
 READY: Final = b"{}"  # its first frame
 # Before a line: give its result; begin what the result will wait for; say which stub passes its row.
 SCORE, PREFETCH, TRY = b"=", b"+", b"?"
@@ -60,7 +65,7 @@ class RowScorer:
         try:
             text, record = parse_line(line)
             task, info = route(record, self._config.tasks)
-            return result_of(self._score(self._config.tasks[task], text, info), task)
+            return result_of(self._score(self._config.tasks[task], _asked(text, record), info), task)
         except UnknownType as error:
             return failure(str(error), task, fault="type")
         except BadMessage as error:
@@ -75,10 +80,15 @@ class RowScorer:
         with suppress(Exception):
             text, record = parse_line(line)
             task, info = route(record, self._config.tasks)
-            section = self._config.tasks[task]
+            section, asked = self._config.tasks[task], _asked(text, record)
             for judge in (self._scorers.of(section), *self._scorers.extra_scorers(section).values()):
-                if isinstance(judge, Prefetching):
-                    judge.prefetch(text, info)
+                read = read_by(judge, asked)
+                if (
+                    isinstance(judge, Prefetching)
+                    and isinstance(read, str)
+                    and unplayed(judge, asked) is None
+                ):
+                    judge.prefetch(read, info)
 
     def trial(self, line: bytes) -> Result:
         """Say which answer without work passes the row of a line; a line that can't be tried is as in `result`."""
@@ -97,22 +107,33 @@ class RowScorer:
         """End every child process."""
         self._scorers.close()
 
-    def _score(self, task: TaskConfig, text: str, info: dict[str, Any]) -> Score:
+    def _score(self, task: TaskConfig, asked: Asked, info: dict[str, Any]) -> Score:
         scorer = self._scorers.of(task)
         others = self._scorers.extra_scorers(task)
         for judge in (scorer, *others.values()):
             judge.check_row(info)
-        return combine_scores(
-            task,
-            score_with_retries(scorer, text, info, self._config),
-            {name: score_with_retries(other, text, info, self._config) for name, other in others.items()},
-        )
+
+        def score(judge: Scorer) -> Score:
+            none = unplayed(judge, asked)
+            return none or score_with_retries(judge, read_by(judge, asked), info, self._config)
+
+        return combine_scores(task, score(scorer), {name: score(other) for name, other in others.items()})
 
 
 def parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
     """Return a response and its row. Raises BadMessage that names what is wrong with the line."""
     record = parse_object(line)
     return response_of(record), record
+
+
+def _asked(text: str, record: Mapping[str, Any]) -> Asked:
+    """Return the response, or the episode of which it is the last message. Raises BadMessage."""
+    if EPISODE_KEY not in record:
+        return text
+    try:
+        return msgspec.structs.replace(msgspec.convert(record[EPISODE_KEY], Conversation), text=text)
+    except msgspec.ValidationError as error:
+        raise BadMessage(f"{EPISODE_KEY} is no episode: {error}") from None
 
 
 def parse_object(line: bytes) -> dict[str, Any]:

@@ -93,12 +93,18 @@ def _begun(config: ScorersConfig, scorers: Scorers, workers: RowWorkers, row: Ca
     try:
         for scorer in (scorers.of(task), *scorers.extra_scorers(task).values()):
             scorer.check_row(row.verification_info)
-        response = gold_response(row.verification_info, row.solution, task.scorer)
+        response = (
+            None if task.needs_episode else gold_response(row.verification_info, row.solution, task.scorer)
+        )
     except BadMessage as error:
         return Examined(Verdict.REFUSED, str(error))
     except PipelineError as error:  # a scorer that this machine can't build
         return Examined(Verdict.UNTESTED, str(error))
-    untested = f"no right answer to a row of type {row.verification_info.get('type')} is known here"
+    untested = (
+        f"task {row.task!r} is scored by its environment, in which no answer is tried here"
+        if task.needs_episode
+        else f"no right answer to a row of type {row.verification_info.get('type')} is known here"
+    )
     line = {TEXT_KEY: response, "task": row.task, "verification_info": row.verification_info}
     data = json.dumps(line).encode()
     reference = trial = None

@@ -75,12 +75,10 @@ class RowCheck:
 
     def _built(self, task: str) -> Sequence[Scorer] | str:
         """Return the scorers that look at a task's rows, or why this machine can't build them."""
-        section = self._config.tasks[task]
-        every = (section.scorer, *(part.scorer for part in section.extra_scorers.values()))
         try:
             return [
                 build_scorer(one, self._config)
-                for one in every
+                for one in self._config.tasks[task].all_scorers.values()
                 if not (isinstance(one, CustomConfig) and takes_every_row(one))
             ]
         except (PipelineError, ConfigError) as error:

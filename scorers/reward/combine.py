@@ -41,9 +41,8 @@ def combine_scores(task: TaskConfig, own: Score, extra: Mapping[str, Score]) -> 
     for name, part in task.extra_scorers.items():
         score = extra[name]
         components |= {f"{name}.{key}": found for key, found in score.components.items()}
-        counts = part.weight > 0 or part.gate is not None
         if score.value is None:
-            if counts:
+            if part.counts:
                 return replace(score, components=components, reason=f"{name}: {score.reason}")
             continue
         components[name] = score.value

@@ -1,7 +1,8 @@
 """Penalties are taken off a reward: for length, and for saying the same again.
 
 In: a completion, and the longest completion that its prompt allowed. Out: the penalties that are due, each with its
-reason. Pure, linear in the length of the text. `scorers.reward.combine` subtracts penalties; a score has none.
+reason. Of an episode the tokens are those that the policy sampled, over all turns, and the text is its last message.
+Pure, linear in the length of the text. `scorers.reward.combine` subtracts penalties; a score has none.
 """
 
 from __future__ import annotations

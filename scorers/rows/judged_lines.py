@@ -28,10 +28,8 @@ AHEAD: Final = 256  # lines that are held: more than most endpoints take at once
 
 def asks(task: TaskConfig) -> bool:
     """Tells whether a task's rows are judged by a served model, whose address is known."""
-    sections = (task.scorer, *(part.scorer for part in task.extra_scorers.values()))
-    return any(
-        endpoint.urls for section in sections if (endpoint := getattr(section, "endpoint", None)) is not None
-    )
+    endpoints = (getattr(section, "endpoint", None) for section in task.all_scorers.values())
+    return any(endpoint.urls for endpoint in endpoints if endpoint is not None)
 
 
 @dataclass(slots=True)

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from broker.errors import Permanent
-from broker.messages import SampledGroup, ScoreStatus
+from broker.messages import End, SampledGroup, ScoreStatus
 from config.scorer_kinds import CustomConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.custom import CustomScorerError, SimpleScorer, load_scorer
 from scorers.group import GroupScorer
+from scorers.scorer import Conversation, Conversing
 from tests.support.paths import PACKAGES, ROOT
 
 SOURCE = '''
@@ -52,6 +54,12 @@ class Whole:
         return Score(status=ScoreStatus.SCORED, value=1.0, reason="", scorer="whole", version="1")
     def self_test(self): pass
     def close(self): pass
+
+class Talk(Parity):
+    def score_conversation(self, conversation, verification_info):
+        if conversation.text == "a number":
+            return 1.0
+        return self.scored(len(conversation.messages) / 4, conversation.ended_by)
 
 class Float(Parity):
     def score(self, text, verification_info): return 1.0
@@ -161,6 +169,17 @@ def test_what_is_no_number_from_0_to_1_is_refused_for_good_naming_the_class(valu
     with pytest.raises(CustomScorerError, match=rf":NoNumber: scored\(\) takes .* 0 to 1, got {value!r}"):
         scorer.score("4", {"answer": value})
     assert [scorer.score("4", {"answer": good}).value for good in (0, 1, True, 0.5)] == [0.0, 1.0, 1.0, 0.5]
+
+
+def test_a_class_that_reads_conversations_is_seen_to_and_checked_as_it_is_by_texts() -> None:
+    texts, talk = load_scorer(config("Parity")), load_scorer(config("Talk"))
+    assert not isinstance(texts, Conversing)
+    assert isinstance(talk, Conversing)
+    asked = Conversation(text="4", messages=({"role": "assistant", "content": "4"},), ended_by=End.MESSAGE)
+    found = talk.score_conversation(asked, {})
+    assert (found.value, found.reason, found.scorer, found.version) == (0.25, "message", "parity", "1")
+    with pytest.raises(Permanent, match=r"Talk: score_conversation\(\) must return a Score, got float"):
+        talk.score_conversation(replace(asked, text="a number"), {})
 
 
 def test_a_score_carries_the_name_and_version_of_its_class_whatever_it_says() -> None:

@@ -19,7 +19,7 @@ from scorers import time_shares
 from scorers.group import GroupScorer
 from scorers.math.scorer import HANGING
 from scorers.retries import score_together
-from scorers.scorer import OVER_LIMIT, OwnTime, TakesLong, make_score
+from scorers.scorer import OVER_LIMIT, Asked, OwnTime, TakesLong, make_score
 from scorers.time_shares import score_in_shares
 from tests.support.station import make_run
 
@@ -64,7 +64,7 @@ class Paced:
         return make_score(self, 0.0 if text in self.wrong else 1.0, "in time")
 
 
-def shared(scorer: Paced, texts: Sequence[str] = (), *, deadline_s: float = GROUP_S) -> dict[str, Score]:
+def shared(scorer: Paced, texts: Sequence[str] = (), *, deadline_s: float = GROUP_S) -> dict[Asked, Score]:
     def failed(*_: object) -> None:
         scorer.own_time.ran_s = 0.0
 

@@ -74,9 +74,9 @@ CHATS = st.lists(st.dictionaries(NAMES, NAMES | PARTS | st.none(), max_size=3), 
 
 @st.composite
 def environment_rewards(draw: st.DrawFn) -> EnvironmentReward:
-    low, value, high = sorted(draw(st.lists(NUMBERS, min_size=3, max_size=3, unique=True)))
+    low, high = sorted(draw(st.lists(NUMBERS, min_size=2, max_size=2, unique=True)))
     turns = draw(st.lists(NUMBERS | st.none(), max_size=3))
-    return EnvironmentReward(value=value, low=low, high=high, turns=tuple(turns))
+    return EnvironmentReward(value=draw(NUMBERS), low=low, high=high, turns=tuple(turns))
 
 
 FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -8,7 +8,8 @@ from typing import Any
 from broker.messages import Completion, Prompt
 from config.run import ModelConfig
 from generators.answers import answer
-from generators.chat import Chat, load_chat
+from generators.chat import Chat
+from tasks.model_chat import load_chat
 
 
 @cache

@@ -24,6 +24,8 @@ from broker.errors import BadMessage
 from broker.keys import EPISODES, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.private_redis import server
+from learner.groups.episodes import as_tree
+from learner.reporting.conversations import cut_middle, summary, told_as_text
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.audit.notes import NAME
 from tools.confirmation import agrees
@@ -313,7 +315,13 @@ def _rollout(rollout: SampledGroup, verdicts: Iterable[str] = ()) -> Iterator[st
     said = list(verdicts) or [""] * len(rollout.completions)
     for index, (completion, verdict) in enumerate(zip(rollout.completions, said, strict=True)):
         yield f"  completion {index}: {completion.num_sampled} tokens, {completion.finish_reason}{verdict}"
-        yield from _indented(_cut(completion.text, TEXT_CHARS))
+        if not (episode := as_tree(completion)):
+            yield from _indented(_cut(completion.text, TEXT_CHARS))
+            continue
+        for line in summary(episode):
+            yield from _indented(line)
+        for who, words in told_as_text(episode):
+            yield from _indented(f"{who}: {cut_middle(words, TEXT_CHARS)}")
 
 
 def _scored(group: ScoredGroup) -> Iterator[str]:

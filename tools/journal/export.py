@@ -169,21 +169,42 @@ def _parquet(path: Path) -> Iterator[Write]:
             f"parquet needs pyarrow, which comes with millrace[model]: {error}. "
             "JSON lines need nothing: --out FILE.jsonl"
         ) from error
-    schema = _schema(pa)
+    plain, wide = _schema(pa), _schema_of_episodes(pa)
+    before = path.with_name(path.name + ".plain")  # what was written until the first episode came
     waiting: list[Row] = []
-    with parquet.ParquetWriter(path, schema) as writer:
+    writer = parquet.ParquetWriter(path, plain)
 
-        def flush(least: int) -> None:
-            if len(waiting) >= least:
-                writer.write_table(pa.Table.from_pylist(waiting, schema=schema))
-                waiting.clear()
+    def widen() -> None:
+        """Writes what is there once more, with the columns of episodes."""
+        nonlocal writer
+        writer.close()
+        path.replace(before)
+        writer = parquet.ParquetWriter(path, wide)
+        for batch in parquet.ParquetFile(before).iter_batches(ROWS_AT_ONCE):
+            writer.write_table(pa.Table.from_pylist(batch.to_pylist(), schema=wide))
 
-        def write(row: Row) -> None:
-            waiting.append(row)
-            flush(ROWS_AT_ONCE)
+    def flush(least: int) -> None:
+        if len(waiting) >= least:
+            if writer.schema is plain and any("messages" in row for row in waiting):
+                widen()
+            writer.write_table(pa.Table.from_pylist([*map(_flat, waiting)], schema=writer.schema))
+            waiting.clear()
 
+    def write(row: Row) -> None:
+        waiting.append(row)
+        flush(ROWS_AT_ONCE)
+
+    try:
         yield write
         flush(1)
+    finally:
+        writer.close()
+        before.unlink(missing_ok=True)
+
+
+def _flat(row: Row) -> Row:
+    """Returns a row with its messages as JSON text, for they may have anything in them."""
+    return {**row, "messages": json.dumps(row["messages"])} if "messages" in row else row
 
 
 def _schema(pa: Any) -> Any:
@@ -226,3 +247,26 @@ def _schema(pa: Any) -> Any:
             ("fingerprint", text),
         ]
     )
+
+
+def _schema_of_episodes(pa: Any) -> Any:
+    """Names the types of the columns of a file that has episodes."""
+    text, whole, number = pa.string(), pa.int64(), pa.float64()
+    schema = _schema(pa)
+    versions = pa.list_(pa.struct([("version", whole), ("count", whole)]))
+    reward = pa.struct([("value", number), ("low", number), ("high", number), ("turns", pa.list_(number))])
+    for name, kind in (
+        ("messages", text),
+        ("message_versions", pa.list_(versions)),
+        ("turns", whole),
+        ("tool_calls", whole),
+        ("tool_errors", whole),
+        ("sampled_tokens", whole),
+        ("observed_tokens", whole),
+        ("segments", whole),
+        ("ended_by", text),
+        ("remark", text),
+        ("environment_reward", reward),
+    ):
+        schema = schema.append(pa.field(name, kind))
+    return schema

@@ -17,6 +17,7 @@ from broker.messages import ScoredGroup
 from config.loading import from_yaml
 from config.run import Run
 from generators.decoding import Decoder, open_decoder
+from learner.groups.episodes import as_tree
 from learner.journal.ledger import TRAINED, JournalError, Ledger, PayloadGone, read_ledger, read_step
 from learner.journal.records import step_number
 from learner.journal.untrained import Untrained, read_untrained
@@ -128,7 +129,7 @@ def rows_of(
     outcome: str = TRAINED,
     why: str = "",
 ) -> Iterator[Row]:
-    """Yields a row for each completion of a group that has its text.
+    """Yields a row for each completion of a group that has its text; that of an episode has more columns at its end.
 
     Args:
         step: the number of the one that trained on it, or that was trained next; of a held-out group its version,
@@ -147,7 +148,7 @@ def rows_of(
             "step": step,
             "group": group.group_id,
             "completion": index,
-            "prompt": [{"role": turn["role"], "content": turn["content"]} for turn in prompt.messages],
+            "prompt": [{"role": turn["role"], "content": turn.get("content")} for turn in prompt.messages],
             "answer": completion.text,
             "reward": group.rewards[index],
             "advantage": None if advantages is None else advantages[index],
@@ -174,6 +175,7 @@ def rows_of(
             "epoch": prompt.epoch,
             "seed": prompt.seed,
             "fingerprint": prompt.fingerprint,
+            **as_tree(completion),
         }
 
 

@@ -19,6 +19,7 @@ from learner.journal.ledger import DEAD, TRAINED, JournalError, Ledger, Outcome
 from learner.journal.payloads import MIB
 from learner.journal.records import step_number
 from learner.journal.untrained import Untrained
+from learner.reporting.conversations import summary, told_as_text
 from tasks.turns import text_of
 from tools.journal.rows import (
     NotInJournal,
@@ -194,13 +195,19 @@ def _completion_lines(row: Row) -> Iterator[str]:
         f"    {row['status']} {_number(row['score'])} by {row['scorer']} {row['scorer_version']} in "
         f"{row['score_seconds']:.3f} s{f'; {parts}' if parts else ''}: {printable(row['reason'])}"
     )
-    yield _block("answer", row["answer"])
+    if "messages" not in row:
+        yield _block("answer", row["answer"])
+        return
+    for line in summary(row):
+        yield _block("episode", line)
+    for who, said in told_as_text(row):
+        yield _block(who, said)
 
 
 def _block(name: str, text: str) -> str:
     """Writes a text under its name, every line of it indented alike."""
     lines = printable(text).split("\n")
-    return f"    {name}: " + "\n      ".join(lines)
+    return f"    {printable(name)}: " + "\n      ".join(lines)
 
 
 def _number(value: float | None) -> str:

@@ -22,8 +22,9 @@ from tools.estimates.rank_memory import rank_memory
 from tools.plan.figures import Plan
 
 AREA = "combinations"
-GROUPS, LAG, ENGINE, LEARNER, GPUS, JUDGE, SCHEDULE, REDIS = (
-    Check(AREA, name) for name in ("groups", "lag", "engine", "learner", "GPUs", "judge", "schedule", "redis")
+GROUPS, LAG, ENGINE, LEARNER, GPUS, JUDGE, SCHEDULE, REDIS, EPISODES = (
+    Check(AREA, name)
+    for name in ("groups", "lag", "engine", "learner", "GPUs", "judge", "schedule", "redis", "episodes")
 )
 FAST = 200.0  # tokens/s of one completion: few servers sample a stream faster
 MUCH = 0.5  # of the training tokens, that held-out rounds are much
@@ -41,6 +42,7 @@ def findings(plan: Plan) -> Iterator[Finding]:
     yield from _judge(plan)
     yield from _schedule(plan)
     yield from _redis(plan)
+    yield from _episodes(plan)
 
 
 def _fits(plan: Plan) -> Iterator[Finding]:
@@ -299,4 +301,16 @@ def _redis(plan: Plan) -> Iterator[Finding]:
             f"broker.maxmemory_mb={run.broker.maxmemory_mb} is less than a full budget may take: the learner "
             "waits where it is short",
             do=f"broker.maxmemory_mb={int(needed / 2**20) + 1}, or a smaller learner.groups_in_flight",
+        )
+
+
+def _episodes(plan: Plan) -> Iterator[Finding]:
+    """Yields ends of an episode that cost the policy nothing."""
+    tasks = [name for name, task in plan.run.scorers.tasks.items() if task.environment is not None]
+    if tasks and plan.run.learner.filters.truncated == "mask":
+        yield EPISODES.note(
+            f"learner.filters.truncated=mask makes ends of an episode free that the policy can bring about (tasks "
+            f"{', '.join(tasks)}): out of turns, a full context, max_tokens of a turn, its deadline. A policy that is "
+            "losing learns to run into one",
+            do="learner.filters.truncated=null, which masks answers of one turn alone, or keep",
         )

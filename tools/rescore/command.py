@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Final, Self
 
+import msgspec
 from rich.console import Console
 from rich.progress import track
 
@@ -35,10 +36,12 @@ from learner.journal.ledger import Ledger, read_ledger
 from learner.journal.records import step_number
 from learner.resume.replay import IncarnationSettings
 from scorers.api import RowWorkerClient, all_tasks
-from scorers.child.row_worker import TEXT_KEY, Result
+from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY, Result
+from scorers.conversation import asked_of
 from scorers.reward.combine import reward_of
 from scorers.rows.judged_lines import asks
 from scorers.rows.row_workers import RowWorkers
+from scorers.scorer import Asked
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
 from tools.journal.rows import NotInJournal, Steps, ranges
 from tools.rescore.comparison import FULL, Comparison, Rescored, score_json
@@ -261,24 +264,26 @@ class Rescorer:
         self._workers.close(is_interrupted=error is not None)
 
     def _score(self, group: ScoredGroup, process: RowWorkerClient) -> list[Rescored]:
-        """Scores a group's completions; equal texts are judged once, as when the group was scored."""
+        """Scores a group's completions; equal texts, or episodes, are judged once, as when the group was scored."""
         name = self._task_of_group(group)
-        lines = {
-            completion.text: self._line(name, completion.text, group)
-            for completion in group.rollout.completions
-        }
+        answers = [asked_of(completion) for completion in group.rollout.completions]
+        lines = {answer: self._line(name, answer, group) for answer in answers}
         for line in lines.values() if asks(self._tasks[name]) else ():
             process.prefetch(line)
-        judged = {text: process.result(line) for text, line in lines.items()}
+        judged = {answer: process.result(line) for answer, line in lines.items()}
         prompt = group.rollout.prompt
         return [
-            self._rescored(name, judged[completion.text], completion, prompt)
-            for completion in group.rollout.completions
+            self._rescored(name, judged[answer], completion, prompt)
+            for answer, completion in zip(answers, group.rollout.completions, strict=True)
         ]
 
-    def _line(self, name: str, text: str, group: ScoredGroup) -> bytes:
+    def _line(self, name: str, answer: Asked, group: ScoredGroup) -> bytes:
         info = dict(group.rollout.prompt.verification_info)
-        return json.dumps({TEXT_KEY: text, "task": name, "verification_info": info}).encode("ascii")
+        line = {"task": name, "verification_info": info}
+        if isinstance(answer, str):
+            return json.dumps({TEXT_KEY: answer, **line}).encode("ascii")
+        episode = {TEXT_KEY: answer.text, EPISODE_KEY: msgspec.to_builtins(answer), **line}
+        return json.dumps(episode).encode("ascii")
 
     def _rescored(self, name: str, result: Result, completion: Completion, prompt: Prompt) -> Rescored:
         """Makes the score that remains after the task's format and penalties."""

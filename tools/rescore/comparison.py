@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from broker.messages import Score, ScoredGroup, ScoreStatus
+from broker.messages import Score, ScoredGroup, ScoreStatus, Turn
 from config.learner import AdvantageScale
 from learner.objective.advantages import SAME_REWARD, group_advantages
 from tasks.turns import asked
@@ -46,6 +46,7 @@ class Difference:
     completion: int  # the place in the group
     prompt: str
     answer: str
+    messages: tuple[Turn, ...]  # of an episode
     old: Score
     new: Score
 
@@ -65,6 +66,7 @@ class Difference:
             "completion": self.completion,
             "prompt": self.prompt,
             "answer": self.answer,
+            **({"messages": [dict(turn) for turn in self.messages]} if self.messages else {}),
             "old": score_json(self.old),
             "new": score_json(self.new),
         }
@@ -191,6 +193,7 @@ class Comparison:
             completion=place,
             prompt=asked(prompt.messages),
             answer=group.rollout.completions[place].text,
+            messages=group.rollout.completions[place].messages,
             old=old,
             new=new,
         )

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import Permanent
-from learner.data.chat_template import reason_of, render, syntax_error
+from tasks.chat_template import reason_of, render, syntax_error
 from tasks.thoughts import THINK, marks_of, opened_by
 
 if TYPE_CHECKING:

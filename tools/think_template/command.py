@@ -18,9 +18,9 @@ from broker.errors import RunFailed
 from broker.messages import FinishReason
 from config.places import is_path
 from config.run import ModelConfig
-from generators.chat import load_chat
-from learner.data.chat_template import render
 from scorers.text.extract import last_box, response_part
+from tasks.chat_template import render
+from tasks.model_chat import load_chat
 from tasks.thoughts import THINK_CLOSE
 from tools.arguments import UsageError
 from tools.think_template.chat import (

@@ -15,6 +15,7 @@ import json
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict
@@ -33,6 +34,7 @@ from broker.monitoring.group_view import Sight, look
 from broker.private_redis import server
 from config.logs import mask
 from learner.groups.evaluation import version_of
+from learner.reporting.conversations import cut_middle, summary, told_as_text
 from tools.arguments import add_json, add_run, add_runs_dir
 from tools.printable import printable
 from tools.run_view.screen import STREAM_COLOURS
@@ -43,10 +45,12 @@ from tools.trace.stages import Stage
 OUTAGE_S = 5.0  # no longer than a person waits: the journal tells much without Redis
 WIDTH = 100
 REASON_CHARS = 300
+TURN_CHARS = 200  # of a turn of an episode
 SHORT_S = 0.1  # shorter times are shown in milliseconds
 COLOURS = {
     **STREAM_COLOURS,
     "sampling": "magenta",
+    "playing": "blue",
     "scoring": "green",
     "training": "cyan",
     "dropped": "yellow",
@@ -120,6 +124,10 @@ def show(story: Story, console: Console | None = None) -> None:
     if story.completions:
         console.print()
         console.print(_completions(story))
+    for row in story.completions:
+        if "messages" in row:
+            console.print()
+            _print_episode(console, row)
     for note in story.notes:
         console.print(_text(f"  note: {note}"))
     if story.redis:
@@ -167,10 +175,8 @@ def _completions(story: Story) -> Table:
     cells: dict[tuple[str, str], Callable[[Mapping[str, Any]], str]] = {
         ("#", "right"): lambda row: str(row["completion"]),
         ("tokens", "right"): lambda row: str(row["tokens"]),
-        ("end", "left"): lambda row: str(row["finish_reason"]),
-        ("version: tokens", "left"): lambda row: ", ".join(
-            f"{span['version']}: {span['count']}" for span in row["versions"]
-        ),
+        ("end", "left"): lambda row: str(row.get("ended_by") or row["finish_reason"]),
+        ("version: tokens", "left"): _versions,
     }
     if "reward" in story.completions[0]:
         cells["reward", "right"] = lambda row: _number(row["reward"])
@@ -181,6 +187,25 @@ def _completions(story: Story) -> Table:
     for row in story.completions:
         table.add_row(*(_text(cell(row)) for cell in cells.values()))
     return table
+
+
+def _versions(row: Mapping[str, Any]) -> str:
+    """Writes how many tokens each version sampled: span by span, of an episode in all."""
+    spans = [(span["version"], span["count"]) for span in row["versions"]]
+    if "messages" in row:
+        tokens: Counter[int] = Counter()
+        for version, count in spans:
+            tokens[version] += count
+        spans = sorted(tokens.items())
+    return ", ".join(f"{version}: {count}" for version, count in spans)
+
+
+def _print_episode(console: Console, row: Mapping[str, Any]) -> None:
+    """Prints what became of an episode, and the beginning and the end of each turn."""
+    about = "; ".join(summary(row))
+    console.print(_text(f"completion {row['completion']}: {' '.join(about.split())}"), style="dim")
+    for who, said in told_as_text(row):
+        console.print(_text(f"  {who}: {cut_middle(' '.join(said.split()), TURN_CHARS)}"))
 
 
 def _score(row: Mapping[str, Any]) -> str:

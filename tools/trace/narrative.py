@@ -12,16 +12,17 @@ from typing import Any
 
 from broker import codec, group_ids
 from broker.errors import BadMessage, Permanent
-from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
+from broker.keys import DEAD, EPISODES, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import SampledGroup, ScoredGroup
 from broker.monitoring.group_view import Sight
 from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
+from learner.groups.episodes import as_tree
 from learner.groups.evaluation import version_of
 from learner.journal.ledger import COLLECTED, DROPPED, TRAINED
 from learner.journal.records import step_number
 from tools.trace.journal_view import Account
-from tools.trace.stages import SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
+from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
 
 NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states beside the streams and the outcomes
 
@@ -36,7 +37,7 @@ class Story:
 
     run: str
     group: str
-    state: str  # prompts | rollouts | scored | letter (dead, and not recorded yet)
+    state: str  # prompts | episodes | rollouts | scored | letter (dead, and not recorded yet)
     # | trained | dropped | dead | recorded (with its evaluation) | nowhere
     says: str  # the state in a sentence
     step: int | None  # the step that trained on the group: its number is the version that it made
@@ -127,6 +128,8 @@ def _where_it_is(sight: Sight, stage: Stage) -> str:
     doing = {
         PROMPTS: "waits in prompts to be sampled",
         SAMPLING: f"is being sampled by {stage.who}",
+        EPISODES: "waits in episodes to be played",
+        PLAYING: f"is being played by {stage.who}",
         ROLLOUTS: "is sampled, and waits in rollouts to be scored",
         SCORING: f"is being scored by {stage.who}",
         SCORED: "is scored, and waits for a step to train on it",
@@ -316,6 +319,7 @@ def completions_of(
             "versions": [
                 {"version": span.version, "first": span.first, "count": span.count} for span in said.spans
             ],
+            **as_tree(said),
         }
         if group:
             score = group.scores[index]

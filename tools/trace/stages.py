@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from broker.keys import PROMPTS, ROLLOUTS, SCORED
-from broker.monitoring.group_view import Sight
+from broker.keys import EPISODES, PROMPTS, ROLLOUTS, SCORED
+from broker.monitoring.group_view import ROLES, Sight
 from broker.protocol.streams import NOBODY
 
 STATES = 2  # how many states of a role's processes are named
-SAMPLING, SCORING, TRAINING = "sampling", "scoring", "training"  # between the streams that a group waits in
+# Between the streams that a group waits in; groups of episodes are played, all others sampled.
+SAMPLING, PLAYING, SCORING, TRAINING = "sampling", "playing", "scoring", "training"
 Facts = Mapping[str, Any]
 
 
@@ -39,10 +40,11 @@ def done(facts: Facts) -> Iterator[Stage]:
     if "generator" not in facts:
         return
     began, ended = _work(facts, "sampled_at", "sample_seconds")
-    yield wait(PROMPTS, issued, began, f"issued with floor {facts['floor']}")
+    stream, work = (EPISODES, PLAYING) if facts.get("is_played") else (PROMPTS, SAMPLING)
+    yield wait(stream, issued, began, f"issued with floor {facts['floor']}")
     versions = ", ".join(f"version {version}: {tokens} tokens" for version, tokens in facts["versions"])
     yield Stage(
-        stage=SAMPLING,
+        stage=work,
         began=began,
         ended=ended,
         seconds=facts["sample_seconds"],
@@ -70,8 +72,8 @@ def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
     yield from stages
     since = (stages[-1].ended if stages else facts.get("issued_at")) or sight.arrived_at
     match sight.stream:
-        case "prompts":
-            yield from _in_prompts(facts, sight, since)
+        case "prompts" | "episodes":
+            yield from _unsampled(facts, sight, since)
         case "rollouts":
             yield from _in_rollouts(sight, since)
         case "scored":
@@ -109,34 +111,29 @@ def rewards_text(rewards: list[float | None]) -> str:
     return f"mean reward {sum(known) / len(known):.3f}{without}"
 
 
-def _in_prompts(facts: Facts, sight: Sight, since: float) -> Iterator[Stage]:
+def _unsampled(facts: Facts, sight: Sight, since: float) -> Iterator[Stage]:
+    role, work = ROLES[sight.stream], PLAYING if sight.stream == EPISODES else SAMPLING
     issued, lease = f"issued with floor {facts.get('floor', '?')}", sight.lease
     if lease is None or lease.consumer == NOBODY:
-        back = "handed back by a generator that ended" if lease else ""
+        back = f"handed back by {_a(role)} that ended" if lease else ""
         yield _open(
-            PROMPTS,
+            sight.stream,
             since,
             sight,
             "",
             issued,
             *_tries(sight),
             back,
-            "waits for a generator",
-            _crew(sight, "generator"),
+            f"waits for {_a(role)}",
+            _crew(sight, role),
         )
         return
     beat = (sight.beats or {}).get(lease.consumer)
     began = _began(beat, str(facts.get("group_id", "")))
-    yield wait(PROMPTS, since, began, issued)
+    yield wait(sight.stream, since, began, issued)
     silent = "" if beat else "it has no heartbeat: another takes over when the lease runs out"
     yield _open(
-        SAMPLING,
-        began,
-        sight,
-        lease.consumer,
-        *_tries(sight),
-        f"its lease is {lease.idle_s:.1f} s old",
-        silent,
+        work, began, sight, lease.consumer, *_tries(sight), f"its lease is {lease.idle_s:.1f} s old", silent
     )
 
 
@@ -207,6 +204,10 @@ def _crew(sight: Sight, role: str) -> str:
     return ", ".join(
         f"{count} {role}{'' if count == 1 else 's'}: {state}" for state, count in states.most_common(STATES)
     )
+
+
+def _a(role: str) -> str:
+    return f"an {role}" if role == "agent" else f"a {role}"
 
 
 def _open(stage: str, began: float | None, sight: Sight, who: str, *says: str) -> Stage:

@@ -11,7 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from broker.messages import Completion, ScoredGroup
+from broker.messages import Completion, Prompt, ScoredGroup
+from learner.groups.episodes import is_episode, num_turns
 from tasks.stored import ground_truth
 
 Row = dict[str, Any]
@@ -24,7 +25,8 @@ def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Itera
 
     Behind verl's five keys come `groundtruth`, the name that older ones have for `gts`, and those that its reward
     functions would have added: here what is known of the score, the columns that travel with the row, and the score's
-    components. Every row of a file has the same keys.
+    components. Every row of a file has the same keys: in one with episodes `messages`, the whole conversation, and
+    verl's `num_turns`, both null in an answer of one turn.
 
     Args:
         step: verl's `global_steps`; of a held-out round its version.
@@ -32,6 +34,7 @@ def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Itera
         decode: of the policy's tokenizer.
     """
     columns, components = _names(groups)
+    has_episodes = _has_episodes(groups)
     for group in groups:
         prompt, completions = group.rollout.prompt, group.rollout.completions
         truth = ground_truth(prompt.verification_info)
@@ -52,6 +55,7 @@ def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Itera
                 "finish_reason": str(completion.finish_reason),
                 "status": str(score.status),
                 "reason": score.reason,
+                **(_conversation(prompt, completion) if has_episodes else {}),
             }
             further = {name: prompt.columns.get(name) for name in columns}
             further |= {name: score.components.get(name) for name in components}
@@ -61,16 +65,22 @@ def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Itera
 def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Iterator[Row]:
     """Yield a row for each completion as II-VERL's reward manager dumps it, and behind that which answer it is.
 
+    Episodes have what they have in `verl_rows`, the conversation as JSON text.
+
     Args: as in `verl_rows`.
     """
     columns, _ = _names(groups)
+    has_episodes = _has_episodes(groups)
     has_source = any(group.rollout.prompt.data_source for group in groups)
     for group in groups:
         prompt, completions = group.rollout.prompt, group.rollout.completions
         asked = prompt.token_ids.tolist()
         whole = [_text(completion, asked, decode, is_special=True) for completion in completions]
         info = json.dumps(dict(prompt.verification_info), ensure_ascii=False)
-        for index, score in enumerate(group.scores):
+        for index, (completion, score) in enumerate(zip(completions, group.scores, strict=True)):
+            said = _conversation(prompt, completion) if has_episodes else {}
+            if said.get("messages"):
+                said["messages"] = json.dumps(said["messages"], ensure_ascii=False)
             row = {
                 "llm_output": whole[index],
                 "verification_info": info,
@@ -82,6 +92,7 @@ def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> It
                 "completion": index,
                 "status": str(score.status),
                 "reason": score.reason,
+                **said,
             }
             yield row | {name: prompt.columns.get(name) for name in columns if name not in row}
 
@@ -93,6 +104,18 @@ def _text(completion: Completion, asked: Sequence[int], decode: Decode, *, is_sp
         for segment in completion.segments
     ]
     return "\n\n".join(decode(ids, is_special))
+
+
+def _has_episodes(groups: Sequence[ScoredGroup]) -> bool:
+    return any(is_episode(completion) for group in groups for completion in group.rollout.completions)
+
+
+def _conversation(prompt: Prompt, completion: Completion) -> Row:
+    """Return what a row of an episode has more than one of an answer of one turn, which has it without a value."""
+    if not is_episode(completion):
+        return {"messages": None, "num_turns": None}
+    turns = [dict(turn) for turn in (*prompt.messages, *completion.messages)]
+    return {"messages": turns, "num_turns": num_turns(completion)}
 
 
 def _names(groups: Sequence[ScoredGroup]) -> tuple[list[str], list[str]]:

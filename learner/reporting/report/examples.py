@@ -11,17 +11,40 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from broker.messages import ScoredGroup
+from broker.messages import Completion, ScoredGroup
+from learner.groups.episodes import as_tree
 from learner.journal.ledger import JournalError, read_step
 from learner.journal.records import step_number
+from learner.reporting.conversations import cut_middle, summary, told
 from learner.reporting.report.facts import RunFacts
-from tasks.turns import asked
+from tasks.turns import POLICY, asked
 
 ENDS = 40  # steps of either end that are read
 SHOWN = 3  # examples of each kind
 LENGTH = 1200  # characters of a text that are shown
+TURNS = 8  # messages of an episode that are shown, of its beginning and of its end
+TURN_LENGTH = 600  # characters of what one of them says or calls
 
 Decode = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of an episode."""
+
+    who: str
+    is_policy: bool
+    is_error: bool
+    parts: Sequence[str]  # what was thought, said and called
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A completion of several turns, to be read."""
+
+    about: str  # how long it was, and why it ended
+    turns: Sequence[Turn]  # the first and the last ones
+    left_out: int  # messages between these
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +56,7 @@ class Answer:
     reward: float
     reason: str  # the scorer's
     mean_reward: float  # of its group
+    episode: Episode | None = None  # whose turns are shown in the text's place
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +89,12 @@ class Examples:
     single: Sequence[Example]  # where no prompt came twice: the best and the worst of the last steps
     scorers: Sequence[ScorerFacts]
     steps_read: int
+
+    @property
+    def has_episodes(self) -> bool:
+        """Return whether one of the answers has turns."""
+        shown = [*self.rose, *self.fell, *self.single]
+        return any(answer.episode is not None for example in shown for answer in example.answers)
 
 
 def find_examples(facts: RunFacts, decode: Decode) -> Examples:
@@ -143,9 +173,24 @@ def _answer(step: int, group: ScoredGroup, decode: Decode, *, best: bool) -> Ans
     """Return the group's completion with the highest or the lowest reward."""
     rewards = [(reward, index) for index, reward in enumerate(group.rewards) if reward is not None]
     reward, index = (max if best else min)(rewards, default=(0.0, 0))
-    segments = group.rollout.completions[index].segments
-    text = "\n\n".join(decode(segment.token_ids.tolist()) for segment in segments)
-    return Answer(step, _cut(text), reward, _cut(group.scores[index].reason), _mean(group))
+    completion, reason = group.rollout.completions[index], _cut(group.scores[index].reason)
+    if completion.messages:
+        return Answer(step, "", reward, reason, _mean(group), _episode(completion))
+    text = "\n\n".join(decode(segment.token_ids.tolist()) for segment in completion.segments)
+    return Answer(step, _cut(text), reward, reason, _mean(group))
+
+
+def _episode(completion: Completion) -> Episode:
+    episode = as_tree(completion)
+    turns = [
+        Turn(
+            who, one.role == POLICY, one.is_error, tuple(cut_middle(part, TURN_LENGTH) for part in one.parts)
+        )
+        for who, one in told(episode)
+    ]
+    left_out = max(0, len(turns) - 2 * TURNS)
+    about = _cut("; ".join(summary(episode)))
+    return Episode(about, [*turns[:TURNS], *turns[TURNS + left_out :]], left_out)
 
 
 def _cut(text: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from broker.messages import End
 from learner.journal.disk import replace_text
 from learner.reporting.report.chart import bar, line_chart, number_text
 from learner.reporting.report.examples import Decode, Examples, find_examples
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 FILE = "report.html"
 MOST_LINES = 5  # of a chart whose metrics a run names
 TEMPLATE = Path(__file__).with_name("page.html")
+CUT_SHORT = tuple(str(end) for end in End if end not in {End.MESSAGE, End.ENVIRONMENT})
 # Charts in the page's order: section, title, what it shows, the keys of its lines with their names, the lowest value.
 CHARTS: tuple[tuple[str, str, str, tuple[tuple[str, str], ...], float | None], ...] = (
     (
@@ -64,6 +66,34 @@ CHARTS: tuple[tuple[str, str, str, tuple[tuple[str, str], ...], float | None], .
             ("arrived.shared_answer_share", "given to another prompt too"),
             ("arrived.repeated_share", "said before in the answer"),
         ),
+        0.0,
+    ),
+    (
+        "Episodes",
+        "Turns",
+        "of the policy in an episode",
+        (("episodes.turns_mean", "mean"), ("episodes.turns_max", "most")),
+        0.0,
+    ),
+    (
+        "Episodes",
+        "Tools",
+        "in an episode",
+        (("episodes.tool_calls_mean", "calls"), ("episodes.tool_errors_mean", "errors")),
+        0.0,
+    ),
+    (
+        "Episodes",
+        "Tokens",
+        "of an episode, mean",
+        (("episodes.sampled_tokens_mean", "sampled"), ("episodes.observed_tokens_mean", "observed")),
+        0.0,
+    ),
+    (
+        "Episodes",
+        "Ends",
+        "share of episodes that neither the policy's last message nor the environment ended",
+        tuple((f"episodes.ended_by.{end}", end) for end in CUT_SHORT),
         0.0,
     ),
     ("Optimizer", "Loss", "a trained token", (("loss", "loss"),), None),

@@ -16,10 +16,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from broker.errors import RunFailed
 from broker.weight_files import FILE
 from config.run import ChatTemplateConfig, ModelConfig
-from generators.chat import load_chat
 from learner.base_model import hub
 from learner.base_model.base_files import what_is_odd, write_base_files
 from learner.training.model_files import load_model, write_model
+from tasks.model_chat import load_chat
 from tests.support.tiny import write_tiny_model
 
 pytestmark = pytest.mark.model

@@ -9,6 +9,7 @@ from broker.messages import FinishReason, ScoredGroup
 from learner.groups.answers import length_correlation, repeated_share, same_answer_share
 from learner.groups.arrivals import ArrivalCounter, Arrivals
 from learner.journal.ledger import Outcome
+from tests.support.episodes import episodes
 from tests.support.tiny import completion, group
 
 NOTHING = Arrivals(reward_mean=None, facts={}, dropped={}, dropped_by_source={})
@@ -81,3 +82,13 @@ def test_an_answer_that_one_prompt_has_twice_is_not_shared() -> None:
     for _ in range(2):  # the same row, in two epochs
         counter.add(of_row(1, group([9], [completion([1]), completion([1])], [1.0, 0.0])))
     assert counter.take().facts["shared_answer_share"] == 0.0
+
+
+def test_episodes_are_summed_up_where_there_are_some() -> None:
+    counter = ArrivalCounter()
+    counter.add(episodes("0"))
+    counter.add(group([9], [completion([1])], [1.0]))
+    facts = counter.take().facts
+    assert (facts["completions"], facts["episodes"]["turns_mean"]) == (3, 3.0)
+    counter.add(group([9], [completion([1])], [1.0]))
+    assert "episodes" not in counter.take().facts

@@ -36,6 +36,24 @@ def test_each_alarm_says_its_number_and_what_to_do(record: dict[str, Any], said:
     assert (nothing, said in alarm) == ([], True)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "at sampling.max_tokens=24; what is cut is not trained on"),
+        (("learner.filters.truncated=keep",), "what is cut is trained on as it is"),
+        (
+            ("scorers.tasks.lake={environment: {type: custom, import_path: 'lake:Lake'}}",),
+            "or a limit of their episode; what is cut is not trained on, unless it is an episode",
+        ),
+    ],
+    ids=["unset", "keep", "with an environment"],
+)
+def test_what_becomes_of_truncated_completions_is_said(words: tuple[str, ...], said: str) -> None:
+    watch = Alarms(load_run(["--config", str(DEMO), *words]))
+    (alarm,) = watch.of(HEALTHY | {"truncated_share": 0.25})
+    assert alarm.endswith(said)
+
+
 def test_an_alarm_is_said_again_only_after_twenty_steps() -> None:
     bad = {"mismatch_kl": 0.5}
     assert [len(said) for said in alarms(*({"step": step, **bad} for step in (1, 20, 21)))] == [1, 0, 1]

@@ -33,6 +33,7 @@ from learner.training.batch import pack
 from tasks.route import route
 from tests.learner.conftest import MakeChain, Train
 from tests.support.chain import make_prompt, make_run, make_scored
+from tests.support.episodes import MESSAGES, episodes
 from tests.support.made_up_step import made_up_step
 from tests.support.paths import ROOT
 
@@ -177,6 +178,21 @@ def test_the_ground_truth_is_what_the_row_stores_under_both_of_verls_names(
     dump(1, [group("7", [1.0], **prompt_facts(verification_info=info))])
     (row,) = lines_of(rollouts / "1.jsonl")
     assert (row["gts"], row["groundtruth"]) == (truth, truth)
+
+
+def test_episodes_have_their_conversation_and_verls_num_turns(
+    dump: Callable[..., Dumps], rollouts: Path, tmp_path: Path
+) -> None:
+    dump(3, [episodes("7")], parquet_every=3)
+    episode, answer = lines_of(rollouts / "3.jsonl")
+    said = [{"role": "user", "content": "2 + 3?"}, *MESSAGES]
+    assert (episode["messages"], episode["num_turns"]) == (said, 6)
+    assert (answer["messages"], answer["num_turns"]) == (None, None)
+    assert [*episode][-3:] == [*answer][-3:] == ["reason", "messages", "num_turns"]
+    columns = pq.read_table(tmp_path / "dumps" / "parquet" / "train" / "3.parquet").to_pydict()
+    assert (json.loads(columns["messages"][0]), columns["num_turns"]) == (said, [6, None])
+    dump(6, GROUPS, parquet_every=3)
+    assert "num_turns" not in lines_of(rollouts / "6.jsonl")[0]
 
 
 def test_a_step_is_read_as_ii_verls_parquet(run_of: MakeRun, open_dumps: OpenDumps, tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ from broker.messages import FinishReason
 from learner.reporting.group_facts import MOST_VALUES, batch_facts
 from learner.reporting.keys import KEYS, as_table
 from learner.reporting.metrics_file import read_metrics
+from learner.reporting.scalars import scalars
 from learner.training.batch import pack
 from tests.learner.conftest import MakeChain, Train
+from tests.support.episodes import episodes
 from tests.support.paths import ROOT
 from tests.support.tiny import completion, group
 
-NAMED_BY_A_RUN = {"TASK", "SOURCE", "NAME", "VALUE", "REASON", "STREAM"}
+NAMED_BY_A_RUN = {"TASK", "SOURCE", "NAME", "VALUE", "REASON", "STREAM", "END"}
 
 
 def test_rewards_have_the_values_of_the_columns_that_travel_where_those_are_few() -> None:
@@ -82,3 +84,16 @@ def test_every_key_that_a_run_writes_is_explained(make_chain: MakeChain, train: 
 def test_the_page_has_the_table() -> None:
     page = Path(ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     assert "\n".join(as_table()) in page
+
+
+def test_episodes_have_their_keys_in_a_step_that_has_some_and_all_are_explained() -> None:
+    groups = [episodes("0"), group([9], [completion([1])], [1.0])]
+    advantages: list[list[float | None]] = [[0.5, -0.5], [0.5]]
+    batch = pack(groups, advantages, tokens_per_micro_batch=99, truncated="keep", policy_version=5)
+    facts = batch_facts(groups, batch)
+    assert facts["episodes"]["turns_mean"] == 3.0  # the answers of one turn are not among them
+    assert facts["episodes"]["ended_by"]["environment"] == 1.0
+    written = set(paths({"episodes": facts["episodes"]}))
+    assert {path for path in written if not any(explains(key, path) for key in KEYS)} == set()
+    assert "episodes" not in batch_facts(groups[1:], batch)
+    assert scalars(facts)["episodes/ended_by/environment"] == 1.0

@@ -19,6 +19,7 @@ from learner.launch.preflight import check_places
 from learner.reporting.build import build_loggers
 from learner.reporting.scalars import rounds, scalars, with_newest_round
 from tests.support.chain import make_run
+from tests.support.episodes import MESSAGES
 
 pytestmark = pytest.mark.process
 
@@ -94,7 +95,17 @@ def test_tensorboard_gets_every_number_at_its_step_and_rounds_at_their_version(t
     assert [one[:2] for one in found] == [one[:2] for one in expected * 2]
     assert [one[2] for one in found] == pytest.approx([one[2] for one in expected * 2])
     texts = [value.tensor.string_val for _, value in values_of(run) if value.tensor.string_val]
-    assert b"1 + 1?" in texts[0][0]
+    assert texts[0][0] == b"**1 + 1?**\n\n2\n\nreward 1.0: equal"
+
+
+def test_tensorboard_shows_an_episode_as_a_conversation(tmp_path: Path) -> None:
+    run = with_loggers(tmp_path, {"type": "tensorboard"})
+    [logger] = build_loggers(run)
+    logger.sample({**SAMPLE, "messages": list(MESSAGES)})
+    logger.close()
+    ((text,),) = [value.tensor.string_val for _, value in values_of(run)]
+    assert b"I look.\ncalls search(" in text
+    assert b"tool search: five\n\nassistant: <b>5</b>\n\nreward 1.0: equal" in text
 
 
 @pytest.mark.parametrize("library", ["wandb", "trackio"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from learner.reporting.metrics import Metrics
 from learner.reporting.metrics_file import read_metrics
 from learner.training.batch import pack
 from tests.support.chain import Chain, make_prompt, make_scored
+from tests.support.episodes import MESSAGES, episodes
 from tests.support.made_up_step import made_up_step
 
 pytestmark = pytest.mark.process
@@ -103,3 +105,25 @@ def test_the_picture_is_drawn(chain: Chain, steps: int) -> None:
 
 def test_without_a_step_there_is_no_picture(tmp_path: Path) -> None:
     assert draw(tmp_path) is None
+
+
+def test_a_sample_of_an_episode_has_its_conversation_and_one_of_one_turn_has_no_word_more(
+    chain: Chain,
+) -> None:
+    metrics = Metrics(chain.run)
+    for index in (0, 1):
+        metrics.sample(4, episodes("0"), index)
+    metrics.close()
+    lines = (chain.run.folder / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+    episode, answer = map(json.loads, lines)
+    assert episode["messages"] == list(MESSAGES)
+    assert (episode["answer"], episode["turns"], episode["ended_by"]) == ("<b>5</b>", 3, "environment")
+    assert episode["environment_reward"] == {
+        "value": 7.5,
+        "low": 0.0,
+        "high": 10.0,
+        "turns": [None, -0.5, 8.0],
+    }
+    assert list(answer) == [
+        "step", "group", "prompt", "answer", "finish_reason", "versions", "reward", "score", "status", "reason", "components",
+    ]  # fmt: skip

@@ -58,7 +58,7 @@ def without(key: str) -> str:
         ("learner.optimizer.grad_clip", 0.5, "learner.optimizer.grad_clip: 1.0 -> 0.5"),
         ("learner.objective.dual_clip", None, "learner.objective.dual_clip: 3.0 -> null"),
         ("learner.advantage.scale", "std", "learner.advantage.scale: none -> std"),
-        ("learner.filters.truncated", "keep", "learner.filters.truncated: mask -> keep"),
+        ("learner.filters.truncated", "keep", "learner.filters.truncated: null -> keep"),
         ("learner.steps", 7, "learner.steps: 100 -> 7"),
         ("learner.groups_per_step", 8, "learner.groups_per_step: 64 -> 8"),
         ("learner.max_lag", 0, "learner.max_lag: 4 -> 0"),
@@ -119,6 +119,26 @@ def test_a_stored_key_under_its_old_name_has_not_changed() -> None:
     stored = to_yaml(run).replace("tokens_per_micro_batch", "tokens_per_row")
     assert stored != to_yaml(run)
     assert check_changes(stored, run) == []
+
+
+LAKE = {"scorer": {"type": "environment"}, "environment": {"type": "custom", "import_path": "lake:Lake"}}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "before", "changes"),
+    [
+        ({"math": {}}, "mask", []),
+        ({"math": {}}, "keep", ["learner.filters.truncated: keep -> null"]),
+        ({"lake": LAKE}, "mask", ["learner.filters.truncated: mask -> null"]),
+    ],
+    ids=["as it was", "another", "another for episodes"],
+)
+def test_what_truncated_was_before_it_could_be_unset_has_changed_only_for_episodes(
+    tasks: dict[str, Any], before: str, changes: list[str]
+) -> None:
+    unset = Run.model_validate({**BASE, "scorers": {"tasks": tasks}})
+    stored = to_yaml(unset).replace("truncated: null", f"truncated: {before}")
+    assert check_changes(stored, unset) == changes
 
 
 @pytest.mark.parametrize(("value", "lines"), [("null", 0), ("{type: gloo}", 1)])

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from broker.messages import NO_IDS, Completion, FinishReason, ScoredGroup, Segment, Span
+from broker.messages import NO_IDS, Completion, End, FinishReason, ScoredGroup, Segment, Span
 from learner.training.batch import MICRO_BATCH_COST, Batch, pack
 from tests.support.tiny import completion, group, random_groups
 
@@ -149,6 +150,19 @@ def test_what_does_not_train_is_left_out_of_the_rows_and_of_the_mean() -> None:
     masked, kept = (packed(groups, [[0.5, None, -0.5]], truncated=how) for how in ("mask", "keep"))
     assert (masked.token_ids.tolist(), masked.num_tokens) == ([9, 1, 1], 2)
     assert (kept.token_ids.tolist(), kept.num_tokens) == ([9, 1, 1, 9, 3], 3)
+
+
+@pytest.mark.parametrize(("truncated", "trained"), [("mask", []), ("keep", [3, 4]), (None, [4])])
+def test_a_truncated_episode_trains_unless_the_run_says_that_it_does_not(
+    truncated: str | None, trained: list[int]
+) -> None:
+    answer = completion([3], finish_reason=FinishReason.LENGTH)
+    episode = replace(completion([4], finish_reason=FinishReason.LENGTH), ended_by=End.TURNS)
+    whole = completion([5])
+    batch = packed(
+        [group([9], [answer, episode, whole], [0.0, 1.0, 1.0])], [[-0.5, 0.5, 0.5]], truncated=truncated
+    )
+    assert sorted(batch.token_ids[batch.loss_mask].tolist()) == [*trained, 5]
 
 
 def test_a_newer_sampler_is_refused() -> None:

@@ -63,6 +63,17 @@ def test_a_row_that_can_teach_nothing_is_told_from_one_that_can_not_be_tested(
     assert (found.verdict, reason in found.reason) == (verdict, True), found
 
 
+@pytest.mark.parametrize("extra", [False, True], ids=["the task's own scorer", "a part beside it"])
+def test_what_an_environment_scores_is_untested_and_says_so(extra: bool) -> None:
+    own = {"scorer": {"type": "environment"}}
+    task = {"extra_scorers": {"won": {**own, "weight": 0.5}}} if extra else own
+    lake = {"environment": {"type": "custom", "import_path": "lake:Lake"}, **task}
+    config = ScorersConfig.model_validate({"tasks": {"lake": lake}})
+    (found,) = examine(config, [row("lake", "math", "5")])
+    reason = "task 'lake' is scored by its environment, in which no answer is tried here"
+    assert (found.verdict, found.reason) == (Verdict.UNTESTED, reason)
+
+
 @pytest.mark.prove
 def test_a_program_is_tested_where_the_row_has_one_beside_its_tests() -> None:
     info = {"type": "code", "answer": {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}}

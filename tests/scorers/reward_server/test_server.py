@@ -27,6 +27,7 @@ from config.rewards import PenaltiesConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.__main__ import main
 from scorers.math.equality import warm_up
+from scorers.reward_server.questions import question_of, reward_result_of
 from scorers.reward_server.redis_messages import rollout_of
 from scorers.reward_server.request_scorer import RequestScorer
 from tests.conftest import ROOT, RedisServer, free_port
@@ -307,6 +308,18 @@ def test_a_server_that_is_told_to_end_answers_what_it_is_at(served: Served) -> N
 def test_nothing_is_left_of_any_request(served: Served) -> None:
     wait_until(lambda: not served.left_over(), within_s=5, log=served.left_over)
     assert served.client.hget(KEYS("run"), "status") == b"running"
+
+
+def test_an_environments_score_cannot_be_asked_for_and_the_answer_says_why() -> None:
+    lake = {"type": "custom", "import_path": "lake:Lake"}
+    task = TaskConfig.model_validate({"scorer": {"type": "environment"}, "environment": lake})
+    scorer = RequestScorer(ScorersConfig(tasks={"lake": task}))
+    question = question_of("go left", {"type": "lake"}, {"lake": task})
+    result = reward_result_of(
+        scorer.score(rollout_of("one", question.task, question.text, question.info), "w")
+    )
+    assert (result.status, result.value) == ("unscorable", None)
+    assert "agents play; a text alone has no environment's reward" in result.reason
 
 
 def test_a_request_pays_for_repetition_and_not_for_tokens_that_nobody_has_counted() -> None:

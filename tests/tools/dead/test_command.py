@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from broker import codec, group_ids
+from broker.keys import ROLLOUTS
 from broker.protocol.run_owner import NewGroup
-from broker.protocol.streams import Entry, bury, reject
+from broker.protocol.streams import Entry, bury, hand_over, reject
 from learner.journal.ledger import DEAD, DROPPED, Outcome
 from tests.support.chain import Chain, make_prompt
+from tests.support.episodes import episodes
 from tests.support.laid_out import look
 from tests.support.told import Millrace, Patch, Told
 from tests.support.waiting import wait_until
@@ -125,6 +127,20 @@ def test_a_letter_is_shown_with_prompt_answers_and_its_workers_words(dead: Dead,
         "  line\\x1b[31m 7\n",
     ):
         assert text in out
+    assert "\x1b" not in out
+
+
+def test_a_letter_of_an_episode_is_shown_turn_by_turn(dead: Dead, chain: Chain) -> None:
+    (group_id,) = chain.issue(1)
+    entry = chain.entry(group_id)
+    rollout = episodes(prompt=codec.decode_prompt(entry.raw)).rollout
+    assert hand_over(chain.link, chain.keys, entry, ROLLOUTS, codec.encode_rollout(rollout))
+    bury(chain.link, chain.keys, chain.entry(group_id), reason="deadline")
+    code, out, _ = dead("show", "--group", group_id)
+    assert code == 0
+    assert "    3 turns, 2 tool calls, 1 error; 8 tokens sampled" in out
+    assert "    tool search, an error: \\x1b[2Jno such query\n    assistant (version 4: 2 tokens" in out
+    assert "  completion 1: 2 tokens, stop\n    5\n" in out
     assert "\x1b" not in out
 
 

@@ -17,10 +17,13 @@ from pyarrow import parquet
 from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
 from config.loading import to_yaml
 from config.run import Run
+from learner.groups.episodes import as_tree
 from learner.journal.ledger import DEAD, DROPPED, Outcome, read_ledger, read_step
 from learner.journal.writer import Journal
+from learner.reporting.conversations import told_as_text
 from tests.conftest import ROOT
 from tests.support.chain import make_prompt
+from tests.support.episodes import MESSAGES, an_episode, episodes
 from tests.support.journals import flip
 from tests.support.scores import a_score
 from tests.support.told import Millrace, Patch, Told
@@ -136,6 +139,45 @@ def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask) -> None:
     assert "group 4" not in shown
     both = ask("show", "--step", "3")
     assert (both.code, "group 4: " in both.out, "group 5: " in both.out) == (0, True, True)
+
+
+@pytest.fixture
+def with_episodes(run: Run) -> Run:
+    """The same run with a sixth step, of an episode and an answer of one turn."""
+    journal = Journal(run.folder / "journal", 4, run=run.name)
+    journal.append(5, [episodes("13")], [[0.5, -0.5]], published={5: "beef" * 16})
+    journal.close()
+    return run
+
+
+@pytest.mark.usefixtures("with_episodes")
+def test_an_episode_is_shown_turn_by_turn(ask: Ask) -> None:
+    code, shown, _ = ask("show", "--group", "13")
+    assert code == 0
+    assert (
+        """
+    episode: 3 turns, 2 tool calls, 1 error; 8 tokens sampled and 3 observed in 2 segments; ended by environment: solved
+    episode: the environment gave 7.5 of 0 to 10; turn by turn none, -0.5, 8
+    assistant (version 3: 1 token, version 4: 3 tokens): I look.
+      calls search({"query": "2 + 3"})
+    tool search, an error: \\x1b[2Jno such query
+    assistant (version 4: 2 tokens, reward -0.5): (thinks) Without blanks.
+      calls search({"query": "2+3"})
+    tool search: five
+    assistant (version 5: 2 tokens, reward 8): <b>5</b>
+  completion 1: reward 0, advantage -0.5; stop; versions 0 (2 tokens)
+"""
+        in shown
+    )
+    assert "\x1b" not in shown
+
+
+def test_what_a_tool_says_is_shown_by_its_beginning_and_its_end_and_the_policys_words_whole() -> None:
+    long = "".join(map(str, range(2000)))
+    messages = ({"role": "assistant", "content": long}, {"role": "tool", "content": long})
+    (_, policy), (_, tool) = told_as_text(as_tree(an_episode(messages)))
+    assert policy == long
+    assert tool == f"{long[:1500]} … ({len(long) - 2000:,} characters more) … {long[-500:]}"
 
 
 def test_a_group_that_was_not_trained_is_shown_by_its_reason(ask: Ask) -> None:
@@ -281,6 +323,38 @@ def test_parquet_is_written_in_parts_and_read_by_datasets(
 
     read = Dataset.from_parquet(str(out), cache_dir=str(tmp_path / "cache"))
     assert read[0]["prompt"] == [{"role": "user", "content": "2 + 3?"}]
+
+
+@pytest.mark.usefixtures("with_episodes")
+@pytest.mark.parametrize(("kind", "at_once"), [("jsonl", 8), ("parquet", 8), ("parquet", 1024)])
+def test_an_export_has_the_columns_of_episodes_where_there_are_some(
+    ask: Ask, tmp_path: Path, monkeypatch: Patch, kind: str, at_once: int
+) -> None:
+    monkeypatch.setattr("tools.journal.export.ROWS_AT_ONCE", at_once)
+    out = tmp_path / f"rows.{kind}"
+    assert ask("export", "--out", out).code == 0  # the episode is the 21st of 22 rows
+    *before, episode, answer = rows_in(out)
+    for name, value in {
+        "turns": 3,
+        "tool_calls": 2,
+        "tool_errors": 1,
+        "tokens": 8,
+        "observed_tokens": 3,
+        "segments": 2,
+        "ended_by": "environment",
+        "remark": "solved",
+        "environment_reward": {"value": 7.5, "low": 0.0, "high": 10.0, "turns": [None, -0.5, 8.0]},
+    }.items():
+        assert episode[name] == value, name
+    said = episode["messages"]
+    assert (json.loads(said) if kind == "parquet" else said) == list(MESSAGES)
+    assert episode["message_versions"][2] == [{"version": 4, "count": 2}]
+    own = episode.keys() - EXPECTED.keys() - {"outcome", "why", "step", "group"}
+    for row in (*before, answer):
+        assert {name: row.get(name) for name in own} == dict.fromkeys(own)
+    plain = {"outcome": "trained", "why": "", "step": 1, "group": "0", **EXPECTED}
+    assert {name: before[0][name] for name in plain} == plain
+    assert [path.name for path in tmp_path.glob("rows*")] == [out.name]
 
 
 def test_export_names_what_is_gone_and_fails_for_what_is_damaged(run: Run, ask: Ask, tmp_path: Path) -> None:

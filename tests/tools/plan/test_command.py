@@ -22,6 +22,8 @@ PlanOf = Callable[..., dict[str, Any]]
 SIZES = {"hidden_size": 1024, "num_hidden_layers": 10, "intermediate_size": 4096, "vocab_size": 32_000}
 SIZES |= {"num_attention_heads": 8, "num_key_value_heads": 2, "max_position_embeddings": 4096}
 
+LAKE = "scorers.tasks.lake={environment: {type: custom, import_path: 'lake:Lake'}}"
+
 
 @pytest.fixture
 def plan_of(tmp_path: Path, millrace: Millrace) -> PlanOf:
@@ -113,6 +115,7 @@ def test_every_figure_that_rests_on_an_assumption_names_one_with_a_check(plan_of
         (["learner.optimizer.warmup_steps=100"], "note", "never gets to lr", "warmup_steps=10"),
         (["broker.maxmemory_mb=1"], "note", "the learner waits", "broker.maxmemory_mb="),
         (["--gpu-memory", "16"], "problem", "too little", "which frees"),
+        ([LAKE, "learner.filters.truncated=mask"], "note", "(tasks lake): out of turns", "truncated=null"),
         (["model.path=me/nameless"], "problem", "can't be told without its files", "hf download me/nameless"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -123,6 +126,11 @@ def test_what_makes_no_sense_is_said_with_what_to_set(
     found = said(plan_of(*words, code=1 if level == "problem" else 0), seen)
     assert found["level"] == level
     assert do in found["do"]
+
+
+def test_an_environment_whose_cut_episodes_train_is_nothing_to_say_against(plan_of: PlanOf) -> None:
+    for words in ([LAKE], [LAKE, "learner.filters.truncated=keep"], ["learner.filters.truncated=mask"]):
+        assert not [one for one in plan_of(*words)["findings"] if "truncated" in one["seen"]]
 
 
 def test_the_rounds_of_several_sets_are_summed(plan_of: PlanOf) -> None:

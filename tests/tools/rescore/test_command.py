@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from broker.messages import Completion, JsonObject, Prompt, SampledGroup, ScoredGroup
+from broker.messages import Completion, End, JsonObject, Prompt, SampledGroup, ScoredGroup
 from config.generators import ScriptedEngineConfig
 from config.loading import to_yaml
 from config.run import Run
+from config.scorers import ScorersConfig
 from generators.answers import answer
 from generators.engines.scripted import ScriptedChat, ScriptedEngine
 from learner.journal.writer import Journal
@@ -22,9 +23,11 @@ from learner.objective.advantages import group_advantages
 from scorers.group import GroupScorer
 from tests.conftest import ROOT
 from tests.support.chain import make_prompt, make_run, make_scored
+from tests.support.scored_episodes import an_episode, reward_of
 from tests.support.scores import a_score
 from tests.support.told import Millrace, Patch, Told
 from tools.journal.rows import ranges
+from tools.rescore.command import Rescorer
 from tools.rescore.derived import as_rules_rows, recorded_rule
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
@@ -229,6 +232,33 @@ def test_what_is_right_is_the_rules_to_say_where_a_score_has_one(
 ) -> None:
     value, components = score
     assert recorded_rule(a_score(value, scorer="rubric", components=components)) is is_right
+
+
+@pytest.mark.usefixtures("scored_here")
+def test_an_episode_is_rescored_by_all_that_a_scorer_reads_of_it() -> None:
+    lake = {"environment": {"type": "custom", "import_path": "lake:Lake"}}
+    tasks = {
+        "lake": {**lake, "scorer": {"type": "environment"}},
+        "said": {**lake, "scorer": {"type": "search"}},
+    }
+    episodes = (
+        an_episode("<answer>B</answer>", reward=reward_of(0.5), said=["a tool's"]),
+        an_episode("<answer>B</answer>", ended_by=End.TURNS),
+        an_episode("<answer>B</answer>", ended_by=End.FAILED, remark="no route to the lake"),
+        an_episode("no answer", reward=reward_of(-1.0)),
+    )
+    info = JsonObject({"type": "qa_em", "answer": {"value": ["B"]}})
+    group = make_scored(replace(prompt_of("0"), verification_info=info), [0.0] * len(episodes))
+    group = replace(group, rollout=replace(group.rollout, completions=episodes))
+    config = ScorersConfig.model_validate({"tasks": tasks})
+    found = {}
+    for task in tasks:
+        with Rescorer(config, lambda _, task=task: task, 1) as rescorer:  # type: ignore[misc]
+            ((_, _, rescored),) = rescorer.rescored(iter([(1, group)]))
+        found[task] = [one.reward for one in rescored]
+        assert rescored[2].score is not None
+        assert rescored[2].score.reason == "no route to the lake"
+    assert found == {"lake": [0.75, 0.0, None, 0.0], "said": [1.0, 1.0, None, 0.0]}
 
 
 def test_a_rubrics_row_is_shown_to_a_rule_by_its_reference() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from broker.messages import Score
 from tests.support.chain import make_prompt, make_scored
+from tests.support.episodes import MESSAGES, episodes
 from tests.support.scores import a_score
 from tools.rescore.comparison import Comparison, Rescored, score_json
 
@@ -117,3 +118,12 @@ def test_a_completion_without_a_new_score_is_counted_by_reason_and_its_group_is_
     found = comparison.as_json()
     assert (found["completions"], found["groups"], found["not_scored"]) == (1, 0, {"no tests": 1})
     assert "1 not scored: no tests" in "\n".join(comparison.lines())
+
+
+def test_the_most_different_episodes_have_their_conversation() -> None:
+    comparison = Comparison(samples=2)
+    news = [Rescored(score=scored(value), reward=value) for value in (0.0, 1.0)]
+    comparison.add(1, episodes("0"), news, "none")
+    episode, answer = comparison.as_json()["samples"]
+    assert episode["messages"] == list(MESSAGES)
+    assert "messages" not in answer

@@ -15,8 +15,8 @@ from transformers import AutoTokenizer
 from broker.errors import RunFailed
 from broker.messages import FinishReason
 from config.run import ModelConfig
-from generators.chat import load_chat
 from scorers.text.extract import last_box, response_part
+from tasks.model_chat import load_chat
 from tests.support.chat_families import ASSISTANT, BEGIN, DEEPSEEK, END, FAMILIES, QWEN3, USER, write_family
 from tests.support.told import Capsys, Patch
 from tests.support.verbs import call

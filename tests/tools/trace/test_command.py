@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from broker import codec
 from broker.connection import RedisLink
-from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
+from broker.keys import DEAD, EPISODES, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import JsonObject, Prompt, SampledGroup, ScoredGroup, Span
 from broker.monitoring import group_view
 from broker.monitoring.crash_reports import record_death
@@ -28,6 +28,7 @@ from learner.journal.ledger import DROPPED, Outcome
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import RqQueues
 from tests.support.chain import Chain, make_prompt, make_scored
+from tests.support.episodes import MESSAGES, episodes
 from tests.support.journals import flip
 from tests.support.told import Millrace, Patch, Told
 
@@ -512,3 +513,38 @@ def test_source_and_columns_of_the_row_are_told(chain: Chain, trace: Trace) -> N
     assert (facts["source"], facts["columns"]) == ("math__made", columns)
     told = " ".join(trace("0", as_json=False).out.split())  # lines end where the terminal does
     assert "source math__made, ability sums, extra_info.level 3, 2 completions" in told
+
+
+def test_an_episode_is_told_turn_by_turn(chain: Chain, trace: Trace) -> None:
+    chain.journal.append(0, [episodes("0")], [[0.5, -0.5]])
+    episode, answer = trace("0")["completions"]
+    assert (episode["turns"], episode["ended_by"], episode["messages"]) == (3, "environment", list(MESSAGES))
+    assert "messages" not in answer
+    out = trace("0", as_json=False).out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "0 8 environment 3: 1, 4: 5, 5: 2 1 0.5 math 1: 5" in lines
+    assert "1 2 stop 0: 2 0 -0.5 math 0: 5" in lines
+    assert "tool search, an error: \\x1b[2Jno such query" in lines
+    assert "assistant (version 5: 2 tokens, reward 8): <b>5</b>" in lines
+    assert "\x1b" not in out
+
+
+def test_a_group_of_episodes_waits_for_an_agent_and_is_in_its_hands(chain: Chain, trace: Trace) -> None:
+    prompt = codec.encode_prompt(make_prompt("0", issued_at=ISSUED))
+    chain.run_owner.issue(0, 0, 1000, 0, [NewGroup("0", prompt, stream=EPISODES)])
+    told = trace("0")
+    assert told.of("state", "says") == (0, "episodes", "waits in episodes to be played")
+    assert told.now["says"] == "issued with floor 0; waits for an agent; no agent is alive"
+    beat(chain, "agent", GENERATOR, state="plays 8 episodes")
+    lease(chain, EPISODES, GENERATOR)
+    told = trace("0")
+    assert told["says"] == f"is being played by {GENERATOR}"
+    assert told.names == [EPISODES, "playing"]
+    assert "its lease is 0." in told.now["says"]
+
+
+def test_the_way_of_episodes_that_were_played_names_their_own_stages(chain: Chain, trace: Trace) -> None:
+    group = episodes("0")
+    rollout = replace(group.rollout, sampled_at=ISSUED + 5)
+    chain.journal.append(0, [replace(group, rollout=rollout, scored_at=ISSUED + 6)], [[0.5, -0.5]])
+    assert trace("0").names[:4] == [EPISODES, "playing", ROLLOUTS, JUDGED]

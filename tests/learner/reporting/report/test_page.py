@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.messages import JsonObject, ScoredGroup
+from learner.groups.episodes import episode_metrics, facts_of
 from learner.reporting.report import page as page_module
 from learner.reporting.report.chart import POINTS, bar, line_chart, number_text
 from learner.reporting.report.facts import RunFacts, Series, read_facts
@@ -19,6 +20,7 @@ from learner.reporting.report.findings import findings_of
 from learner.reporting.report.page import write_report
 from tests.support import journaled
 from tests.support.chain import make_run
+from tests.support.episodes import MESSAGES, an_episode
 from tests.support.growth import is_linear
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
@@ -122,6 +124,44 @@ def test_examples_say_where_their_row_is_from(tmp_path: Path, monkeypatch: pytes
     written(made.run.folder, record(1))
     monkeypatch.setattr(page_module, "_decoder", lambda facts: lambda token_ids: "an answer")
     assert "[math__made, ability &lt;sums&gt;] " in write_report(made.run.folder).read_text()
+
+
+def test_an_episode_is_read_as_a_conversation_and_no_word_of_it_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = {"role": "tool", "name": HOSTILE, "content": HOSTILE}
+    many = tuple({"role": "user", "content": f"say {number}"} for number in range(20))
+
+    def groups(*args: Any, **more: Any) -> list[ScoredGroup]:
+        group = random_groups(*args, **more)[1]
+        played = an_episode((*MESSAGES[:-1], *many, hostile, {"role": "assistant", "content": HOSTILE}))
+        rollout = replace(group.rollout, completions=(played,) * 4)
+        return [replace(group, rollout=rollout)]
+
+    monkeypatch.setattr(journaled, "random_groups", groups)
+    made = JournaledRun(make_run(tmp_path), HashPolicy(), version=5)
+    made.live(1)
+    monkeypatch.setattr(page_module, "_decoder", lambda facts: lambda token_ids: "not asked for")
+    metrics = episode_metrics([facts_of(an_episode())])
+    written(made.run.folder, record(1, **metrics))
+    text = write_report(made.run.folder).read_text()
+    assert asked_for(text) == []
+    for words in (
+        "3 turns, 2 tool calls, 1 error; 8 tokens sampled and 3 observed in 2 segments; ended by environment: solved",
+        "the environment gave 7.5 of 0 to 10; turn by turn none, -0.5, 8",
+        "<b>assistant (version 3: 1 token, version 4: 3 tokens)</b>",
+        "calls search({&#34;query&#34;: &#34;2 + 3&#34;})",
+        '<div class="turn error"><b>tool search, an error</b>',
+        "say 3",
+        "... 10 messages between are left out ...",
+        "say 14",
+        "&lt;script&gt;alert(1)",
+        "<h2>Episodes</h2>",
+        "<h3>Turns</h3>",
+    ):
+        assert words in text, words
+    assert "say 4" not in text
+    assert ".turn" not in page_module.page([written(tmp_path / "plain", record(1))])
 
 
 def test_the_comparison_sees_what_a_page_must_not_have() -> None:

@@ -14,12 +14,18 @@ from transformers import AutoTokenizer
 from broker.errors import RunFailed
 from broker.messages import FinishReason
 from config.run import ModelConfig
-from generators.chat import load_chat
 from scorers.text.extract import response_part
-from tests.support.byte_model import STOP, STOP_ID, VOCABULARY
+from tasks.model_chat import load_chat
+from tests.support.byte_model import STOP, STOP_ID, VOCABULARY, save_folder
 from tests.support.chat_families import Family, write_family
 
 pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a tiny model's folder."""
+    return save_folder(tmp_path_factory.mktemp("tiny_model"), tied=True)
 
 
 @pytest.fixture

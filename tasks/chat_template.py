@@ -1,8 +1,9 @@
 """The chat template that renders a run's prompts: the tokenizer's own, or `model.chat_template` in its place.
 
 In: the policy's tokenizer and section. Out: the same tokenizer with the template; the place in a template where it
-failed. Used by the learner where it loads the tokenizer and where it writes a model, so that a model is exported with
-the template that it was trained with. Whatever is rendered, transformers renders in its sandbox.
+failed. Used by the learner and by agents where they load the tokenizer, and by the learner where it writes a model, so
+that a model is exported with the template that it was trained with. Whatever is rendered, transformers renders in its
+sandbox.
 """
 
 from __future__ import annotations

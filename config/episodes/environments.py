@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from config.custom import ImportPath
 from config.section import Section
@@ -25,6 +25,8 @@ class EnvironmentSection(Section):
     first prompt, what tools answer included."""
     deadline_s: float = Field(600.0, gt=0)
     """Seconds of an episode: those in which its turns were sampled and its environment worked, and no queue's."""
+    start_deadline_s: float = Field(120.0, gt=0)
+    """Seconds of the imports, once for all episodes of a worker."""
     reset_deadline_s: float = Field(120.0, gt=0)
     """Seconds to begin an episode in, once the child has its imports."""
     step_deadline_s: float = Field(60.0, gt=0)
@@ -33,6 +35,16 @@ class EnvironmentSection(Section):
     """Address space of a child beyond what it inherits."""
     python: str | None = None
     """Another interpreter for the children, for packages that do not go with Millrace's. Unset: Millrace's own."""
+    variables: tuple[str, ...] = ()
+    """Variables of the agents' environment that the children keep although they hold a secret, such as
+    `SEARCH_API_KEY`. All others of such a name are taken from them."""
+
+    @field_validator("variables")
+    @classmethod
+    def _are_theirs(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if "REDIS_URL" in names:
+            raise ValueError("REDIS_URL stays with the agents: whoever has it can run programs as every role")
+        return names
 
 
 class ToolsConfig(EnvironmentSection):
@@ -42,6 +54,8 @@ class ToolsConfig(EnvironmentSection):
     functions: tuple[ImportPath, ...] = Field(min_length=1)
     """`package.module:function`, each with type hints and a docstring, of which the model's schema is made. Importable
     where the agents run. An error that a function raises is told to the policy."""
+    result_characters: int = Field(16_000, ge=1)
+    """Longest result that the policy reads; what is longer is cut, and says so."""
 
 
 class RewardingSection(EnvironmentSection):

@@ -1,0 +1,395 @@
+"""A task's parent process and its children, as the worker sees them.
+
+In: an environment's section. Out: children that answer requests for episodes, each within a deadline. Started from the
+worker's event loop, in its main thread. The parent process is fresh and has one thread: it imports the user's code and
+forks; a worker is never forked. A child that is over a deadline is killed with its process group; who of its episodes
+is to blame is told by the mark that the child keeps in shared memory. All end with the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from agents.environments.child.frames import LENGTH_BYTES, framed, length_of, message_of
+from agents.environments.child.serving import MARK_BYTES
+from agents.environments.output import Output
+from agents.environments.seam import EnvironmentFailed, Kind, Stage
+from broker.processes import spawn
+from config.episodes.environments import EnvironmentSection
+from config.logs import KEY_SUFFIX, SECRETS, mask
+
+log = logging.getLogger(__name__)
+
+SCRIPT: Final = Path(__file__).parent / "child" / "start.py"
+FORK_S: Final = 30.0  # for the parent process to fork
+ENDED_S: Final = 2.0  # for the wait status of a child that is gone
+STOPPED_S: Final = 0.5  # beyond a deadline, for a child that stops an episode by itself
+OWN_SIGNALS: Final = frozenset(
+    {
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGABRT,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGXCPU,
+        signal.SIGSYS,
+    }
+)  # that a process brings about by itself
+
+Reply = dict[str, Any]
+
+
+class Ended(Exception):
+    """A child has ended."""
+
+    def __init__(self, status: int | None, *, running: int, is_killed: bool) -> None:
+        """Keep how it ended.
+
+        Args:
+            status: its wait status; None: nobody knows it, since its parent process is gone too.
+            running: the episode whose code was running; 0: none, or nobody knows whose.
+            is_killed: whether it was this worker that killed it.
+        """
+        super().__init__()
+        self.status, self.running, self.is_killed = status, running, is_killed
+
+
+class Parent:
+    """A task's parent process."""
+
+    def __init__(self, section: EnvironmentSection, task: str, episodes_per_child: int) -> None:
+        self._section, self._task, self._room = section, task, episodes_per_child
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._asked: dict[int, tuple[Child, asyncio.Future[None]]] = {}
+        self._numbers = count(1)
+        self._children: dict[int, Child] = {}
+        self._status = 0
+        self.stops_episodes = False  # whether its children stop an episode at its deadline, and go on
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can fork."""
+        return self._reading is not None and not self._reading.done()
+
+    @property
+    def last_words(self) -> str:
+        """Return what it said last."""
+        return self._output.last_lines
+
+    async def start(self) -> None:
+        """Start the process and wait for its imports. Raises EnvironmentFailed."""
+        self._control, theirs = socket.socketpair()
+        self._control.setblocking(False)
+        self._output = Output()
+        python = self._section.python or sys.executable
+        with theirs:
+            try:
+                self._process = spawn(
+                    [python, "-u", SCRIPT, str(theirs.fileno())],
+                    env=childs_environment(self._section.variables),
+                    stdout=self._output.sink,
+                    stderr=self._output.sink,
+                    pass_fds=[theirs.fileno()],
+                )
+            except OSError as error:
+                raise self._failed(f"{python} can't be started: {error}") from error
+            finally:
+                self._output.close_sink()
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        self._reading = loop.create_task(self._read(ready))
+        seconds = self._section.start_deadline_s
+        try:
+            async with asyncio.timeout(seconds):
+                await loop.sock_sendall(self._control, framed(self._begin()))
+                await ready
+        except TimeoutError:
+            raise self._failed(
+                f"its imports took longer than start_deadline_s={seconds:g}", Kind.DEADLINE
+            ) from None
+        except OSError as error:
+            raise self._failed(f"it is gone: {error}") from error
+
+    async def fork(self) -> Child:
+        """Have it fork a child. Raises EnvironmentFailed."""
+        number, child = next(self._numbers), Child(self, self._room)
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asked[number] = child, asked
+        try:
+            socket.send_fds(self._control, [framed({"fork": number})], child.given)
+            async with asyncio.timeout(FORK_S):
+                await asked
+            await child.connect()
+        except (OSError, TimeoutError) as error:
+            child.abandon()
+            raise self._failed(
+                f"it can't fork a child: {str(error) or f'no answer within {FORK_S:g} s'}"
+            ) from error
+        except BaseException:
+            child.abandon()
+            raise
+        finally:
+            self._asked.pop(number, None)
+            child.close_given()
+        return child
+
+    def end(self, pid: int) -> None:
+        """Have a child killed, with its process group."""
+        try:
+            self._control.send(framed({"end": pid}))
+        except OSError:  # it is gone, or stuck: it ends its children as it ends
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill the process; its children end with it."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def close(self) -> None:
+        """End the process and its children, and let go of all that is held."""
+        if self._reading is not None:
+            with contextlib.suppress(OSError):
+                self._control.shutdown(socket.SHUT_WR)
+            await asyncio.wait({self._reading}, timeout=ENDED_S)
+            self._reading.cancel()
+        self._bury()
+        self._control.close()
+        self._output.close()
+
+    def _begin(self) -> Reply:
+        fields = self._section.model_dump(mode="json")
+        return {**fields, "memory_bytes": self._section.memory_mb << 20, "episodes_per_child": self._room}
+
+    def _failed(self, reason: str, kind: Kind = Kind.START) -> EnvironmentFailed:
+        said = self._output.last_lines
+        self.kill()
+        printed = f"\nit printed last:\n{said}" if said else ""
+        return EnvironmentFailed(
+            mask(f"task {self._task}: the environments' process did not start: {reason}{printed}"),
+            stage=Stage.START,
+            kind=kind,
+        )
+
+    async def _read(self, ready: asyncio.Future[None]) -> None:
+        """Read what the process says, to its end."""
+        loop, data = asyncio.get_running_loop(), b""
+        try:
+            while part := await loop.sock_recv(self._control, 1 << 16):
+                data += part
+                while len(data) >= LENGTH_BYTES and len(data) >= (
+                    end := LENGTH_BYTES + length_of(data[:LENGTH_BYTES])
+                ):
+                    self._heard(message_of(data[LENGTH_BYTES:end]), ready)
+                    data = data[end:]
+        except (OSError, ValueError, RecursionError):
+            log.exception("environments_parent_unreadable task=%s", self._task)
+        finally:
+            self._bury()
+            for waiting in (ready, *(asked for _, asked in self._asked.values())):
+                if not waiting.done():
+                    waiting.set_exception(self._failed(f"it ended {_code(self._status)}"))
+                    waiting.exception()  # whether or not anybody waits
+            for child in list(self._children.values()):
+                child.has_ended(None)
+
+    def _heard(self, message: Reply, ready: asyncio.Future[None]) -> None:
+        if "ready" in message and not ready.done():
+            self.stops_episodes = message["stops_episodes"]
+            ready.set_result(None)
+        elif "failed" in message and not ready.done():
+            ready.set_exception(self._failed(message["failed"], Kind.ERROR))
+        elif "forked" in message:
+            self._has_forked(message)
+        elif "ended" in message and message["ended"] in self._children:
+            self._children.pop(message["ended"]).has_ended(message["status"])
+
+    def _has_forked(self, message: Reply) -> None:
+        child, asked = self._asked.get(message["forked"], (None, None))
+        if child is None or asked is None or asked.done():  # nobody waits for it any more
+            if "pid" in message:
+                self.end(message["pid"])
+        elif "pid" in message:
+            child.pid = message["pid"]
+            self._children[child.pid] = child
+            asked.set_result(None)
+        else:
+            asked.set_exception(OSError(message["reason"]))
+
+    def _bury(self) -> None:
+        """Kill and reap the process, unless that is done."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        for pid in (self._process.pid, *self._children):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        self._status = self._process.wait()
+
+
+class Child:
+    """A child process: it holds one episode, or several."""
+
+    def __init__(self, parent: Parent, room: int) -> None:
+        """Make what the fork is given: the child's end of the link, of its output, and the mark."""
+        self._parent, self._room = parent, room
+        self.pid = 0
+        self.episodes: set[int] = set()
+        self._ours, self._theirs = socket.socketpair()
+        self._output = Output()
+        self._shared = os.memfd_create("mark")
+        os.ftruncate(self._shared, MARK_BYTES)
+        self._mark = mmap.mmap(self._shared, MARK_BYTES)
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._over: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self.is_over, self._is_killed = False, False
+
+    @property
+    def given(self) -> list[int]:
+        """Return the descriptors that the fork is given."""
+        return [self._theirs.fileno(), self._output.sink, self._shared]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it can hold one more episode."""
+        return not self.is_over and len(self.episodes) < self._room
+
+    @property
+    def last_words(self) -> str:
+        """Return what it printed last."""
+        return self._output.last_lines
+
+    @property
+    def running(self) -> int:
+        """Return the number of the episode whose code is running; 0: none, or nobody knows whose."""
+        return int.from_bytes(self._mark[:MARK_BYTES], sys.byteorder)
+
+    def close_given(self) -> None:
+        """Let go of what the fork has by now."""
+        self._theirs.close()
+        self._output.close_sink()
+        os.close(self._shared)
+
+    def abandon(self) -> None:
+        """Give up a child that was not forked, or that nobody will ask."""
+        self.is_over = True
+        if self.pid:
+            self._parent.end(self.pid)
+        self._ours.close()
+        self._output.close()
+
+    async def connect(self) -> None:
+        """Begin to listen to it."""
+        self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
+        self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    async def ask(self, episode: int, do: str, deadline_s: float, **what: Any) -> Reply:
+        """Have it do something for an episode, and return its reply.
+
+        Raises:
+            TimeoutError: over the deadline; the episode's code was running, or it did not stop. The child is killed.
+            Ended: the child has ended, by itself or for another episode.
+            TypeError, ValueError: what is asked can't travel.
+        """
+        frame = framed({"episode": episode, "do": do, "deadline_s": deadline_s, **what})
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[episode] = reply
+        try:
+            if self.is_over:
+                raise Ended(None, running=0, is_killed=self._is_killed)
+            self._writer.write(frame)
+            stop_s = STOPPED_S if self._parent.stops_episodes else 0.0
+            await asyncio.wait({reply}, timeout=deadline_s + stop_s)
+            if not reply.done():
+                await self._overdue(reply)
+            return reply.result()
+        finally:
+            if self._waiting.get(episode) is reply:
+                del self._waiting[episode]
+
+    async def _overdue(self, reply: asyncio.Future[Reply]) -> None:
+        """Find out who is to blame for a reply that does not come. Raises TimeoutError where it is who asked."""
+        blocking = self._waiting.get(self.running)
+        if (
+            not self.is_over and blocking is not None and blocking is not reply
+        ):  # it has a deadline of its own
+            await asyncio.wait({reply, blocking}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reply}, timeout=STOPPED_S)
+        if self.is_over:  # killed for another
+            await asyncio.wait({reply}, timeout=2 * ENDED_S)
+        if not reply.done():
+            self.kill()
+            raise TimeoutError
+
+    def kill(self) -> None:
+        """End the child at once, with its process group."""
+        self.is_over = self._is_killed = True
+        self._parent.end(self.pid)
+
+    def has_ended(self, status: int | None) -> None:
+        """Take note of its wait status; None: its parent process is gone."""
+        if not self._over.done():
+            self._over.set_result(status)
+
+    async def _listen(self) -> None:
+        """Hand replies to those who wait for them, to the child's end."""
+        try:
+            while True:
+                size = length_of(await self._reader.readexactly(LENGTH_BYTES))
+                reply = message_of(await self._reader.readexactly(size))
+                waiting = self._waiting.get(reply.get("episode", 0))
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(reply)
+        except (ValueError, RecursionError):
+            log.warning("environments_child_unreadable pid=%d", self.pid)
+            self.kill()
+        except (asyncio.IncompleteReadError, OSError):
+            self.is_over = True
+            self._parent.end(self.pid)  # it may have closed its link alone
+        await asyncio.wait({self._over}, timeout=ENDED_S)
+        ended = Ended(
+            self._over.result() if self._over.done() else None,
+            running=self.running,
+            is_killed=self._is_killed,
+        )
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ended)
+        self._writer.close()
+        self._output.close()
+
+
+def _code(code: int) -> str:
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+
+
+def childs_environment(kept: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the variables of the environments' processes: this one's without its secrets, but for those named."""
+    secrets = {"REDIS_URL", *SECRETS}
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if name in kept or not (name in secrets or name.endswith(KEY_SUFFIX))
+    }
+    return {"PYTHONHASHSEED": "0", **mine}  # so that an episode that is played again goes the same way
+
+
+def how_ended(status: int | None) -> str:
+    """Say how a process ended, of its wait status."""
+    if status is None:
+        return "with its parent process"
+    if os.WIFSIGNALED(status):
+        return f"by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"with exit code {os.WEXITSTATUS(status)}"

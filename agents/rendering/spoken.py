@@ -1,0 +1,87 @@
+"""A message is made here from the text of a turn: what was thought, what was said, and the calls of tools.
+
+In: the text as it was sampled, the marks of the model's thoughts, the format of its calls. Out: `Spoken`. Pure; what
+can't be read as a call stays content, with the reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from agents.rendering.rendering import Spoken
+from agents.rendering.tool_calls.formats import CallFormat, Said, said_in
+from agents.rendering.tool_calls.reading import Call, text_of
+from broker.messages import Ids, Turn
+from tasks.thoughts import Marks, parted
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_ID_CHARACTERS = 9  # Mistral's templates take ids of just so many letters and digits
+
+
+def spoken(
+    text: str, marks: Sequence[Marks], call_format: CallFormat, tools: Sequence[Turn], seed: bytes
+) -> Spoken:
+    """Return the message that a text says.
+
+    Args:
+        text: a turn without what ends it, behind the mark by which its prompt opened a thought.
+        marks: of the model's thoughts.
+        call_format: of its tool calls.
+        tools: that it was given.
+        seed: what the ids of calls are made from, with their places.
+    """
+    thought, said = _thought_and_said(text, marks, call_format, tools)
+    message: Turn = {"role": "assistant", "content": said.content}
+    if thought is not None and (thought := thought.strip()):
+        message["reasoning_content"] = thought
+    if said.calls:
+        message["tool_calls"] = [_tool_call(found, place, seed) for place, found in enumerate(said.calls)]
+    return Spoken(message=message, unread=said.unread)
+
+
+def seed_of(given: Ids, sampled: Ids) -> bytes:
+    """Return what tells this turn from others: the same for the same tokens."""
+    return hashlib.blake2b(given.tobytes() + sampled.tobytes(), digest_size=16).digest()
+
+
+def _thought_and_said(
+    text: str, marks: Sequence[Marks], call_format: CallFormat, tools: Sequence[Turn]
+) -> tuple[str | None, Said]:
+    parts = parted(text, marks)
+    if parts.answer is not None:
+        is_after_thought = parts.thought is not None
+        answer = parts.answer.lstrip("\n") if is_after_thought else parts.answer
+        return parts.thought, said_in(answer, call_format, tools)
+    # A thought that has not ended, or that ended in a call: its mark ends the thought, as servers have it too.
+    first = call_format.begins.search(text)
+    if first is not None:
+        said = said_in(text[first.start() :], call_format, tools)
+        if said.calls:
+            return _unopened(text[: first.start()], marks), said
+    return _unopened(text, marks), Said("")
+
+
+def _unopened(text: str, marks: Sequence[Marks]) -> str:
+    """Return a begun thought without the mark that opens it."""
+    for each in marks:
+        if opening := each.opening.match(text.lstrip()):
+            return text.lstrip()[opening.end() :]
+    return text
+
+
+def _tool_call(found: Call, place: int, seed: bytes) -> Turn:
+    return {
+        "id": found.id or _id(seed, place),
+        "type": "function",
+        "function": {"name": found.name, "arguments": text_of(found.arguments)},
+    }
+
+
+def _id(seed: bytes, place: int) -> str:
+    number = int.from_bytes(hashlib.blake2b(seed + bytes([place % 256]), digest_size=8).digest(), "big")
+    letters = []
+    for _ in range(_ID_CHARACTERS):
+        number, digit = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[digit])
+    return "".join(letters)

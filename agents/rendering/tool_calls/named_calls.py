@@ -1,0 +1,63 @@
+"""Calls that name the tool and then give its arguments as JSON: DeepSeek, Kimi, gpt-oss, Mistral.
+
+In: a text from its first mark on. Out: the calls and what stands beside them. Raises Unreadable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from agents.rendering.tool_calls.object_calls import reader as object_reader
+from agents.rendering.tool_calls.reading import Call, Unreadable, call, shown, value_at
+
+_MISTRAL: Final = "[TOOL_CALLS]"
+_MISTRAL_LIST: Final = object_reader(_MISTRAL, "")
+
+
+def reader(
+    head: str, tail: str, around: tuple[str, ...] = ()
+) -> Callable[[str, Any], tuple[list[Call], str]]:
+    """Build the reader of calls with a head that has the name, JSON, and a tail.
+
+    Args:
+        head: a pattern with the groups `name` or `name2`, and maybe `id`.
+        tail: a pattern of what closes a call.
+        around: marks around all calls, which say nothing themselves.
+    """
+    heads, tails = re.compile(head), re.compile(tail)
+
+    def read(text: str, schemas: Any) -> tuple[list[Call], str]:
+        del schemas  # JSON has types of its own
+        calls: list[Call] = []
+        beside: list[str] = []
+        place = 0
+        while found := heads.search(text, place):
+            beside.append(text[place : found.start()])
+            groups = found.groupdict()
+            arguments, end = value_at(text, found.end())
+            calls.append(
+                call((groups["name"] or groups.get("name2") or "").strip(), arguments, groups.get("id") or "")
+            )
+            closed = tails.match(text, end)
+            place = closed.end() if closed else end
+        rest = "".join([*beside, text[place:]])
+        for mark in around:
+            rest = rest.replace(mark, "")
+        if not calls:
+            raise Unreadable(f"a call without a tool's name or its arguments: {shown(text)}")
+        return calls, rest.strip("\n")
+
+    return read
+
+
+_MISTRAL_NAMED: Final = reader(
+    r"\[TOOL_CALLS\]\s*(?P<name>[\w./-]+)\s*(?:\[CALL_ID\]\s*(?P<id>\w+)\s*)?(?:\[ARGS\])?\s*(?=\{)", r"\s*"
+)
+
+
+def read_mistral(text: str, schemas: Any) -> tuple[list[Call], str]:
+    """Read a list of objects, or names with their arguments, as later versions write them."""
+    is_list = text.removeprefix(_MISTRAL).lstrip().startswith(("[{", "[ {", "[\n", "[]", "{"))
+    return (_MISTRAL_LIST if is_list else _MISTRAL_NAMED)(text, schemas)

@@ -1,0 +1,107 @@
+"""JSON that a policy wrote, read without trusting it.
+
+In: text and the place where a value begins. Out: an object, or the reason why there is none, for the policy to read.
+Depth, numbers and half characters that would break a reader further on are refused or mended here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+_NAME: Final = re.compile(r"[\w.:/-]{1,200}")
+_SHOWN: Final = 60  # characters of a bad text, in a reason
+_MOST_LEVELS: Final = 64  # of a value: readers further on recurse
+
+
+class Unreadable(Exception):
+    """What looks like a tool call is none; the message says why, in words for the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool's name and its arguments, as the policy wrote them."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    id: str = ""  # where the format has one
+
+
+def call(name: Any, arguments: Any, id_: str = "") -> Call:
+    """Check and return a call. Raises Unreadable."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise Unreadable(f"the name of a tool is missing, or no name: {shown(name)}")
+    if not isinstance(arguments, dict):
+        raise Unreadable(f"the arguments of {name} are no JSON object: {shown(arguments)}")
+    return Call(name, arguments, id_)
+
+
+def shown(value: Any) -> str:
+    """Return the beginning of a value, as a reason quotes it."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def value_at(text: str, start: int) -> tuple[Any, int]:
+    """Return the JSON value that begins there, behind white space, and where it ends. Raises Unreadable."""
+    while start < len(text) and text[start] in " \t\r\n":
+        start += 1
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+        _check_depth(value)
+        # Half of a surrogate pair, which JSON may write, is no text that a tokenizer or a message could carry.
+        return (_whole(value) if "\\u" in text[start:end] else value), end
+    except RecursionError:
+        raise Unreadable("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise Unreadable(f"no JSON: {error}: {shown(text[start : start + _SHOWN])}") from None
+
+
+def value_of(text: str) -> Any:
+    """Return the JSON value that the whole text is. Raises Unreadable."""
+    value, end = value_at(text, 0)
+    if text[end:].strip():
+        raise Unreadable(f"more behind the JSON: {shown(text[end:].strip())}")
+    return value
+
+
+def text_of(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as JSON."""
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            child
+            for parent in level
+            for child in (
+                parent.values() if isinstance(parent, dict) else parent if isinstance(parent, list) else ()
+            )
+        ]
+        if not level:
+            return
+    raise RecursionError
+
+
+def _whole(value: Any) -> Any:
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number)

@@ -1,0 +1,155 @@
+"""Calls whose arguments are tags, each with its value as text: Qwen3-Coder, Seed-OSS, GLM, MiniMax.
+
+In: a text from its first mark on, and the tools' parameters. Out: the calls and what stands beside them. A value is
+text where its schema says so, or where there is none; else it is JSON, and text where it is no JSON. Raises Unreadable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agents.rendering.tool_calls.reading import Call, Unreadable, call, shown, value_of
+
+_WORDS: Final = {"True": True, "False": False, "None": None}  # of Python, which templates write for JSON's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tags:
+    """What a format writes around its parts. A part without a mark has ""."""
+
+    opening: str  # of a block
+    closing: str
+    name: tuple[str, str]  # around the tool's name; it ends before "" at the next tag
+    key: tuple[str, str]  # around a parameter's name
+    value: tuple[str, str]  # around its value
+    end: str  # of a call
+    is_bare: bool = False  # a call may stand without its block
+
+
+def reader(tags: Tags) -> Callable[[str, Mapping[str, Any]], tuple[list[Call], str]]:
+    """Build the reader of a format."""
+
+    def read(text: str, schemas: Mapping[str, Any]) -> tuple[list[Call], str]:
+        calls: list[Call] = []
+        beside: list[str] = []
+        place = 0
+        while (start := _next(text, place, tags)) >= 0:
+            beside.append(text[place:start])
+            inside = _behind(text, start, tags.opening)
+            found, place = _calls_of_block(text, start if inside is None else inside, tags, schemas)
+            calls += found
+        return calls, "".join([*beside, text[place:]]).strip("\n")
+
+    return read
+
+
+def _next(text: str, place: int, tags: Tags) -> int:
+    """Return where the next block begins, or a call without one; -1 where none does."""
+    starts = [text.find(tags.opening, place), text.find(tags.name[0], place) if tags.is_bare else -1]
+    return min((start for start in starts if start >= 0), default=-1)
+
+
+def _calls_of_block(text: str, place: int, tags: Tags, schemas: Mapping[str, Any]) -> tuple[list[Call], int]:
+    """Read the calls of one block; return them and where it ends."""
+    calls: list[Call] = []
+    while True:
+        if (end := _behind(text, place, tags.closing)) is not None and calls:
+            return calls, end
+        if calls and (tags.is_bare or not text[place:].strip()):
+            return calls, place
+        name, place = _between(text, place, tags.name, "the tool's name")
+        pairs: dict[str, str] = {}
+        while _behind(text, place, tags.key[0]) is not None:
+            key, place = _between(text, place, tags.key, "a parameter's name")
+            pairs[key.strip().strip("\"'")], place = _between(text, place, tags.value, f"the value of {key}")
+        calls.append(_typed(name.strip().strip("\"'"), pairs, schemas))
+        if not tags.end:  # then the block's end is the call's
+            end = _behind(text, place, tags.closing)
+            if end is None:
+                raise Unreadable(f"{tags.closing} is missing: {shown(text[place:].strip())}")
+            return calls, end
+        end = _behind(text, place, tags.end)
+        if end is None:
+            raise Unreadable(f"{tags.end} is missing: {shown(text[place:].strip())}")
+        place = end
+
+
+def _behind(text: str, place: int, mark: str) -> int | None:
+    """Return the place behind white space and a mark; None where the mark is not there."""
+    while place < len(text) and text[place].isspace():
+        place += 1
+    return place + len(mark) if text.startswith(mark, place) else None
+
+
+def _between(text: str, place: int, marks: tuple[str, str], what: str) -> tuple[str, int]:
+    """Return what stands between two marks, and the place behind them."""
+    begin = _behind(text, place, marks[0]) if marks[0] else place
+    if begin is None:
+        raise Unreadable(f"{what} is missing: {shown(text[place:].strip())}")
+    end = text.find(marks[1] or "<", begin)
+    if end < 0:
+        raise Unreadable(f"{marks[1]} is missing behind {what}: {shown(text[begin:])}")
+    return text[begin:end], end + len(marks[1])
+
+
+def _typed(name: str, pairs: Mapping[str, str], schemas: Mapping[str, Any]) -> Call:
+    known = schemas.get(name) or {}
+    return call(name, {key: _value(text, known.get(key)) for key, text in pairs.items()})
+
+
+def _value(text: str, schema: Any) -> Any:
+    """Return what a parameter's text says: a newline on either side belongs to the tags."""
+    text = text.removeprefix("\n").removesuffix("\n")
+    kinds = _kinds(schema)
+    if not kinds or "string" in kinds:
+        return None if "null" in kinds and text.strip() == "null" else text
+    if text.strip() in _WORDS:
+        return _WORDS[text.strip()]
+    try:
+        return value_of(text)
+    except Unreadable:
+        return text  # the tool says what it makes of it
+
+
+def _kinds(schema: Any) -> set[str]:
+    """Return the names of JSON's types that a schema admits."""
+    if not isinstance(schema, Mapping):
+        return set()
+    found = schema.get("type")
+    kinds = {found} if isinstance(found, str) else set(found) if isinstance(found, list) else set()
+    for choice in [*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ())]:
+        kinds |= _kinds(choice)
+    return kinds
+
+
+def coder_tags(opening: str, closing: str) -> Tags:
+    """Return the tags of `<function=NAME><parameter=KEY>VALUE</parameter></function>` between two marks."""
+    return Tags(
+        opening=opening,
+        closing=closing,
+        name=("<function=", ">"),
+        key=("<parameter=", ">"),
+        value=("", "</parameter>"),
+        end="</function>",
+        is_bare=True,
+    )
+
+
+MINIMAX: Final = Tags(
+    opening="<minimax:tool_call>",
+    closing="</minimax:tool_call>",
+    name=("<invoke name=", ">"),
+    key=("<parameter name=", ">"),
+    value=("", "</parameter>"),
+    end="</invoke>",
+)
+GLM: Final = Tags(
+    opening="<tool_call>",
+    closing="</tool_call>",
+    name=("", ""),
+    key=("<arg_key>", "</arg_key>"),
+    value=("<arg_value>", "</arg_value>"),
+    end="",
+)

@@ -1,0 +1,1 @@
+"""Episodes by the reward of their own environment."""

@@ -1,0 +1,197 @@
+"""The environments' processes: they begin anew where they died, end with the worker, and see none of its secrets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.environments.seam import Disturbed, EnvironmentFailed
+from config.episodes.environments import CustomEnvironmentConfig
+from tests.support.paths import ROOT
+from tests.support.played import Played, custom, played, said
+from tests.support.waiting import wait_in_loop, wait_until_gone
+
+pytestmark = pytest.mark.process
+
+
+async def pids(play: Played) -> tuple[Any, list[int]]:
+    """An episode that goes on, and its processes: the child, its parent, and what the child started."""
+    episode, _ = await play.begin("guess")
+    step = await episode.step(said("pids"))
+    return episode, [int(word) for word in str(step.messages[0]["content"]).split()]
+
+
+def test_an_episodes_processes_end_with_it() -> None:
+    with played({"guess": custom("Guess")}) as play:
+        episode, (child, parent, sleeper) = play.wait(pids(play))
+        play.wait(episode.close())
+        wait_until_gone(child, sleeper)
+        os.kill(parent, 0)
+    wait_until_gone(parent)
+
+
+def test_a_parent_process_that_died_is_started_again_and_its_episodes_are_disturbed() -> None:
+    with played({"guess": custom("Guess")}) as play:
+        episode, (child, parent, sleeper) = play.wait(pids(play))
+        os.kill(parent, signal.SIGKILL)
+        wait_until_gone(child)
+        with pytest.raises(Disturbed):
+            play.wait(episode.step(said("7")))
+        play.wait(episode.close())
+        wait_until_gone(sleeper)
+        (step,) = play.wait(play.say("guess", "7"))
+        assert step.reward == 1.0
+
+
+def test_what_does_not_start_is_named_at_once_and_tried_again_after_a_pause() -> None:
+    with played(
+        {"none": custom("NoStep"), "nowhere": {**custom("x"), "import_path": "no_such_module:X"}}
+    ) as play:
+        with pytest.raises(EnvironmentFailed, match="NoStep has no step") as caught:
+            play.wait(play.begin("none"))
+        assert (caught.value.stage, caught.value.kind, caught.value.is_policys) == ("start", "error", False)
+        with pytest.raises(EnvironmentFailed) as again:
+            play.wait(play.begin("none"))
+        assert again.value is caught.value, "no second start yet"
+        with pytest.raises(EnvironmentFailed, match="No module named 'no_such_module'"):
+            play.wait(play.begin("nowhere"))
+
+
+def test_imports_have_a_deadline_and_an_interpreter_has_to_be_there(tmp_path: Path) -> None:
+    (tmp_path / "sleepy.py").write_text("import time; print('asleep'); time.sleep(100)", encoding="utf-8")
+    slow = {**custom("x"), "import_path": "sleepy:X", "start_deadline_s": 0.4}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        with played({"slow": slow, "gone": custom("Guess", python="/nowhere/python")}) as play:
+            with pytest.raises(EnvironmentFailed, match=r"start_deadline_s=0\.4") as caught:
+                play.wait(play.begin("slow"))
+            assert "asleep" in str(caught.value)
+            with pytest.raises(EnvironmentFailed, match="/nowhere/python can't be started"):
+                play.wait(play.begin("gone"))
+
+
+def test_children_see_no_secret_but_those_that_a_task_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = {
+        "REDIS_URL": "redis://:pass-word@h:1",
+        "HF_TOKEN": "hf-planted",
+        "SEARCH_API_KEY": "key-planted",
+    }
+    for name, value in (secrets | {"PLAIN": "yes"}).items():
+        monkeypatch.setenv(name, value)
+    sections = {"plain": custom("Guess"), "search": custom("Guess", variables=["SEARCH_API_KEY"])}
+    with played(sections) as play:
+        asked = [f"variable {name}" for name in (*secrets, "PLAIN")]
+        plain, search = [
+            [step.messages[0]["content"] for step in play.wait(play.say(task, *asked))] for task in sections
+        ]
+        assert plain == ["not set", "not set", "not set", "yes"]
+        assert search == ["not set", "not set", "key-planted", "yes"]
+        with pytest.raises(EnvironmentFailed) as caught:
+            play.wait(play.say("search", "raise key-planted"))
+        assert "key-planted" not in str(caught.value)
+    with pytest.raises(ValueError, match="REDIS_URL stays with the agents"):
+        CustomEnvironmentConfig(import_path="a:B", variables=("REDIS_URL",))
+
+
+WORKER = """
+import asyncio
+from tests.support.played import custom, played, said
+with played({"guess": custom("Guess")}) as play:
+    async def begin():
+        episode, _ = await play.begin("guess")
+        print((await episode.step(said("pids"))).messages[0]["content"], flush=True)
+        await episode.step(said("hang"))
+    play.wait(begin())
+"""
+
+
+def test_all_processes_end_where_the_worker_is_killed() -> None:
+    process = subprocess.Popen([sys.executable, "-c", WORKER], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    found = [int(word) for word in process.stdout.readline().split()]
+    assert len(found) == 3
+    process.kill()
+    process.communicate()
+    wait_until_gone(*found)
+
+
+OWN = '''
+import agents
+class Old:
+    tools = []
+    def reset(self, row, seed):
+        return agents.WORDS
+    def step(self, action):
+        return action[::-1], 1, True, False, {}
+def twice(word: str) -> str:
+    """Say it twice.
+
+    Args:
+        word: what to say
+    """
+    return word * 2
+'''
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.13"])
+def test_children_run_in_another_python_with_packages_of_their_own(tmp_path: Path, version: str) -> None:
+    python = another_python(version)
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text(f"WORDS = 'Python {version}'", encoding="utf-8")
+    (tmp_path / "old.py").write_text(OWN, encoding="utf-8")
+    sections = {
+        "old": {"type": "custom", "import_path": "old:Old", "python": python},
+        "tools": {"type": "tools", "functions": ["old:twice"], "python": python},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        with played(sections) as play:
+
+            async def both() -> list[Any]:
+                episode, beginning = await play.begin("old")
+                step = await episode.step(said("abc"))
+                other, tools = await play.begin("tools")
+                call = {"id": "1", "function": {"name": "twice", "arguments": '{"word": "ab"}'}}
+                read = await other.step({**said(""), "tool_calls": [call]})
+                return [beginning.messages[-1], step.messages[0], len(tools.tools), read.messages[0]]
+
+            begun, answer, count, read = play.wait(both())
+    assert begun["content"] == f"Python {version}"
+    assert (answer["content"], count, read["content"]) == ("cba", 1, "abab")
+
+
+def another_python(version: str) -> str:
+    """The path of an interpreter that starts."""
+    name = f"python{version}"
+    path = shutil.which(name)
+    if path is None or subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip(f"no {name} here")
+    return path
+
+
+def test_a_worker_without_a_begun_episode_has_no_processes() -> None:
+    with played({"guess": custom("Guess")}):
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+        commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children]
+        assert not any(b"child/start.py" in command for command in commands)
+
+
+def test_descriptors_do_not_pile_up() -> None:
+    with played({"guess": custom("Guess", step_deadline_s=0.05)}) as play:
+        play.wait(play.say("guess", "7"))
+        before = open_files()
+        for action in ("exit 1", "hang", "raise x") * 3:
+            with pytest.raises(EnvironmentFailed):
+                play.wait(play.say("guess", action))
+        play.wait(wait_in_loop(lambda: open_files() <= before))
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])

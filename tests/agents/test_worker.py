@@ -1,0 +1,192 @@
+"""An agents' worker plays groups of episodes. Real Redis, real children, real generators with the fake engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents import group, turns, worker
+from broker.connection import RedisLink
+from broker.keys import DEAD, EPISODES, POLICY_CALLS, ROLLOUTS, Keys
+from broker.messages import Completion, End, FinishReason
+from broker.monitoring import heartbeat
+from generators import calls
+from generators import worker as generator_worker
+from generators.weight_sync import follower
+from tests.support.arena import SIZE, Arena, run_of
+from tests.support.generator_floor import FloorEngine
+from tests.support.in_loop import in_loop
+from tests.support.waiting import wait_in_loop
+
+pytestmark = pytest.mark.process
+
+LADDER = {"type": "custom", "import_path": "tests.support.arena_environments:Ladder", "step_deadline_s": 1}
+MakeArena = Callable[..., Arena]
+
+
+@pytest.fixture
+def arena(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeArena:
+    for module, *names in (
+        (worker, "LOOK_EVERY_S", "BLOCK_S"),
+        (turns, "LOOK_EVERY_S", "HEAR_S"),
+        (group, "FIRST_PAUSE_S"),
+        (generator_worker, "LOOK_EVERY_S", "BLOCK_S"),
+        (calls, "TAKE_OVER_EVERY_S"),
+        (follower, "BLOCK_S", "ASK_S"),
+        (heartbeat, "LOOK_S"),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, str(name), 0.05)
+
+    def make(*answers: str, environment: dict[str, Any] = LADDER, **sections: Any) -> Arena:
+        run = run_of(environment, answers=answers or ("right",), **sections)
+        return Arena(link, keys, tmp_path, run)
+
+    return make
+
+
+def engine_of(arena: Arena) -> FloorEngine:
+    engine = FloorEngine()
+    engine._config = arena.run_config.generators.engine  # type: ignore[assignment]
+    return engine
+
+
+async def played(arena: Arena, *ids: str) -> list[tuple[Completion, ...]]:
+    """Play groups to their hand-over."""
+    async with arena.generator(engine_of(arena)) as (_, sampling), arena.agent() as (_, playing):
+        await wait_in_loop(lambda: sorted(arena.ids(ROLLOUTS) + arena.ids(DEAD)) == [*ids], task=playing)
+        assert not sampling.done()
+    assert arena.client.xlen(arena.keys(POLICY_CALLS)) == 0
+    assert arena.ids(EPISODES) == []
+    assert [*arena.client.scan_iter(match="*turns:*")] == []
+    return [arena.rollout(group_id).completions for group_id in arena.ids(ROLLOUTS)]
+
+
+@in_loop
+async def test_an_episode_is_sampled_turn_by_turn_and_handed_over_as_one_sequence(arena: MakeArena) -> None:
+    ground = arena()
+    ground.issue(0)
+    ((first, second),) = await played(ground, "0")
+    rollout = ground.rollout("0")
+    prompt = bytes(rollout.prompt.token_ids.tolist()).decode()
+    assert prompt == "user\n2 + 2 = ?\0user\nProblem 0.\0assistant\n"
+    assert rollout.prompt.messages[-1] == {"role": "user", "content": "Problem 0."}
+    assert (rollout.generator, rollout.attempts, rollout.min_version) == ("a", 1, 0)
+    for completion in (first, second):
+        (segment,) = completion.segments
+        assert len(segment.prompt_ids) == 0, "it is the group's"
+        assert bytes(segment.token_ids.tolist()).decode() == "right\0user\nStep 1.\0assistant\nright\0"
+        assert segment.loss_mask == (6, len("user\nStep 1.\0assistant\n"), 6)
+        assert completion.text == "right"
+        assert [turn["content"] for turn in completion.messages] == ["right", "Step 1.", "right", "Step 2."]
+        assert (completion.ended_by, completion.finish_reason) == (End.ENVIRONMENT, FinishReason.STOP)
+        assert completion.reward is not None
+        assert (completion.reward.value, completion.reward.turns) == (1.0, (0.5, 0.5))
+    assert not np.array_equal(first.segments[0].logprobs, second.segments[0].logprobs), "sampled apart"
+
+
+@pytest.mark.parametrize(
+    ("environment", "answers", "ended_by"),
+    [
+        ({"max_turns": 1}, ("right",), End.TURNS),
+        ({"turn_tokens": 4}, ("right",), End.TOKENS),
+        ({}, ("right" * 30,), End.CONTEXT),
+        ({"deadline_s": 1e-9}, ("right",), End.DEADLINE),
+    ],
+    ids=lambda value: value if isinstance(value, End) else "",
+)
+@in_loop
+async def test_what_the_policy_brought_about_is_scored_as_it_stands(
+    environment: dict[str, Any], answers: tuple[str, ...], ended_by: End, arena: MakeArena
+) -> None:
+    ground = arena(
+        *answers, environment=LADDER | environment, sampling={"group_size": SIZE, "max_tokens": 100}
+    )
+    ground.issue(0)
+    for completion in (await played(ground, "0"))[0]:
+        assert (completion.ended_by, completion.finish_reason) == (ended_by, FinishReason.LENGTH)
+        assert sum(turn["role"] == "assistant" for turn in completion.messages) == 1
+
+
+@in_loop
+async def test_an_environment_that_fails_once_is_played_again_from_its_records(
+    arena: MakeArena, tmp_path: Path
+) -> None:
+    ground = arena()
+    ground.rows["0"] = {"columns": {"breaks_at": 1, "once": str(tmp_path / "broken"), "turns": 3}}
+    ground.issue(0)
+    (completions,) = await played(ground, "0")
+    assert [one.ended_by for one in completions] == [End.ENVIRONMENT] * SIZE
+    assert ground.rollout("0").attempts == 2
+    engine = ground.hash("alive:generator:g")
+    assert engine == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "answer", "ended_by", "said"),
+    [
+        ({"breaks_at": 1}, "right", End.CRASH, "the ladder broke"),
+        ({}, "exit", End.CRASH, "ended with exit code 3"),
+        ({}, "hang", End.CRASH, "step_deadline_s=1"),
+    ],
+)
+@in_loop
+async def test_what_breaks_at_the_same_step_each_time_is_the_policys_doing(
+    row: dict[str, Any], answer: str, ended_by: End, said: str, arena: MakeArena
+) -> None:
+    ground = arena(answer, agents={"max_attempts": 2})
+    ground.rows["0"] = {"columns": row}
+    ground.issue(0)
+    for completion in (await played(ground, "0"))[0]:
+        assert completion.ended_by is ended_by
+        assert said in completion.remark
+        assert completion.segments, "it keeps its turns"
+
+
+@in_loop
+async def test_a_group_that_nobody_can_begin_is_buried_with_the_reason(arena: MakeArena) -> None:
+    ground = arena(agents={"max_attempts": 2})
+    ground.rows["0"] = {"columns": {"fails": "no such level"}}
+    ground.rows["1"] = {"messages": ({"role": "user", "content": "long " * 1000},)}
+    ground.issue(0, 1)
+    assert await played(ground, "0", "1") == []
+    reasons = {letter.group_id: letter.reason for letter in ground.letters()}
+    assert "RuntimeError: no such level" in reasons["0"]
+    assert "more than data.max_prompt_tokens=1024" in reasons["1"]
+
+
+@in_loop
+async def test_a_worker_that_dies_costs_no_turn(arena: MakeArena) -> None:
+    """Two turns of each episode are recorded, and the third is out, when another worker takes the group over."""
+    ground = arena()
+    ground.rows["0"] = {"columns": {"turns": 4}}
+    ground.issue(0)
+    gate = asyncio.Event()
+    gate.set()
+
+    async def wait(_: str) -> None:
+        await gate.wait()
+
+    engine = engine_of(ground)
+    engine.act = wait
+    async with ground.generator(engine) as (_, sampling):
+        async with ground.agent("first") as (first, playing):
+            await wait_in_loop(lambda: len(engine.began) >= 2 * SIZE, task=playing)
+            gate.clear()
+            await wait_in_loop(lambda: ground.client.hlen(ground.keys("turns:0")) > 2 * SIZE, task=playing)
+            before = len(engine.began)
+            first.hand_back = first.consumer.hand_back = lambda *_: 0  # type: ignore[method-assign]
+            playing.cancel()
+        ground.age_episodes()
+        async with ground.agent("second") as (_, playing):
+            await asyncio.sleep(0.2)
+            gate.set()
+            await wait_in_loop(lambda: ground.ids(ROLLOUTS) == ["0"], task=playing)
+    assert ground.rollout("0").attempts == 2
+    assert len(engine.began) == 4 * SIZE, f"{before} began before, and none of them twice"
+    assert not sampling.cancelled()
