@@ -70,9 +70,9 @@ class AgentWorker:
 
     async def run(self, heartbeat: Heartbeat) -> RunState:
         """Play until the run ends or `stop` is set. Returns the run's last state."""
-        state = await self._in_thread(state_of, self.link, self.keys)
+        state: RunState = await self._in_thread(state_of, self.link, self.keys)
         if state.has_ended:
-            return RunState(state.status, state.reason, state.lost_s)
+            return state
         self._meter = heartbeat.meter
         renewer = Renewer([self.consumer])
         heartbeat.set_state("starting")

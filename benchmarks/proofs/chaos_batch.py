@@ -154,13 +154,19 @@ def sections(name: str, rows: Path, *, has_agents: bool = False) -> dict[str, An
                 "path": str(rows),
                 "prompt_template": "{question}",
                 "answer_column": "answer",
-            }
+            },
+            **({"max_prompt_tokens": 128} if has_agents else {}),  # a token is a byte there
         },
         # An episode has room for its turns, and for what it is asked between them.
         "sampling": {"group_size": 2, "max_tokens": 96 if has_agents else 16},
         "evaluation": {"every": 20, "prompts": 4, "samples": 1},
         "generators": {
-            "engine": {"type": "fake", "answers": ["\\boxed{1}", "\\boxed{2}"], "seconds_per_group": 0.5},
+            "engine": {
+                "type": "fake",
+                "answers": ["\\boxed{1}", "\\boxed{2}"],
+                "by": "seed" if has_agents else "place",
+                "seconds_per_group": 0.2 if has_agents else 0.5,
+            },
             "groups_in_flight": 8,
         },
         "scorers": {

@@ -26,7 +26,7 @@ class AskingAgain:
         """Begin with the row's own prompt."""
         del seed
         self._asked = 0
-        self._right = f"\\boxed{{{row['verification_info']['answer']['value']}}}"
+        self._right = f"\\boxed{{{row['answer']['value']}}}"
 
     def step(self, action: str) -> tuple[str, float | None, bool, bool, dict[str, Any]]:
         """Answer as Gymnasium does, a little later."""
