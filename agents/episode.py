@@ -2,13 +2,14 @@
 
 In: a group's prompt, the number of the episode, and an attempt at the group. Out: a completion, with the records that
 it is made of. The next prompt is the one before, what was sampled, and the rendered rest. Where the rest can't be had
-for this template, the whole is rendered, and a new sequence begins. Nothing here depends on time or chance but what a
+for this template, the whole is rendered, and a new sequence begins. No prompt depends on time or chance but what a
 generator sampled, so an episode that is played again asks the same, and finds its records.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +18,11 @@ import msgspec
 
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Step
-from agents.rendering.rendering import Rendering, Spoken
+from agents.rendering.rendering import Rendering, Spoken, Unrenderable
 from agents.sequences import Turn, segments_of
 from agents.turns import TurnDesk, TurnFailed
 from broker.codec import pack, unpack
+from broker.errors import BadMessage
 from broker.messages import (
     NO_IDS,
     Completion,
@@ -143,6 +145,8 @@ class EpisodePlay:
             raise EpisodeFailed(str(error), by=by) from error
         except TurnFailed as error:
             raise EpisodeFailed(str(error)) from error
+        except (Unrenderable, BadMessage) as error:
+            raise EpisodeFailed(str(error), again=False) from error
         finally:
             if playing is not None:
                 await playing.close()
@@ -218,11 +222,14 @@ class EpisodePlay:
             )
         )
         key = key_of(packed, repeat)
-        near = self._turns[-1].record.generator if self._turns else ""
+        near = self._desk.queues.near(self._turns[-1].record.generator) if self._turns else ""
+        started = time.monotonic()
         stored = await self._desk.turn(self._attempt, Call(self._k, key), packed, near=near)
         self.used[key] = stored
         turn = Turn(ids, unpack(content_of(stored), TurnRecord))
         self._turns.append(turn)
+        took_s = time.monotonic() - started
+        self._desk.queues.note(turn.record.generator, took_s=took_s, sampled_s=turn.record.seconds)
         self._seconds += turn.record.seconds
         self._counts.turns += 1
         self._counts.sampled += len(turn.record.token_ids)

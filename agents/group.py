@@ -149,13 +149,13 @@ class GroupPlay:
             rendering=self._rendering,
             counts=self._counts,
             openings=self._openings,
-            is_late=lambda: self._is_late(prompt.issued_at),
+            is_late=lambda: self._is_late(prompt),
         )
 
-    def _is_late(self, issued_at: float) -> bool:
+    def _is_late(self, prompt: Prompt) -> bool:
         """Return whether the group's time to play is over: working time since its issue, as the learner counts it."""
-        age = time.time() - issued_at
-        return age - self._lost_since(issued_at) > PLAY_SHARE * self._run.learner.group_deadline_s
+        age = time.time() - prompt.issued_at
+        return age - self._lost_since(prompt.issued_at) > PLAY_SHARE * self._run.deadline_of(prompt.task)
 
     def _used_up(self, prompt: Prompt, attempt: Attempt) -> EpisodeEnd | None:
         """Return a failure where there were too many attempts before this one."""
@@ -173,12 +173,14 @@ class GroupPlay:
         crashes = self._crashes[k]
         crashes.append(error.by)
         self._last = str(error)
+        lines = str(error).splitlines()
         log.warning(
-            "episode_failed group=%s episode=%d attempt=%d reason=%s",
+            "episode_failed group=%s episode=%d attempt=%d reason=%s%s",
             attempt.group_id,
             k,
             attempt.number,
-            error,
+            lines[0],
+            f" ... {lines[-1]}" if len(lines) > 1 else "",
         )
         if error.again and attempt.number < self._most:
             return None

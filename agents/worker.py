@@ -27,7 +27,7 @@ from agents.rendering.build import open_rendering
 from agents.rendering.rendering import Rendering
 from agents.turns import TurnDesk
 from broker.codec import decode_prompt
-from broker.errors import BrokerUnavailable, Permanent
+from broker.errors import BrokerUnavailable
 from broker.joining import Joined, RunState, state_of
 from broker.keys import EPISODES
 from broker.messages import Prompt
@@ -141,14 +141,9 @@ class AgentWorker:
         self._tasks[asyncio.create_task(self._one(play, prompt, entry))] = prompt.n
 
     async def _one(self, play: GroupPlay, prompt: Prompt, entry: Entry) -> None:
-        """Play one group. What fails the same way again ends it; a bug ends the worker, with the group's last words."""
+        """Play one group. A bug ends the worker, and the group's letter will have it if it ends every worker."""
         try:
             counted = await play.play(prompt)
-        except Permanent as error:
-            await self._in_thread(
-                self.consumer.bury, entry, reason=str(error), attempts=0, traceback=traceback.format_exc()
-            )
-            return
         except Exception:
             await self._in_thread(self.consumer.note_failure, entry, traceback.format_exc())
             raise

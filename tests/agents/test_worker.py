@@ -161,6 +161,31 @@ async def test_a_group_that_nobody_can_begin_is_buried_with_the_reason(arena: Ma
 
 
 @in_loop
+async def test_an_episode_that_nobody_can_begin_is_told_apart_from_its_neighbours(arena: MakeArena) -> None:
+    ground = arena(agents={"max_attempts": 2})
+    ground.rows["0"] = {"columns": {"fails": "no such level", "fails_in": "-1"}}
+    ground.issue(0)
+    ((whole, failed),) = await played(ground, "0")
+    assert whole.ended_by is End.ENVIRONMENT
+    assert (failed.ended_by, failed.segments, failed.reward) == (End.FAILED, (), None)
+    assert "RuntimeError: no such level" in failed.remark
+
+
+@in_loop
+async def test_a_worker_that_is_told_to_end_hands_its_group_back_and_counts_no_attempt(
+    arena: MakeArena,
+) -> None:
+    ground = arena()
+    ground.issue(0)
+    async with ground.agent("first") as (_, playing):
+        await wait_in_loop(lambda: ground.client.xlen(ground.keys(POLICY_CALLS)) == SIZE, task=playing)
+    (pending,) = ground.client.xpending_range(ground.keys(EPISODES), "workers", "-", "+", 10)
+    assert pending["consumer"] == b"nobody"
+    await played(ground, "0")
+    assert ground.rollout("0").attempts == 1
+
+
+@in_loop
 async def test_a_worker_that_dies_costs_no_turn(arena: MakeArena) -> None:
     """Two turns of each episode are recorded, and the third is out, when another worker takes the group over."""
     ground = arena()
