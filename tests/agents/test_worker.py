@@ -113,6 +113,17 @@ async def test_what_the_policy_brought_about_is_scored_as_it_stands(
         assert sum(turn["role"] == "assistant" for turn in completion.messages) == 1
 
 
+@pytest.mark.parametrize(("lost_s", "ended_by"), [(0, End.DEADLINE), (1000, End.ENVIRONMENT)])
+@in_loop
+async def test_time_in_which_nobody_could_work_brings_no_group_to_its_deadline(
+    lost_s: int, ended_by: End, arena: MakeArena
+) -> None:
+    ground = arena(learner={"group_deadline_s": 0.001})
+    ground.client.hset(ground.keys.run, "lost_s", lost_s)
+    ground.issue(0)
+    assert [one.ended_by for one in (await played(ground, "0"))[0]] == [ended_by] * SIZE
+
+
 @in_loop
 async def test_an_environment_that_fails_once_is_played_again_from_its_records(
     arena: MakeArena, tmp_path: Path
