@@ -66,6 +66,7 @@ class AgentWorker:
         self._meter = WorkMeter()  # of the heartbeat, once it is there
         self._counts = Counts()
         self._lost = LostTime()
+        self._began: dict[str, float] = {}  # groups that are played -> Unix seconds of the beginning
         self.groups = 0
 
     async def run(self, heartbeat: Heartbeat) -> RunState:
@@ -142,11 +143,14 @@ class AgentWorker:
 
     async def _one(self, play: GroupPlay, prompt: Prompt, entry: Entry) -> None:
         """Play one group. A bug ends the worker, and the group's letter will have it if it ends every worker."""
+        self._began[prompt.group_id] = time.time()
         try:
             counted = await play.play(prompt)
         except Exception:
             await self._in_thread(self.consumer.note_failure, entry, traceback.format_exc())
             raise
+        finally:
+            del self._began[prompt.group_id]
         self.groups += counted
         self._meter.count(groups=int(counted))
         log.debug("played group=%s n=%d counted=%s", prompt.group_id, prompt.n, counted)
@@ -183,6 +187,7 @@ class AgentWorker:
             "in_flight": str(sum(self._tasks.values())),
             "room": str(self._run.agents.episodes),
             "groups": str(self.groups),
+            "began": " ".join(f"{group_id}@{at:.3f}" for group_id, at in self._began.items()),
             "turns": str(counts.turns),
             "tool_calls": str(counts.calls),
             "tool_errors": str(counts.tool_errors),
