@@ -258,7 +258,9 @@ async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Se
     from agents.environments.environments import Environments
     from agents.environments.seam import EnvironmentFailed, Stage
 
-    failed, refused, tools = {}, {}, {}
+    failed: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    tools: dict[str, Sequence[Turn]] = {}
     environments = Environments(run)
     try:
         for task in filter(run.plays, run.scorers.tasks):

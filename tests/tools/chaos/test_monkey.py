@@ -304,8 +304,8 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
         now = targets.look()
         assert [victim.pid for victim in now.of("dispatcher")] == [dispatcher]
         assert [victim.pid for victim in now.of("scorer")] == [worker], "the stranger is nobody's to kill"
-        ready = dict.fromkeys(("generator", "agent", "scorer"), frozenset())
-        ready |= {"dispatcher": {f"dispatcher-{dispatcher}"}}
+        ready: dict[str, set[str]] = {role: set() for role in ("generator", "agent", "scorer")}
+        ready["dispatcher"] = {f"dispatcher-{dispatcher}"}
         assert now.ready == ready, "one that only starts is not at work"
     finally:
         for victim in targets.look().of("pool"):
