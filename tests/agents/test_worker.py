@@ -15,6 +15,8 @@ from broker.connection import RedisLink
 from broker.keys import DEAD, EPISODES, POLICY_CALLS, ROLLOUTS, Keys
 from broker.messages import Completion, End, FinishReason
 from broker.monitoring import heartbeat
+from broker.monitoring.snapshot import Process, processes_of
+from broker.monitoring.work_meter import PLAYED
 from generators import calls
 from generators import worker as generator_worker
 from generators.weight_sync import follower
@@ -111,6 +113,34 @@ async def test_what_the_policy_brought_about_is_scored_as_it_stands(
     for completion in (await played(ground, "0"))[0]:
         assert (completion.ended_by, completion.finish_reason) == (ended_by, FinishReason.LENGTH)
         assert sum(turn["role"] == "assistant" for turn in completion.messages) == 1
+
+
+@in_loop
+async def test_what_a_worker_has_done_is_in_its_heartbeat_as_its_readers_know_it(arena: MakeArena) -> None:
+    ground = arena()
+    ground.issue(0)
+
+    def agent() -> Process:
+        found = processes_of(ground.client, ground.keys)
+        return next(process for process in found if process.role == "agent")
+
+    async with ground.generator(engine_of(ground)), ground.agent() as (_, playing):
+        await wait_in_loop(lambda: agent().sums.get("groups") == 1, task=playing)
+        done = agent()
+        assert done.sums.keys() >= {"turns", "up_s", *PLAYED}
+        assert (done.sums["turns"], done.ends) == (2 * SIZE, {"environment": SIZE})
+        assert done.room == ground.run_config.agents.episodes
+
+
+@pytest.mark.parametrize(("lost_s", "ended_by"), [(0, End.DEADLINE), (1000, End.ENVIRONMENT)])
+@in_loop
+async def test_time_in_which_nobody_could_work_brings_no_group_to_its_deadline(
+    lost_s: int, ended_by: End, arena: MakeArena
+) -> None:
+    ground = arena(learner={"group_deadline_s": 0.001})
+    ground.client.hset(ground.keys.run, "lost_s", lost_s)
+    ground.issue(0)
+    assert [one.ended_by for one in (await played(ground, "0"))[0]] == [ended_by] * SIZE
 
 
 @in_loop

@@ -6,6 +6,7 @@ import pytest
 
 from broker import codec
 from broker.keys import DEAD, EPISODES, POLICY_CALLS, PROMPTS, ROLLOUTS
+from broker.monitoring import group_view
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import (
     Answer,
@@ -19,6 +20,7 @@ from broker.protocol.episodes import (
     key_of,
     with_id,
 )
+from broker.protocol.leftovers import leftovers
 from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import Entry, bury, hand_over
 from tests.broker.conftest import Board, result_of
@@ -285,3 +287,36 @@ def test_groups_of_both_kinds_are_issued_side_by_side_and_again_where_they_were(
     assert board.learner.issue_eval(0, [group("eval-0-0", EPISODES)]) == 1
     assert sorted(board.ids(EPISODES)) == ["0", "eval-0-0"]
     board.audit()
+
+
+def test_nothing_is_left_over_while_a_group_is_played_and_what_is_left_is_named(ground: Playground) -> None:
+    worker = ground.worker()
+    attempt = opened(ground, worker)
+    generator = ground.generator("far", own=True)
+    worker.ask(attempt, FIRST, PROMPT, near="far")
+    worker.ask(attempt, SECOND, PROMPT)
+    assert leftovers(ground.link, ground.keys) == ()
+    client = ground.board.client
+    client.hdel(ground.keys("turns:0"), f"asked:0:{FIRST.key}")
+    ((near, _),) = client.xrange(generator.consumer.key)
+    entry = near.decode()
+    assert leftovers(ground.link, ground.keys) == (
+        f"call {entry} in policy_calls:far, which group 0 does not ask",
+    )
+    client.hdel(ground.keys("where"), "0")
+    assert leftovers(ground.link, ground.keys)[0] == "turns of group 0, which is not in episodes"
+
+
+def test_a_look_at_a_group_says_how_far_its_episodes_are(ground: Playground) -> None:
+    def said() -> str:
+        return str(group_view.look(ground.link, ground.keys, "0").played)
+
+    assert said().startswith("0 of 2 episodes have ended, 0 turns are recorded, 0 wait")
+    worker = ground.worker()
+    attempt = opened(ground, worker)
+    record = with_id(b"ids")
+    worker.ask(attempt, FIRST, PROMPT)
+    assert ground.answer(record)
+    worker.end(attempt, 0, with_id(b"an end"), {FIRST.key: record})
+    worker.ask(attempt, SECOND, PROMPT)
+    assert said().startswith("1 of 2 episodes have ended, 1 turns are recorded, 1 wait")
