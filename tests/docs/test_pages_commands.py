@@ -156,8 +156,9 @@ def check_make(words: list[str]) -> None:
     settings = dict(word.split("=", 1) for word in words if "=" in word)
     assert set(targets) <= TARGETS, targets
     assert settings.keys() <= SETTINGS, settings
-    if targets == ["demo"] and "ARGS" in settings:
-        check_configuration("config/recipes/demo_cpu.yaml", settings["ARGS"].split())
+    recipes = {"demo": "demo_cpu", "demo-agents": "demo_agents"}
+    for target in recipes.keys() & targets:
+        check_configuration(f"config/recipes/{recipes[target]}.yaml", settings.get("ARGS", "").split())
 
 
 @cache

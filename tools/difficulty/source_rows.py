@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.errors import PipelineError
 from config.data import DatasetSource, ProceduralSource
 from config.run import Run
-from learner.data.digits import digit_problems
+from learner.data.dataset import made_problems
 from learner.data.tables import tables_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Values = Mapping[str, Any]
 def records_of(run: Run, source: DatasetSource | ProceduralSource) -> Iterator[Values]:
     """Yields every row of a source with all its columns, in the order of their numbers. Raises RowError."""
     if isinstance(source, ProceduralSource):
-        yield from digit_problems(source.split, source.size)
+        yield from made_problems(source)[0]
         return
     records = (record.values for table in tables_of(run, source) for record in table.records(None))
     yield from islice(records, source.limit)
