@@ -35,6 +35,7 @@ from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt, Call, content_of, key_of
 from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.run import Run
+from tasks.seeds import seed_of
 
 SEED_BYTES = 4
 
@@ -133,11 +134,12 @@ class EpisodePlay:
     async def _begin(self) -> tuple[Episode, Beginning]:
         prompt = self._prompt
         row = {**prompt.verification_info, **prompt.columns}
+        own = seed_of(prompt.verification_info)
         return await self._environments.begin(
             prompt.task,
             row,
             prompt.messages,
-            seed=prompt.seed,
+            seed=prompt.seed if own is None else own,
             own_seed=_seed(prompt.seed, self._k),
             token=f"{self._attempt.token}-{self._k}",
         )

@@ -90,6 +90,18 @@ async def test_an_episode_is_sampled_turn_by_turn_and_handed_over_as_one_sequenc
     assert not np.array_equal(first.segments[0].logprobs, second.segments[0].logprobs), "sampled apart"
 
 
+@in_loop
+async def test_a_rows_own_seed_is_the_problem_whatever_the_group_is(arena: MakeArena) -> None:
+    ground = arena()
+    ground.rows = {group_id: {"verification_info": {"type": "math", "seed": 17}} for group_id in ("0", "1")}
+    ground.issue(0, 1)
+    await played(ground, "0", "1")
+    rollouts = [ground.rollout(group_id) for group_id in ("0", "1")]
+    assert [rollout.prompt.messages[-1]["content"] for rollout in rollouts] == ["Problem 17."] * 2
+    first, other = (rollout.completions[0].segments[0] for rollout in rollouts)
+    assert not np.array_equal(first.logprobs, other.logprobs), "sampled apart"
+
+
 @pytest.mark.parametrize(
     ("environment", "answers", "ended_by"),
     [

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from config.run import Run
 from learner.data.gold import GoldTest, gold_tests
 from learner.data.ingest import Ingested, doubts, ingest, source_name
-from learner.data.lengths import prompt_lengths
+from learner.data.prompts import lengths_of
 from learner.data.refused import RefusedRows
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def _examined(
     rows = [found.rows for found in every]
     if is_gold_tested:
         tested = gold_tests(run, rows)
-        lengths = [prompt_lengths(tokenizer, one) for one in rows]
+        lengths = [lengths_of(run, one, tokenizer) for one in rows]
     else:
         with RefusedRows(run, rows) as check:
-            lengths = [prompt_lengths(tokenizer, one) for one in rows]
+            lengths = [lengths_of(run, one, tokenizer) for one in rows]
             refused = check.result()
         left_out = [{place: ("refused", reason) for place, reason in one.reasons()} for one in refused]
         tested = [GoldTest(left_out=one, untested={}) for one in left_out]

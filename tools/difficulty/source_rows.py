@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import PipelineError
-from config.data import DatasetSource, ProceduralSource
+from config.data import EnvironmentSource, ProceduralSource, SourceConfig
 from config.run import Run
+from learner.data.dataset import seed_records
 from learner.data.digits import digit_problems
 from learner.data.tables import tables_of
 
@@ -27,13 +28,16 @@ CHUNK: Final = 1024  # rows in memory at once
 Values = Mapping[str, Any]
 
 
-def records_of(run: Run, source: DatasetSource | ProceduralSource) -> Iterator[Values]:
+def records_of(run: Run, source: SourceConfig) -> Iterator[Values]:
     """Yields every row of a source with all its columns, in the order of their numbers. Raises RowError."""
-    if isinstance(source, ProceduralSource):
-        yield from digit_problems(source.split, source.size)
-        return
-    records = (record.values for table in tables_of(run, source) for record in table.records(None))
-    yield from islice(records, source.limit)
+    match source:
+        case ProceduralSource():
+            yield from digit_problems(source.split, source.size)
+        case EnvironmentSource():
+            yield from seed_records(source)
+        case _:
+            records = (record.values for table in tables_of(run, source) for record in table.records(None))
+            yield from islice(records, source.limit)
 
 
 class SourceRows:
