@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from agents import group, turns, worker
 from broker.connection import RedisLink
@@ -17,6 +18,8 @@ from broker.messages import Completion, End, FinishReason
 from broker.monitoring import heartbeat
 from generators import calls
 from generators import worker as generator_worker
+from generators.decoding import Decoder
+from generators.engines.scripted import ScriptedChat
 from generators.weight_sync import follower
 from tests.support.arena import SIZE, Arena, run_of
 from tests.support.generator_floor import FloorEngine
@@ -123,6 +126,9 @@ async def test_what_the_policy_brought_about_is_scored_as_it_stands(
     for completion in (await played(ground, "0"))[0]:
         assert (completion.ended_by, completion.finish_reason) == (ended_by, FinishReason.LENGTH)
         assert sum(turn["role"] == "assistant" for turn in completion.messages) == 1
+        silent = replace(completion, text="")
+        assert Decoder(ScriptedChat()).text(ground.rollout("0").prompt, silent) == completion.text
+        assert completion.text == completion.messages[0]["content"] != ""
 
 
 @in_loop
