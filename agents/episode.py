@@ -253,6 +253,7 @@ class EpisodePlay:
             ended_by=ended_by,
             remark=remark,
             reward=None if ended_by is End.FAILED else self._reward(),
+            generators=tuple(sorted({turn.record.generator for turn in self._turns})),
         )
         return EpisodeEnd(opening=self._opening, completion=completion)
 

@@ -90,6 +90,7 @@ async def test_an_episode_is_sampled_turn_by_turn_and_handed_over_as_one_sequenc
         assert (completion.ended_by, completion.finish_reason) == (End.ENVIRONMENT, FinishReason.STOP)
         assert completion.reward is not None
         assert (completion.reward.value, completion.reward.turns) == (1.0, (0.5, 0.5))
+        assert rollout.sampler(completion) == "g", "the generator, and not the worker"
     assert not np.array_equal(first.segments[0].logprobs, second.segments[0].logprobs), "sampled apart"
 
 
