@@ -54,6 +54,7 @@ class SourceSurvey:
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)  # data sources that two systems read in two ways
     changed: list[str] = field(default_factory=list)  # what reading has changed, by row
+    untested: dict[str, int] = field(default_factory=dict)  # why no right answer could be tested -> rows
 
 
 def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool) -> Iterator[SourceSurvey]:
@@ -70,6 +71,7 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
         limit = getattr(source, "max_prompt_tokens", None) or run.data.max_prompt_tokens
         one = SourceSurvey(f"data.{key}", source_name(source))
         one.doubts.extend(doubts(run, found.rows))
+        one.untested.update({reason: len(places) for reason, places in gold.untested.items()})
         _count(one, found, gold, lengths, limit)
         _count_repeated(one, found, seen.get(kind, []), [] if kind == TRAIN else seen.get(TRAIN, []))
         seen.setdefault(kind, []).append(np.asarray(found.rows.prompts))
