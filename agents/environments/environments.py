@@ -49,6 +49,7 @@ class Environments:
         seed: int,
         own_seed: int,
         token: str,
+        wants_reference: bool = False,
     ) -> tuple[Episode, Beginning]:
         """Begin an episode.
 
@@ -59,6 +60,7 @@ class Environments:
             seed: of the group, whose episodes all get one problem.
             own_seed: of the episode, for what happens by chance within it.
             token: of this attempt, for names of things outside.
+            wants_reference: whether to ask the environment how it would play.
         Raises:
             EnvironmentFailed, Disturbed: there is no episode then.
         """
@@ -72,6 +74,7 @@ class Environments:
                 seed=seed,
                 own_seed=own_seed,
                 token=token,
+                wants_reference=wants_reference,
             )
             return episode, _beginning(reply["result"], messages, task)
         except BaseException:
@@ -259,4 +262,5 @@ def _beginning(found: Reply, messages: Sequence[Turn], task: str) -> Beginning:
         messages=given,
         tools=tuple(found["tools"]),
         reward_range=None if low_high is None else (low_high[0], low_high[1]),
+        reference=None if found["reference"] is None else tuple(found["reference"]),
     )

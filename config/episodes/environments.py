@@ -6,7 +6,7 @@ is answered in one turn.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -18,6 +18,7 @@ from config.section import Section
 class EnvironmentSection(Section):
     """What the section of every environment has."""
 
+    makes_prompt: ClassVar[bool] = False  # whether `reset` can begin an episode of a row that has no prompt
     type: str
     max_turns: int = Field(8, ge=1)
     """Turns of the policy in one episode; after the last one it is scored as it stands."""
@@ -126,6 +127,7 @@ class ToolsConfig(EnvironmentSection):
 class RewardingSection(EnvironmentSection):
     """An environment that gives rewards of its own."""
 
+    makes_prompt: ClassVar[bool] = True
     reward: Literal["last", "sum"] = "sum"
     """What an episode's rewards make: their sum, or the last one."""
     reward_range: tuple[float, float] | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from agents import group, turns, worker
 from broker.connection import RedisLink
@@ -19,6 +20,8 @@ from broker.monitoring.snapshot import Process, processes_of
 from broker.monitoring.work_meter import PLAYED
 from generators import calls
 from generators import worker as generator_worker
+from generators.decoding import Decoder
+from generators.engines.scripted import ScriptedChat
 from generators.weight_sync import follower
 from tests.support.arena import SIZE, Arena, run_of
 from tests.support.generator_floor import FloorEngine
@@ -89,7 +92,20 @@ async def test_an_episode_is_sampled_turn_by_turn_and_handed_over_as_one_sequenc
         assert (completion.ended_by, completion.finish_reason) == (End.ENVIRONMENT, FinishReason.STOP)
         assert completion.reward is not None
         assert (completion.reward.value, completion.reward.turns) == (1.0, (0.5, 0.5))
+        assert rollout.sampler(completion) == "g", "the generator, and not the worker"
     assert not np.array_equal(first.segments[0].logprobs, second.segments[0].logprobs), "sampled apart"
+
+
+@in_loop
+async def test_a_rows_own_seed_is_the_problem_whatever_the_group_is(arena: MakeArena) -> None:
+    ground = arena()
+    ground.rows = {group_id: {"verification_info": {"type": "math", "seed": 17}} for group_id in ("0", "1")}
+    ground.issue(0, 1)
+    await played(ground, "0", "1")
+    rollouts = [ground.rollout(group_id) for group_id in ("0", "1")]
+    assert [rollout.prompt.messages[-1]["content"] for rollout in rollouts] == ["Problem 17."] * 2
+    first, other = (rollout.completions[0].segments[0] for rollout in rollouts)
+    assert not np.array_equal(first.logprobs, other.logprobs), "sampled apart"
 
 
 @pytest.mark.parametrize(
@@ -113,6 +129,9 @@ async def test_what_the_policy_brought_about_is_scored_as_it_stands(
     for completion in (await played(ground, "0"))[0]:
         assert (completion.ended_by, completion.finish_reason) == (ended_by, FinishReason.LENGTH)
         assert sum(turn["role"] == "assistant" for turn in completion.messages) == 1
+        silent = replace(completion, text="")
+        assert Decoder(ScriptedChat()).text(ground.rollout("0").prompt, silent) == completion.text
+        assert completion.text == completion.messages[0]["content"] != ""
 
 
 @in_loop

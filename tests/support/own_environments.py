@@ -97,6 +97,25 @@ class Guess:
         return asyncio.run(asyncio.sleep(0, "from a loop of its own")), None, False, False, {}
 
 
+class Riddle:
+    """Its answer is its seed; the row says what the reference is."""
+
+    reward_range = (-1.0, 1.0)
+
+    def reset(self, row: dict[str, Any], seed: int) -> str:
+        self._seed = seed
+        return "Which number?"
+
+    def step(self, action: str) -> Answer:
+        if action == "raise":
+            raise ValueError("no riddle")
+        is_right = action == str(self._seed)
+        return "Ask, or answer.", float(is_right), is_right, False, {}
+
+    def reference(self, row: dict[str, Any], seed: int) -> Any:
+        return row["reference"]
+
+
 class Closing(Guess):
     def close(self) -> None:
         Path(self._greeting).write_text("closed", encoding="utf-8")

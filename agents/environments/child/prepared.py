@@ -19,5 +19,5 @@ class Prepared(NamedTuple):
 
 def is_async(environment_class: Any) -> bool:
     """Return whether a method of the contract is a coroutine function."""
-    methods = (getattr(environment_class, name, None) for name in ("reset", "step", "close"))
+    methods = (getattr(environment_class, name, None) for name in ("reset", "step", "close", "reference"))
     return any(map(inspect.iscoroutinefunction, methods))
