@@ -39,6 +39,7 @@ from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt, Call, content_of, key_of
 from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.run import Run
+from tasks.seeds import seed_of
 
 SEED_BYTES = 4
 
@@ -115,7 +116,7 @@ class EpisodePlay:
         self._run, self._prompt, self._k, self._attempt = run, prompt, k, attempt
         self._desk, self._environments, self._rendering = desk, environments, rendering
         self._counts, self._openings, self._is_late = counts, openings, is_late
-        self._section = _section(run, prompt.task)
+        self._section = section_of(run, prompt.task)
         self._limit = 0  # tokens of the longest sequence
         self._asked: Counter[bytes] = Counter()  # digest of what was asked -> how many times
         self.used: dict[str, bytes] = {}
@@ -155,12 +156,13 @@ class EpisodePlay:
     async def _begin(self) -> tuple[Episode, Beginning]:
         prompt = self._prompt
         row = {**prompt.verification_info, **prompt.columns}
+        own = seed_of(prompt.verification_info)
         return await self._environments.begin(
             prompt.task,
             row,
             prompt.messages,
-            seed=prompt.seed,
-            own_seed=_seed(prompt.seed, self._k),
+            seed=prompt.seed if own is None else own,
+            own_seed=seed_by(prompt.seed, self._k),
             token=f"{self._attempt.token}-{self._k}",
         )
 
@@ -217,7 +219,7 @@ class EpisodePlay:
                 token_ids=ids,
                 max_tokens=most,
                 temperature=prompt.temperature,
-                seed=_seed(prompt.seed, self._k, digest, repeat),
+                seed=seed_by(prompt.seed, self._k, digest, repeat),
                 top_p=prompt.top_p,
             )
         )
@@ -276,17 +278,30 @@ class EpisodePlay:
             ended_by=ended_by,
             remark=remark,
             reward=None if ended_by is End.FAILED else self._reward(),
+            generators=tuple(sorted({turn.record.generator for turn in self._turns})),
         )
         return EpisodeEnd(opening=self._opening, completion=completion)
 
     def _reward(self) -> EnvironmentReward | None:
-        """Return what the environment has given; None where it gives nothing, or has given nothing yet."""
-        given = [reward for reward in self._rewards if reward is not None]
-        if not isinstance(self._section, RewardingSection) or not given:
-            return None
-        value = given[-1] if self._section.reward == "last" else sum(given)
-        low, high = self._section.reward_range or self._range or (0.0, 1.0)
-        return EnvironmentReward(value=value, low=low, high=high, turns=tuple(self._rewards))
+        return reward_of(self._section, self._rewards, self._range)
+
+
+def reward_of(
+    section: EnvironmentConfig, rewards: Sequence[float | None], stated: tuple[float, float] | None
+) -> EnvironmentReward | None:
+    """Return what an environment has given; None where it gives nothing, or has given nothing yet.
+
+    Args:
+        section: of the environment.
+        rewards: turn by turn.
+        stated: the range that the environment itself states.
+    """
+    given = [reward for reward in rewards if reward is not None]
+    if not isinstance(section, RewardingSection) or not given:
+        return None
+    value = given[-1] if section.reward == "last" else sum(given)
+    low, high = section.reward_range or stated or (0.0, 1.0)
+    return EnvironmentReward(value=value, low=low, high=high, turns=tuple(rewards))
 
 
 def _about(spoken: Spoken) -> Step | None:
@@ -297,14 +312,15 @@ def _about(spoken: Spoken) -> Step | None:
     return Step(messages=(told,), reward=None, terminated=False, truncated=False, seconds=0.0)
 
 
-def _section(run: Run, task: str) -> EnvironmentConfig:
+def section_of(run: Run, task: str) -> EnvironmentConfig:
+    """Return the environment of a task that has one."""
     section = run.scorers.tasks[task].environment
     if section is None:
         raise ValueError(f"scorers.tasks.{task} has no environment")
     return section
 
 
-def _seed(*parts: int | bytes) -> int:
+def seed_by(*parts: int | bytes) -> int:
     """Return a seed of 4 bytes that these numbers and bytes decide."""
     text = b" ".join(part if isinstance(part, bytes) else str(part).encode() for part in parts)
     return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "little")

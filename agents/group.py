@@ -44,6 +44,7 @@ class GroupPlay:
     Args:
         in_thread: runs a blocking call beside the event loop.
         counts: of the worker.
+        lost_since: the seconds since a Unix time in which nobody could work.
     """
 
     def __init__(
@@ -58,10 +59,12 @@ class GroupPlay:
         rendering: Rendering,
         in_thread: Callable[..., Any],
         counts: Counts,
+        lost_since: Callable[[float], float],
     ) -> None:
         self._run, self._consumer, self._entry = run, consumer, entry
         self._episodes, self._desk, self._environments = episodes, desk, environments
         self._rendering, self._in_thread, self._counts = rendering, in_thread, counts
+        self._lost_since = lost_since
         self._most = run.agents.max_attempts
         self._crashes: defaultdict[int, list[str]] = defaultdict(
             list
@@ -146,8 +149,13 @@ class GroupPlay:
             rendering=self._rendering,
             counts=self._counts,
             openings=self._openings,
-            is_late=lambda: time.time() > prompt.issued_at + PLAY_SHARE * self._run.deadline_of(prompt.task),
+            is_late=lambda: self._is_late(prompt),
         )
+
+    def _is_late(self, prompt: Prompt) -> bool:
+        """Return whether the group's time to play is over: working time since its issue, as the learner counts it."""
+        age = time.time() - prompt.issued_at
+        return age - self._lost_since(prompt.issued_at) > PLAY_SHARE * self._run.deadline_of(prompt.task)
 
     def _used_up(self, prompt: Prompt, attempt: Attempt) -> EpisodeEnd | None:
         """Return a failure where there were too many attempts before this one."""

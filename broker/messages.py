@@ -296,6 +296,7 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
     ended_by: End | None = None
     remark: str = ""  # on its end, for people
     reward: EnvironmentReward | None = None  # of an environment that gives one
+    generators: tuple[str, ...] = ()  # that sampled its turns, by name; of an answer: the group's
 
     def __post_init__(self) -> None:
         if not self.segments and self.ended_by is not End.FAILED:
@@ -370,7 +371,7 @@ class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tr
 
     prompt: Prompt
     completions: tuple[Completion, ...]  # prompt.n of them
-    generator: str  # who sampled it
+    generator: str  # who sampled it; of episodes the agents' worker that played it
     seconds: Finite  # from lease to result
     sampled_at: Finite = 0.0  # Unix seconds of the result; 0: not said
     attempts: int = 0  # times that sampling began, the last one included; 0: not said
@@ -384,6 +385,10 @@ class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tr
         # The first sampled token needs one before it, which predicts it.
         if not len(self.prompt.token_ids) and not all(len(segment.prompt_ids) for segment in segments):
             raise ValueError("a prompt has at least one token")
+
+    def sampler(self, completion: Completion) -> str:
+        """Return which generator sampled one of the completions; of several, their names with `+` between them."""
+        return "+".join(completion.generators) or self.generator
 
     @property
     def min_version(self) -> int:

@@ -1,4 +1,4 @@
-"""These sections say where prompts come from: datasets by name or file, or problems made on the spot.
+"""These sections say where prompts come from: datasets by name or file, problems made on the spot, or environments.
 
 `data.train` and `data.held_out` are one source, or a list of them. In a list, a source to train on may say its share
 of the prompts, and a held-out set has a name and may say how it is sampled.
@@ -18,6 +18,7 @@ from config.section import Section
 # Tags of one source and of a list: parts of an error's place that no key has, see `config.explanations`.
 ONE: Final = "(one source)"
 SEVERAL: Final = "(a list of sources)"
+HELD_OUT_SEEDS: Final = 1_000_000_000  # from which on a seed is held out
 
 
 class DatasetSource(Section):
@@ -67,7 +68,26 @@ class ProceduralSource(Section):
     """Distinct problems."""
 
 
-SourceConfig = Annotated[DatasetSource | ProceduralSource, Field(discriminator="type")]
+class EnvironmentSource(Section):
+    """Seeds, for a task whose environment makes the whole problem: a game needs no data."""
+
+    type: Literal["environment"] = "environment"
+    task: str
+    """Name in `scorers.tasks` of a task whose `environment` begins an episode without a prompt."""
+    split: Literal["train", "eval"] = "train"
+    """Which of the two disjoint ranges of seeds: from 0, or from 1,000,000,000 on."""
+    size: int = Field(4096, ge=1, le=HELD_OUT_SEEDS)
+    """Seeds, each of which is a problem: `reset` has it as its `seed`."""
+    system_prompt: str | None = None
+    """A system turn before what the environment says first."""
+
+    @property
+    def first_seed(self) -> int:
+        """The seed of the first row."""
+        return HELD_OUT_SEEDS if self.split == "eval" else 0
+
+
+SourceConfig = Annotated[DatasetSource | ProceduralSource | EnvironmentSource, Field(discriminator="type")]
 
 
 class _Share(Section):
@@ -88,10 +108,14 @@ class TrainProcedural(ProceduralSource, _Share):
     """The demo's problems among other sources."""
 
 
-TrainSource = Annotated[TrainDataset | TrainProcedural, Field(discriminator="type")]
+class TrainEnvironment(EnvironmentSource, _Share):
+    """An environment's seeds among other sources."""
 
 
-class _HeldOut(Section):
+TrainSource = Annotated[TrainDataset | TrainProcedural | TrainEnvironment, Field(discriminator="type")]
+
+
+class HeldOutSection(Section):
     """What a held-out set says of its rounds; what it leaves unset, `evaluation` and `sampling` say for all sets."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=60)
@@ -112,15 +136,19 @@ class _HeldOut(Section):
     """A longer prompt of this set is counted and left out."""
 
 
-class HeldOutDataset(DatasetSource, _HeldOut):
+class HeldOutDataset(DatasetSource, HeldOutSection):
     """A held-out dataset with a name."""
 
 
-class HeldOutProcedural(ProceduralSource, _HeldOut):
+class HeldOutProcedural(ProceduralSource, HeldOutSection):
     """The demo's problems as a held-out set with a name."""
 
 
-HeldOutSet = Annotated[HeldOutDataset | HeldOutProcedural, Field(discriminator="type")]
+class HeldOutEnvironment(EnvironmentSource, HeldOutSection):
+    """An environment's seeds as a held-out set with a name."""
+
+
+HeldOutSet = Annotated[HeldOutDataset | HeldOutProcedural | HeldOutEnvironment, Field(discriminator="type")]
 
 
 def _one_or_several(value: Any) -> str:
@@ -184,32 +212,31 @@ class DataConfig(Section):
         return held_out
 
     @property
-    def train_sources(self) -> tuple[DatasetSource | ProceduralSource, ...]:
+    def train_sources(self) -> tuple[SourceConfig, ...]:
         """The sources to train on, whether there is one or a list."""
         return tuple(self.train) if isinstance(self.train, Sequence) else (self.train,)
 
     @property
-    def held_out_sources(self) -> tuple[DatasetSource | ProceduralSource, ...]:
+    def held_out_sources(self) -> tuple[SourceConfig, ...]:
         """The held-out sets, whether there is none, one or a list."""
         if self.held_out is None:
             return ()
         return tuple(self.held_out) if isinstance(self.held_out, Sequence) else (self.held_out,)
 
     @property
-    def held_out_sets(self) -> tuple[HeldOutDataset | HeldOutProcedural, ...]:
+    def held_out_sets(self) -> tuple[HeldOutSet, ...]:
         """Those of the held-out sources that have a name, and may say how they are sampled."""
-        return tuple(
-            each for each in self.held_out_sources if isinstance(each, HeldOutDataset | HeldOutProcedural)
-        )
+        kinds = HeldOutDataset | HeldOutProcedural | HeldOutEnvironment
+        return tuple(each for each in self.held_out_sources if isinstance(each, kinds))
 
-    def key_of(self, source: DatasetSource | ProceduralSource) -> str:
+    def key_of(self, source: SourceConfig) -> str:
         """Return the key of a source, as one types it: `data.train`, or `data.held_out.0` in a list."""
         keys = (key for key, one in self.keyed_sources().items() if one is source)
         return f"data.{next(keys, 'train')}"
 
-    def keyed_sources(self) -> dict[str, DatasetSource | ProceduralSource]:
+    def keyed_sources(self) -> dict[str, SourceConfig]:
         """Return every source by its key below `data`: `train`, or `train.0` in a list."""
-        found: dict[str, DatasetSource | ProceduralSource] = {}
+        found: dict[str, SourceConfig] = {}
         for name, one, several in (
             ("train", self.train, self.train_sources),
             ("held_out", self.held_out, self.held_out_sources),

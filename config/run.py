@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from config.broker import BrokerConfig
-from config.data import DataConfig, EvaluationConfig
+from config.data import DataConfig, EnvironmentSource, EvaluationConfig
 from config.endpoint import ServedJudgeConfig
 from config.episodes.agents import AgentsConfig
 from config.generators import GeneratorsConfig, SamplingConfig
@@ -137,6 +137,11 @@ class Run(Section):
         every = [self.learner.group_deadline_s, *map(self.deadline_of, self.scorers.tasks)]
         return min(every), max(every)
 
+    def makes_prompt(self, task: str) -> bool:
+        """Return whether the environment of a task begins an episode of a row that has no prompt."""
+        found = self.scorers.tasks.get(task)
+        return found is not None and found.environment is not None and found.environment.makes_prompt
+
     @property
     def has_agents(self) -> bool:
         """Whether a task has an environment, so that agents are needed."""
@@ -204,6 +209,28 @@ class Run(Section):
                 f"slots until the weights that they made are published, and those of {most} steps are all that may "
                 f"be in flight. At most {most}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _seeds_have_an_environment(self) -> Run:
+        for key, source in self.data.keyed_sources().items():
+            if not isinstance(source, EnvironmentSource):
+                continue
+            said = f"data.{key} is of type environment, and scorers.tasks"
+            if (task := self.scorers.tasks.get(source.task)) is None:
+                has = ", ".join(self.scorers.tasks) or "no task"
+                raise ValueError(f"{said} has no {source.task!r}: it has {has}")
+            if not self.makes_prompt(source.task):
+                kind = "none" if task.environment is None else f"one of type {task.environment.type}"
+                raise ValueError(
+                    f"{said}.{source.task}.environment is {kind}: rows without a prompt need an environment that "
+                    "makes it, such as one of type custom"
+                )
+            if not task.scorer.takes_rows_as_they_are:
+                raise ValueError(
+                    f"{said}.{source.task}.scorer is of type {task.scorer.type}, which compares with an answer, and a "
+                    "seed has none: `scorer: {type: environment}` takes the environment's own reward"
+                )
         return self
 
     @model_validator(mode="after")

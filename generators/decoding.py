@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -26,29 +25,33 @@ log = logging.getLogger(__name__)
 
 HUB_S = 60.0  # for a tokenizer that is neither in a folder nor in the cache: a few megabytes
 
-TextOf = Callable[[Sequence[int], Sequence[int], FinishReason], str]
-
 
 class Decoder:
     """Makes the texts of one run's completions.
 
     Args:
-        text_of: called with a prompt's ids, a completion's ids and its finish reason; returns the completion's text.
+        chat: of the run's policy.
     """
 
-    def __init__(self, text_of: TextOf) -> None:
-        self._text_of = text_of
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
 
     def text(self, prompt: Prompt, completion: Completion) -> str:
-        """Return one completion's text, as the generator gave it: of the last tokens that were sampled in one go."""
+        """Return one completion's text, as its scorer had it.
+
+        Of an episode it is that of the last tokens that were sampled in one go, and "" where none were. An episode may
+        be cut behind a turn that came to its end: the turn's last token says so.
+        """
+        if not completion.segments:
+            return ""
         last = completion.segments[-1]
         begin = last.last_turn
         context = last.prompt_ids if len(last.prompt_ids) else prompt.token_ids
-        return self._text_of(
-            [*context.tolist(), *last.token_ids[:begin].tolist()],
-            last.token_ids[begin : last.policy_spans[-1].first + last.policy_spans[-1].count].tolist(),
-            completion.finish_reason,
-        )
+        said = last.token_ids[begin : last.policy_spans[-1].first + last.policy_spans[-1].count].tolist()
+        finish = completion.finish_reason
+        if completion.ended_by is not None:
+            finish = FinishReason.STOP if said[-1] in self._chat.stop_token_ids else FinishReason.LENGTH
+        return self._chat.text([*context.tolist(), *last.token_ids[:begin].tolist()], said, finish)
 
     def with_text(self, group: ScoredGroup) -> ScoredGroup:
         """Return the group with every completion's text."""
@@ -67,7 +70,7 @@ def open_decoder(run: Run) -> Decoder:
         RunFailed: the model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
     """
     try:
-        return Decoder(open_chat(run, is_offline=True).text)
+        return Decoder(open_chat(run, is_offline=True))
     except RunFailed:
         if Path(run.model.path).is_dir():
             raise
@@ -76,7 +79,7 @@ def open_decoder(run: Run) -> Decoder:
         HUB_S,
         run.model.path,
     )
-    return Decoder(_from_hub(run.model).text)
+    return Decoder(_from_hub(run.model))
 
 
 def _from_hub(model: ModelConfig) -> Chat:

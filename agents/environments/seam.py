@@ -41,6 +41,9 @@ class Beginning:
     messages: tuple[Turn, ...]  # the prompt
     tools: tuple[Turn, ...]  # schemas as OpenAI's API has them; (): none
     reward_range: tuple[float, float] | None  # of an episode; None: the environment says nothing
+    # What the environment itself would do, as messages of the policy, where that was asked for; (): it knows nothing of
+    # this row; None: it never does.
+    reference: tuple[Turn, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,14 +111,18 @@ def cost_of(folder: Path, load: Load) -> Cost:
         owner = RunOwner(link, keys)
         owner.claim(0)
         with worker_of(run, server.url) as process, answering(link, keys, load) as answered:
-            wait_for(lambda: link.client.exists(keys.alive("agent", "")) or has_agent(link, keys), "the worker")
+            wait_for(
+                lambda: link.client.exists(keys.alive("agent", "")) or has_agent(link, keys), "the worker"
+            )
             before, redis_before = rusage_of(process.pid), redis_s(link)
             started = time.monotonic()
             groups = load.episodes // load.group_size
             owner.issue(0, groups, groups, 0, [group_of(str(number), load) for number in range(groups)])
             wait_for(lambda: link.client.xlen(keys.stream(ROLLOUTS)) == groups, "the groups")
             wall_s = time.monotonic() - started
-            own, children = (after - earlier for after, earlier in zip(rusage_of(process.pid), before, strict=True))
+            own, children = (
+                after - earlier for after, earlier in zip(rusage_of(process.pid), before, strict=True)
+            )
             return Cost(
                 calls=answered[0],
                 worker_s=own,

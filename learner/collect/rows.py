@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from broker.errors import RunFailed
 from broker.group_ids import ordinal_of
 from broker.messages import Prompt
-from config.data import DatasetSource, ProceduralSource
+from config.data import SourceConfig
 from config.run import Run
 from learner.collect.settings import Of
 from learner.data.held_out import HeldOutSet, open_set
@@ -100,9 +100,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
     return told
 
 
-def _open_train(
-    run: Run, source: DatasetSource | ProceduralSource, tokenizer: PreTrainedTokenizerBase
-) -> HeldOutSet:
+def _open_train(run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBase) -> HeldOutSet:
     """Read a source of `data.train` without its share among others: each row comes once, in order."""
     alone = source.model_copy(update={"weight": None, "epochs": None} if hasattr(source, "weight") else {})
     prompts = open_sources(run, (alone,), tokenizer, shuffle=False)

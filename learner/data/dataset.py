@@ -1,8 +1,9 @@
-"""This module makes rows of a table's records, or of generated problems: a chat, and what checks its answer.
+"""This module makes rows of a table's records, of generated problems, or of seeds: a chat, and what checks its answer.
 
 II-Thought's rows (`messages`, `verification_info` as text or object) and verl's (`prompt`, `data_source`,
 `reward_model`, `extra_info`) are read as they are: `tasks.route` says which task they belong to. Others are read by a
-column map: `prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. All rows are
+column map: `prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. A row whose task
+has an environment that makes the prompt needs no chat. All rows are
 looked at when the data are read. What is wrong with a row is said then, by file, row and column, and not after an hour
 of training. Called by `learner.data.ingest`.
 """
@@ -10,19 +11,22 @@ of training. Called by `learner.data.ingest`.
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from broker.errors import BadMessage
-from config.data import DatasetSource, ProceduralSource
+from config.data import DatasetSource, EnvironmentSource, ProceduralSource
 from config.run import Run
 from learner.data.row import Row, RowError
 from learner.data.tables import Table
 from tasks.chat import chat_of
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
+from tasks.seeds import SEED, seed_of
 from tasks.values import as_object, plain, shown
 
 VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
@@ -62,7 +66,7 @@ class RowReader:
         self._source = source
         self._table = table
         self._present = set(table.columns())
-        self._wanted = _columns(source, self._present, run.data.columns)
+        self._wanted = _columns(run, source, self._present)
         self._check(sorted(self._present, key=list(table.columns()).index))
 
     def rows(self) -> Iterator[Row | BadRow]:
@@ -71,7 +75,7 @@ class RowReader:
         for index, record in enumerate(self._table.records(self._wanted)):
             if not self._present.issuperset(record.values):  # a file of lines, and a key that its head lacks
                 self._present.update(record.values)
-                self._wanted = _columns(self._source, self._present, self._run.data.columns)
+                self._wanted = _columns(self._run, self._source, self._present)
             values = {column: record.values.get(column) for column in self._wanted}
             line = f", line {record.line}" if record.line else ""
             try:
@@ -114,6 +118,23 @@ def made_problems(source: ProceduralSource) -> tuple[list[dict[str, object]], st
     return digits.digit_problems(source.split, source.size), digits.fingerprint(source.split, source.size)
 
 
+def seed_records(source: EnvironmentSource) -> Iterator[dict[str, Any]]:
+    """Yield a row for each seed of an environment, as a data set would have it."""
+    chat = {"messages": [_system(source.system_prompt)]} if source.system_prompt else {}
+    for seed in range(source.first_seed, source.first_seed + source.size):
+        yield {**chat, "verification_info": {"type": source.task, SEED: seed}}
+
+
+def seed_rows(run: Run, source: EnvironmentSource) -> tuple[list[Row], str]:
+    """Return a row for each seed of an environment, and their fingerprint."""
+    rows = [
+        _chat_row(run, record.get("messages"), {"task": source.task, **record}, where=f"seed {number}")
+        for number, record in enumerate(seed_records(source), source.first_seed)
+    ]
+    facts = json.dumps([source.task, source.first_seed, source.size, source.system_prompt])
+    return rows, hashlib.blake2b(facts.encode(), digest_size=8).hexdigest()
+
+
 def _how_to_read(key: str, source: DatasetSource, table: Table, names: Sequence[str]) -> str:
     """Say with which words rows of a question and an answer are read; "" where the data are no such rows."""
     asked = next((name for name in QUESTIONS if name in names), None)
@@ -134,13 +155,16 @@ def _how_to_read(key: str, source: DatasetSource, table: Table, names: Sequence[
     )
 
 
-def _columns(source: DatasetSource, present: Collection[str], travelling: Collection[str]) -> list[str]:
+def _columns(run: Run, source: DatasetSource, present: Collection[str]) -> list[str]:
     """Return the names of the columns that are read, whether or not the data has them."""
+    travelling, needs_prompt = run.data.columns, not any(map(run.makes_prompt, run.scorers.tasks))
     optional = {"data_source", *RAW, *SOLUTIONS, *(name.partition(".")[0] for name in travelling)}
     columns = optional & set(present)
     columns |= (
         set(_fields(source.prompt_template)) if source.prompt_template else {_prompt_column(source, present)}
     )
+    if not needs_prompt and not source.prompt_template:
+        columns &= set(present)
     if source.answer_column is not None:
         return sorted(columns | {source.answer_column})
     if _is_verl(present):
@@ -184,6 +208,8 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
         if column != "verification_info":
             where = f"{where}, column {column}"
     row = _chat_row(run, turns, given, where=where, data_source=_data_source(record))
+    if not row.messages and source.system_prompt:
+        row = replace(row, messages=(_system(source.system_prompt),))
     columns = _travelling(run.data.columns, record, where)
     solution = _solution(record) if row.verification_info.get("type") in PROGRAMS else ""
     if not (raw or columns or solution):
@@ -216,8 +242,12 @@ def _turns(source: DatasetSource, record: Mapping[str, Any], raw: str, where: st
     if isinstance(prompt, str) and prompt.strip():
         prompt = [{"role": "user", "content": prompt}]
     if source.system_prompt and isinstance(prompt, list) and not raw:
-        prompt = [{"role": "system", "content": source.system_prompt}, *prompt]
+        prompt = [_system(source.system_prompt), *prompt]
     return prompt
+
+
+def _system(content: str) -> dict[str, str]:
+    return {"role": "system", "content": content}
 
 
 def _raw_prompt(record: Mapping[str, Any], where: str) -> str:
@@ -304,18 +334,12 @@ def _answer(source: DatasetSource, value: Any, where: str) -> Any:
 def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, data_source: str = "") -> Row:
     """Make a row of its chat and of what `route` reads, all checked."""
     given = turns
-    if turns is None:
-        raise RowError(
-            f"{where}: no prompt: the row has nothing in the column that its source's prompt_column names"
-        )
     try:
-        turns = [_turn(turn) for turn in turns] if isinstance(turns, list) else None
+        turns = [_turn(turn) for turn in turns or ()] if isinstance(turns, list | None) else None
     except BadMessage as error:
         raise RowError(f"{where}: {error}") from None
-    if not turns:
-        raise RowError(
-            f"{where}: the prompt must be a text or a list of role and content, got {str(given)[:80]!r}"
-        )
+    if turns is None or not (turns or any(map(run.makes_prompt, run.scorers.tasks))):
+        raise RowError(f"{where}: {_no_prompt(given)}")
     try:
         task, info = route(
             {**record, "prompt": turns},
@@ -323,9 +347,19 @@ def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, da
             unknown_source=run.data.unknown_source,
             source_types=run.data.source_types,
         )
+        if run.plays(task):
+            seed_of(info)
     except BadMessage as error:
         raise RowError(f"{where}: {error}") from None
+    if not turns and not run.makes_prompt(task):
+        raise RowError(f"{where}: {_no_prompt(given)}")
     return Row(messages=tuple(turns), task=task, verification_info=info, data_source=data_source)
+
+
+def _no_prompt(given: Any) -> str:
+    if given is None:
+        return "no prompt: the row has nothing in the column that its source's prompt_column names"
+    return f"the prompt must be a text or a list of role and content, got {str(given)[:80]!r}"
 
 
 def _turn(turn: Any) -> dict[str, Any]:

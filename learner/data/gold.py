@@ -1,9 +1,10 @@
 """The rows that are found before they train: no reference that scores 1, refused, or passed by answers without work.
 
 In: the rows of some sources, and the run's scorers. Out: the place and the reason of each row that is to be left out,
-and the rows that could not be tested. A process of the scorers examines all rows, `python -m scorers.gold`. Its
-verdicts are kept beside the rows, under a digest of the scorers' configuration and code, so that the next start reads
-them. Called where `data.gold_test` is set, and by `millrace data check`.
+and the rows that could not be tested. A process of the scorers examines all rows, `python -m scorers.gold`; a row that
+its environment knows how to play is examined by that episode. The verdicts are kept beside the rows, under a digest of
+the scorers' configuration and code, so that the next start reads them. Called where `data.gold_test` is set, and by
+`millrace data check`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import IO, Final, cast
 from broker.errors import RunFailed
 from config.run import Run
 from learner.data import scorers_process
+from learner.data.reference_episodes import Found, reference_episodes
 from learner.data.row import Row
 from learner.data.scorers_digest import scorers_digest
 from learner.data.store import RowList, RowStore
@@ -72,7 +74,7 @@ def _examined(run: Run, sources: Sequence[RowStore | RowList]) -> Iterator[GoldT
     """Yield what comes of each source's rows, which one process examines in turn."""
     if not sources:
         return
-    with closing(_verdicts(run, sources)) as verdicts:
+    with reference_episodes(run, sources) as played, closing(_verdicts(run, sources, played)) as verdicts:
         for source in sources:
             left_out: dict[int, tuple[str, str]] = {}
             untested: dict[str, list[int]] = {}
@@ -85,11 +87,13 @@ def _examined(run: Run, sources: Sequence[RowStore | RowList]) -> Iterator[GoldT
         next(verdicts, None)  # how the process ended
 
 
-def _verdicts(run: Run, sources: Sequence[RowStore | RowList]) -> Generator[tuple[str, str]]:
+def _verdicts(
+    run: Run, sources: Sequence[RowStore | RowList], played: Iterator[Found | None]
+) -> Generator[tuple[str, str]]:
     """Yield a verdict for each row of one source after the other, which another process gives."""
     process = scorers_process.start(("-m", "scorers.gold"), subprocess.PIPE)
     stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-    sender = threading.Thread(target=_send, args=(run, sources, stdin), name="gold", daemon=True)
+    sender = threading.Thread(target=_send, args=(run, sources, played, stdin), name="gold", daemon=True)
     sender.start()
     started = said = time.monotonic()
     count, rows = 0, sum(map(len, sources))
@@ -114,16 +118,23 @@ def _verdicts(run: Run, sources: Sequence[RowStore | RowList]) -> Generator[tupl
         )
 
 
-def _send(run: Run, sources: Sequence[RowStore | RowList], stream: IO[bytes]) -> None:
+def _send(
+    run: Run, sources: Sequence[RowStore | RowList], played: Iterator[Found | None], stream: IO[bytes]
+) -> None:
     """Write the scorers' section and every row. A process that is gone is the reader's to notice."""
     with suppress(OSError), stream:
         stream.write(run.scorers.model_dump_json().encode() + b"\n")
-        for row in chain.from_iterable(source.rows() for source in sources):
-            stream.write(json.dumps(_candidate(row)).encode() + b"\n")
+        for row, found in zip(chain.from_iterable(source.rows() for source in sources), played, strict=False):
+            stream.write(json.dumps(_candidate(row, found)).encode() + b"\n")
 
 
-def _candidate(row: Row) -> dict[str, object]:
-    return {"task": row.task, "verification_info": row.verification_info, "solution": row.solution}
+def _candidate(row: Row, played: Found | None) -> dict[str, object]:
+    return {
+        "task": row.task,
+        "verification_info": row.verification_info,
+        "solution": row.solution,
+        "played": played,
+    }
 
 
 def _read(path: Path) -> GoldTest:

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from broker.messages import Prompt
-from config.data import DatasetSource, ProceduralSource
+from config.data import SourceConfig
 from config.run import Run
 from learner.data.held_out_rounds import held_out_rounds, rounds_of
 from learner.data.prompts import PromptSource, Sampling, look_for_refused, open_sources
@@ -99,11 +99,7 @@ def open_held_out(run: Run, tokenizer: PreTrainedTokenizerBase) -> HeldOut | Non
 
 
 def open_set(
-    run: Run,
-    source: DatasetSource | ProceduralSource,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    most: int | None,
+    run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBase, *, most: int | None
 ) -> HeldOutSet:
     """Read one set.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from config.data import DatasetSource, HeldOutDataset, HeldOutProcedural, ProceduralSource
+from config.data import HeldOutSection, SourceConfig
 from config.run import Run
 
 
@@ -17,7 +17,7 @@ class HeldOutRounds:
     """The rounds of one set."""
 
     name: str  # "" where the run has one source without a name
-    source: DatasetSource | ProceduralSource
+    source: SourceConfig
     every: int  # optimizer steps between two rounds; 0: none
     own_prompts: int | None  # of a round, where the set itself says so
     prompts: int  # of a round, at most: the set may have fewer rows
@@ -38,10 +38,10 @@ def held_out_rounds(run: Run) -> tuple[HeldOutRounds, ...]:
     return tuple(rounds_of(run, source) for source in run.data.held_out_sources)
 
 
-def rounds_of(run: Run, source: DatasetSource | ProceduralSource) -> HeldOutRounds:
+def rounds_of(run: Run, source: SourceConfig) -> HeldOutRounds:
     """Resolve one source of `data.held_out`."""
     evaluation = run.evaluation
-    own = source if isinstance(source, HeldOutDataset | HeldOutProcedural) else None
+    own = source if isinstance(source, HeldOutSection) else None
     temperature = evaluation.temperature if own is None or own.temperature is None else own.temperature
     return HeldOutRounds(
         name="" if own is None else own.name,

@@ -24,10 +24,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from config.data import DatasetSource, ProceduralSource, SourceConfig
+from config.data import DatasetSource, EnvironmentSource, ProceduralSource, SourceConfig
 from config.loading import cache_folder
 from config.run import Run
-from learner.data.dataset import BadRow, RowReader, procedural_rows
+from learner.data.dataset import BadRow, RowReader, procedural_rows, seed_rows
 from learner.data.row import Row, RowError
 from learner.data.store import CHANGED, RowList, RowStore, StoreWriter, is_store
 from learner.data.tables import Table, content_digest, tables_of
@@ -71,8 +71,10 @@ def ingest(run: Run, source: SourceConfig) -> Ingested:
     Raises:
         RowError: a source or a column that is not there, or a row that can't be used and is not to be quarantined.
     """
-    if isinstance(source, ProceduralSource):
-        rows, fingerprint = procedural_rows(run, source)
+    if not isinstance(source, DatasetSource):
+        rows, fingerprint = (
+            procedural_rows(run, source) if isinstance(source, ProceduralSource) else seed_rows(run, source)
+        )
         return Ingested(rows=RowList(rows), fingerprint=fingerprint, count=len(rows))
     tables = tables_of(run, source)
     how = {name: getattr(source, name) for name in _READING}
@@ -88,7 +90,12 @@ def ingest(run: Run, source: SourceConfig) -> Ingested:
 
 def source_name(source: SourceConfig) -> str:
     """Return the source's name for people."""
-    return source.path if source.type == "dataset" else f"procedural {source.problem} {source.split}"
+    match source:
+        case ProceduralSource():
+            return f"procedural {source.problem} {source.split}"
+        case EnvironmentSource():
+            return f"environment {source.task} {source.split}"
+    return source.path
 
 
 def doubts(run: Run, store: RowStore | RowList) -> list[str]:

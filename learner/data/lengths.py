@@ -40,7 +40,9 @@ SAY_EVERY_S: Final = 30.0
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, row: Row) -> list[int]:
-    """Return the token ids of a row's prompt, up to where the model's turn begins."""
+    """Return the token ids of a row's prompt, up to where the model's turn begins; none where the row has no prompt."""
+    if not (row.raw_prompt or row.messages):
+        return []
     if row.raw_prompt:
         ids: Any = tokenizer.encode(row.raw_prompt, add_special_tokens=False)
     else:
@@ -126,14 +128,14 @@ def _overlapped(
 def _rendered(tokenizer: PreTrainedTokenizerBase, batch: Sequence[Row]) -> list[str | None]:
     """Return the text of each prompt; None where the template fails."""
     try:
-        chats: Any = [_chat(row) for row in batch if not row.raw_prompt]
+        chats: Any = [_chat(row) for row in batch if row.messages and not row.raw_prompt]
         texts: Any = (
             tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False) if chats else []
         )
     except Exception:  # noqa: BLE001 - a template raises what it likes; the row is found one by one
         return [None if _reason(tokenizer, row) else _rendered(tokenizer, [row])[0] for row in batch]
     found = iter(texts)
-    return [row.raw_prompt or next(found) for row in batch]
+    return [row.raw_prompt or (next(found) if row.messages else "") for row in batch]
 
 
 def _reason(tokenizer: PreTrainedTokenizerBase, row: Row) -> str:

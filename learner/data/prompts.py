@@ -13,7 +13,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -309,23 +309,29 @@ def _usable(
     ]
 
 
+def lengths_of(
+    run: Run, rows: RowStore | RowList, tokenizer: PreTrainedTokenizerBase
+) -> tuple[NDArray[np.int32], Mapping[int, str]]:
+    """Return what `prompt_lengths` does, and 0 for a row that agents play: they look at the prompt, with its tools."""
+    if all(map(run.plays, run.scorers.tasks)):
+        return np.zeros(len(rows), np.int32), {}
+    lengths, failed = prompt_lengths(tokenizer, rows)
+    if run.has_agents:
+        played = np.fromiter((run.plays(row.task) for row in rows.rows()), bool, len(rows))
+        lengths = np.where(played, 0, lengths)
+        failed = {place: reason for place, reason in failed.items() if not played[place]}
+    return lengths, failed
+
+
 def within_limit(
     run: Run, source: SourceConfig, found: Ingested, tokenizer: PreTrainedTokenizerBase, limit: int
 ) -> NDArray[np.int64]:
     """Return the places of the rows whose prompts the policy takes, and say how many it does not.
 
-    A prompt that an environment makes is looked at by the agents.
-
     Raises:
         RowError: the chat template fails for a row that is not to be quarantined, or no row is left.
     """
-    if all(map(run.plays, run.scorers.tasks)):
-        return np.arange(len(found.rows))
-    lengths, failed = prompt_lengths(tokenizer, found.rows)
-    if run.has_agents:
-        played = np.fromiter((run.plays(row.task) for row in found.rows.rows()), bool, len(found.rows))
-        lengths = np.where(played, 0, lengths)
-        failed = {place: reason for place, reason in failed.items() if not played[place]}
+    lengths, failed = lengths_of(run, found.rows, tokenizer)
     name = source_name(source)
     if failed and run.data.bad_rows == "refuse":
         lines = [

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from config.episodes.environments import CustomEnvironmentConfig, EnvironmentConfig
 from config.run import Run
 from config.scorer_kinds import CustomConfig, ScorerConfig, VerlFunctionConfig
 
@@ -26,16 +27,18 @@ def scorers_digest(run: Run) -> str:
     every = [
         section
         for task in run.scorers.tasks.values()
-        for section in (task.scorer, *(part.scorer for part in task.extra_scorers.values()))
+        for section in (*task.all_scorers.values(), task.environment)
+        if section is not None
     ]
-    said = [run.scorers.model_dump_json(), _code_digest(), *map(_own_file, every)]
+    packages = ("scorers", "sandbox", "web", *(["agents"] if run.has_agents else []))
+    said = [run.scorers.model_dump_json(), _code_digest(packages), *map(_own_file, every)]
     return hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()
 
 
-def _own_file(section: ScorerConfig) -> str:
+def _own_file(section: ScorerConfig | EnvironmentConfig) -> str:
     """Return a digest of the user's file that a section names; "" where it names none, or there is none."""
     match section:
-        case CustomConfig():
+        case CustomConfig() | CustomEnvironmentConfig():
             name = section.import_path.partition(":")[0].replace(".", "/")
             folders = dict.fromkeys([*(sys.path), str(Path.cwd())])
             files = [Path(folder) / f"{name}{end}" for folder in folders for end in (".py", "/__init__.py")]
@@ -50,10 +53,10 @@ def _own_file(section: ScorerConfig) -> str:
 
 
 @cache
-def _code_digest() -> str:
-    """Return a digest of the scorers' code: another version of it may score otherwise."""
+def _code_digest(packages: tuple[str, ...]) -> str:
+    """Return a digest of the code that scores, or plays: another version of it may score otherwise."""
     digest = hashlib.blake2b(digest_size=8)
-    for package in ("scorers", "sandbox", "web"):
+    for package in packages:
         for file in sorted((_ROOT / package).rglob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest()

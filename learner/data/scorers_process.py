@@ -1,7 +1,7 @@
-"""This module starts a program of the scorers for the learner's data: roles don't import each other.
+"""This module starts a program of the scorers or the agents for the learner's data: roles don't import each other.
 
 In: the program, and where its answers go. Out: a process in a group of its own, which finds this checkout's packages
-wherever it is started. Used by `learner.data.gold` and `learner.data.refused`, which write rows to it.
+wherever it is started. Used by `learner.data.gold`, `learner.data.refused` and `learner.data.reference_episodes`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import IO, Final
 _ROOT: Final = Path(__file__).parent.parent.parent
 
 
-def start(words: Sequence[str], answers: IO[bytes] | int) -> subprocess.Popen[bytes]:
-    """Start `python WORDS`, with rows to come on standard input and its standard output in `answers`."""
+def start(
+    words: Sequence[str], answers: IO[bytes] | int, rows: IO[bytes] | int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """Start `python WORDS`, with `rows` as its standard input and its standard output in `answers`."""
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
     return subprocess.Popen(
         [sys.executable, *words],
-        stdin=subprocess.PIPE,
+        stdin=rows,
         stdout=answers,
         process_group=0,
         env={**os.environ, "PYTHONPATH": path},

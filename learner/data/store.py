@@ -35,8 +35,13 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 def prompt_hash(row: Row) -> int:
-    """Return 63 bits of the prompt's text: rows with the same question have the same."""
+    """Return 63 bits of the prompt's text: rows with the same question have the same.
+
+    Without a user's turn it is the rest of the row that the question is made of.
+    """
     said = json.dumps([row.raw_prompt, [_as_list(turn) for turn in row.messages]])
+    if not row.raw_prompt and all(turn["role"] == "system" for turn in row.messages):
+        said += json.dumps([row.task, row.verification_info], sort_keys=True)
     return int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "big") >> 1
 
 

@@ -11,7 +11,6 @@ Runs in rank 0's own thread.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -52,7 +51,8 @@ class FirstLook:
         self._journal = journal
         self._version = version
         self._began = began
-        self._looked: Counter[str] = Counter()  # groups of this learner's time, by generator
+        self._looked: set[str] = set()  # generators whose groups of this learner's time were looked at
+        self._groups = 0  # of them
 
     def __call__(self, groups: Sequence[ScoredGroup]) -> dict[str, str]:
         """Look at groups that have arrived.
@@ -69,7 +69,7 @@ class FirstLook:
 
     def _counts(self, group: ScoredGroup) -> bool:
         """Return whether a group is one to look at: of this very version, sampled as the learner computes."""
-        rollout, name = group.rollout, group.rollout.generator
+        rollout = group.rollout
         is_alike = (
             rollout.prompt.temperature == self._run.sampling.temperature and rollout.prompt.top_p == 1.0
         )
@@ -77,9 +77,11 @@ class FirstLook:
             return False
         if self._is_left(group):
             return True
-        if self._looked[name] and self._looked.total() >= self._run.learner.groups_per_step:
+        names = {rollout.sampler(one) for one in rollout.completions if one.segments}
+        if names <= self._looked and self._groups >= self._run.learner.groups_per_step:
             return False
-        self._looked[name] += 1
+        self._looked |= names
+        self._groups += 1
         return True
 
     def _is_left(self, group: ScoredGroup) -> bool:
@@ -88,7 +90,7 @@ class FirstLook:
     def _compare(self, groups: Sequence[ScoredGroup]) -> dict[str, str]:
         batch = pack(
             groups,
-            [[0.0] * len(group.rollout.completions) for group in groups],
+            [[0.0 if one.segments else None for one in group.rollout.completions] for group in groups],
             tokens_per_micro_batch=self._run.learner.tokens_per_micro_batch,
             truncated="keep",
             policy_version=self._version.trained,
@@ -152,7 +154,8 @@ class FirstLook:
             return ""
         worst = int(own[np.argmax(found.largest[own])])
         group = groups[int(batch.prompts[worst])]
-        place = int(np.count_nonzero(batch.prompts[:worst] == batch.prompts[worst]))
+        sampled = [place for place, one in enumerate(group.rollout.completions) if one.segments]
+        place = sampled[int(np.count_nonzero(batch.prompts[:worst] == batch.prompts[worst]))]
         dtype = self._run.model.dtype
         limit = (
             f"{MOST_NATS} at any token in float32"

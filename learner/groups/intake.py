@@ -105,6 +105,7 @@ class Intake:
         clock: seconds that never jump.
         vocabulary: tokens that the policy has.
         advise: told what the operator should know of the groups.
+        tell_lost: told at each look for how many seconds nobody could work so far.
         first_look: given the groups that have arrived to train on, before any of them has an outcome; returns those to
             drop, each with the reason.
     """
@@ -121,6 +122,7 @@ class Intake:
         clock: Callable[[], float] = time.monotonic,
         vocabulary: float = math.inf,
         advise: Callable[[str], None] = lambda _: None,
+        tell_lost: Callable[[float], None] = lambda _: None,
         first_look: Callable[[Sequence[ScoredGroup]], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self.run = run
@@ -130,6 +132,7 @@ class Intake:
         self.evaluation = evaluation
         self.version = version
         self.time = WorkingTime(run_owner, clock)
+        self._tell_lost = tell_lost
         self._vocabulary = vocabulary
         self._first_look = first_look
         self._arrived: list[ScoredGroup] = []  # of the entries that are being accepted
@@ -167,6 +170,7 @@ class Intake:
     def look_around(self, *, is_paused: bool = False) -> None:
         """Look where groups are: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
         self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
+        self._tell_lost(self.time.lost_s)
         sightings = self.run_owner.survey(self._to_look_at())
         now, places, oldest = self.time.now(), dict.fromkeys(WORK_STREAMS, 0), 0.0
         nowhere: set[str] = set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from broker.messages import End
 from config.run import Run
 from learner.reporting.hacking import HackingAlarm, HackingWatch
 from learner.training.backend import MISMATCH_KL
@@ -94,7 +95,7 @@ class Alarms:
         if share <= TRUNCATED_SHARE:
             return ""
         run = self._run
-        limit = " or a limit of their episode" if run.has_agents else ""
+        limit = f" or a limit of their episode{_cut_by(record)}" if run.has_agents else ""
         fate = {
             "mask": "not trained on",
             "keep": "trained on as it is",
@@ -104,3 +105,10 @@ class Alarms:
             f"{share:.0%} of the completions were cut at sampling.max_tokens={run.sampling.max_tokens}{limit}; "
             f"what is cut is {fate}"
         )
+
+
+def _cut_by(record: Mapping[str, Any]) -> str:
+    """Return which limits ended how many of a step's episodes, as ` (turns 20%, context 5%)`; "" where none did."""
+    shares = record.get("episodes", {}).get("ended_by", {})
+    cut = [f"{end} {shares[end]:.0%}" for end in End if end.is_cut and shares.get(end)]
+    return f" ({', '.join(cut)})" if cut else ""

@@ -278,7 +278,7 @@ class HackingWatch:
                 f"longer ones of a group are paid more: length and reward correlate with {paid:.2f}",
             )
         for key, kind, what in (
-            ("truncated_share", "truncated", "answers that were cut at sampling.max_tokens"),
+            ("truncated_share", "truncated", "answers that were cut at a limit"),
             ("repeated_share", "repeated", "what an answer had said before"),
             ("shared_answer_share", "shared_answers", "answers that another prompt was given too"),
         ):

@@ -195,20 +195,20 @@ def pack(
     Raises:
         ValueError: advantages that do not fit the groups, or a sampler newer than the learner.
     """
-    completions, prompts = _sequences(groups, advantages, truncated=truncated, policy_version=policy_version)
+    completions, prompts, samplers = _sequences(
+        groups, advantages, truncated=truncated, policy_version=policy_version
+    )
     of_mini: list[list[dict[str, NDArray[Any]]]] = [[] for _ in range(mini_batches)]
     for sequences, index in zip(completions, prompts, strict=True):
         of_mini[index * mini_batches // len(groups)] += sequences
-    names = sorted({group.rollout.generator for group in groups})
+    names = sorted({*samplers})
     tokens = [sum(int(sequence["loss_mask"].sum()) for sequence in own) for own in of_mini]
     return Batch(
         **_joined([_packed(own, tokens_per_micro_batch, by_length=by_length) for own in of_mini], tokens),
         num_tokens=sum(tokens),
         policy_version=policy_version,
         prompts=np.asarray(prompts, np.int32),
-        generator_ids=np.asarray(
-            [names.index(groups[index].rollout.generator) for index in prompts], np.int32
-        ),
+        generator_ids=np.asarray([names.index(sampler) for sampler in samplers], np.int32),
         generators=tuple(names),
         kl_coef=kl_coef,
     )
@@ -220,10 +220,11 @@ def _sequences(
     *,
     truncated: Literal["mask", "keep"] | None,
     policy_version: int,
-) -> tuple[list[list[dict[str, NDArray[Any]]]], list[int]]:
-    """Return the completions that train, in order, each as a sequence a segment, and the index of each one's group."""
+) -> tuple[list[list[dict[str, NDArray[Any]]]], list[int], list[str]]:
+    """Return the completions that train, in order, each as a sequence a segment, with its group's index and sampler."""
     completions: list[list[dict[str, NDArray[Any]]]] = []
     prompts: list[int] = []
+    samplers: list[str] = []
     for index, (group, group_advantages) in enumerate(zip(groups, advantages, strict=True)):
         prompt = group.rollout.prompt
         for completion, advantage in zip(group.rollout.completions, group_advantages, strict=True):
@@ -243,7 +244,8 @@ def _sequences(
                 ]
             )
             prompts.append(index)
-    return completions, prompts
+            samplers.append(group.rollout.sampler(completion))
+    return completions, prompts, samplers
 
 
 def _is_masked(completion: Completion, truncated: Literal["mask", "keep"] | None) -> bool:

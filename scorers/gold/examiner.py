@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any, Final
 
 from broker.errors import BadMessage, PipelineError
-from config.scorers import ScorersConfig
+from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import RowWorkerClient, ScoringFailed
-from scorers.child.row_worker import ROWS_FAULTS, STUB_KEY, TEXT_KEY, Result
+from scorers.child.row_worker import EPISODE_KEY, ROWS_FAULTS, STUB_KEY, TEXT_KEY, Result
 from scorers.gold.rendering import gold_response
 from scorers.registry import Scorers
 from scorers.retries import was_given_up
@@ -57,6 +57,7 @@ class Candidate:
     task: str
     verification_info: Mapping[str, Any]
     solution: str = ""
+    played: Mapping[str, Any] | None = None  # what `agents.references` says of it; None: nobody plays it
 
 
 def examine(config: ScorersConfig, rows: Iterable[Candidate]) -> Iterator[Examined]:
@@ -93,28 +94,40 @@ def _begun(config: ScorersConfig, scorers: Scorers, workers: RowWorkers, row: Ca
     try:
         for scorer in (scorers.of(task), *scorers.extra_scorers(task).values()):
             scorer.check_row(row.verification_info)
-        response = (
-            None if task.needs_episode else gold_response(row.verification_info, row.solution, task.scorer)
-        )
+        response = _reference(task, row)
     except BadMessage as error:
         return Examined(Verdict.REFUSED, str(error))
     except PipelineError as error:  # a scorer that this machine can't build
         return Examined(Verdict.UNTESTED, str(error))
-    untested = (
-        f"task {row.task!r} is scored by its environment, in which no answer is tried here"
-        if task.needs_episode
-        else f"no right answer to a row of type {row.verification_info.get('type')} is known here"
-    )
+    played = row.played or {}
+    if "wrong" in played:
+        return Examined(Verdict.WRONG, f"its reference breaks the environment: {played['wrong']}")
     line = {TEXT_KEY: response, "task": row.task, "verification_info": row.verification_info}
+    if "episode" in played:
+        line[EPISODE_KEY] = played["episode"]
     data = json.dumps(line).encode()
     reference = trial = None
     if response is not None:
         reference = (response, workers.submit(partial(RowWorkerClient.result, line=data)))
     if isinstance(scorers.of(task), Trying):
         trial = workers.submit(partial(RowWorkerClient.trial, line=data))
+    untested = played.get("untested") or _why_untested(task, row)
     if reference is None and trial is None:
         return Examined(Verdict.UNTESTED, untested)
     return _Asked(reference, trial, untested)
+
+
+def _reference(task: TaskConfig, row: Candidate) -> str | None:
+    """Return the response that must score 1, of an episode the last; None where none is known."""
+    if row.played is not None and "episode" in row.played:
+        return str(row.played["episode"]["text"])
+    return None if task.needs_episode else gold_response(row.verification_info, row.solution, task.scorer)
+
+
+def _why_untested(task: TaskConfig, row: Candidate) -> str:
+    if task.needs_episode:
+        return f"task {row.task!r} is scored by its environment, in which no answer is tried here"
+    return f"no right answer to a row of type {row.verification_info.get('type')} is known here"
 
 
 def _ended(found: Examined | _Asked) -> Examined:

@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from agents import group, turns, worker
 from broker.connection import RedisLink
 from broker.keys import DEAD, EPISODES, POLICY_CALLS, ROLLOUTS, Keys
 from broker.messages import Completion, End, FinishReason
 from broker.monitoring import heartbeat
+from broker.monitoring.snapshot import Process, processes_of
+from broker.monitoring.work_meter import PLAYED
 from generators import calls
 from generators import worker as generator_worker
+from generators.decoding import Decoder
+from generators.engines.scripted import ScriptedChat
 from generators.weight_sync import follower
 from tests.support.arena import SIZE, Arena, run_of
 from tests.support.generator_floor import FloorEngine
@@ -87,7 +92,20 @@ async def test_an_episode_is_sampled_turn_by_turn_and_handed_over_as_one_sequenc
         assert (completion.ended_by, completion.finish_reason) == (End.ENVIRONMENT, FinishReason.STOP)
         assert completion.reward is not None
         assert (completion.reward.value, completion.reward.turns) == (1.0, (0.5, 0.5))
+        assert rollout.sampler(completion) == "g", "the generator, and not the worker"
     assert not np.array_equal(first.segments[0].logprobs, second.segments[0].logprobs), "sampled apart"
+
+
+@in_loop
+async def test_a_rows_own_seed_is_the_problem_whatever_the_group_is(arena: MakeArena) -> None:
+    ground = arena()
+    ground.rows = {group_id: {"verification_info": {"type": "math", "seed": 17}} for group_id in ("0", "1")}
+    ground.issue(0, 1)
+    await played(ground, "0", "1")
+    rollouts = [ground.rollout(group_id) for group_id in ("0", "1")]
+    assert [rollout.prompt.messages[-1]["content"] for rollout in rollouts] == ["Problem 17."] * 2
+    first, other = (rollout.completions[0].segments[0] for rollout in rollouts)
+    assert not np.array_equal(first.logprobs, other.logprobs), "sampled apart"
 
 
 @pytest.mark.parametrize(
@@ -111,6 +129,37 @@ async def test_what_the_policy_brought_about_is_scored_as_it_stands(
     for completion in (await played(ground, "0"))[0]:
         assert (completion.ended_by, completion.finish_reason) == (ended_by, FinishReason.LENGTH)
         assert sum(turn["role"] == "assistant" for turn in completion.messages) == 1
+        silent = replace(completion, text="")
+        assert Decoder(ScriptedChat()).text(ground.rollout("0").prompt, silent) == completion.text
+        assert completion.text == completion.messages[0]["content"] != ""
+
+
+@in_loop
+async def test_what_a_worker_has_done_is_in_its_heartbeat_as_its_readers_know_it(arena: MakeArena) -> None:
+    ground = arena()
+    ground.issue(0)
+
+    def agent() -> Process:
+        found = processes_of(ground.client, ground.keys)
+        return next(process for process in found if process.role == "agent")
+
+    async with ground.generator(engine_of(ground)), ground.agent() as (_, playing):
+        await wait_in_loop(lambda: agent().sums.get("groups") == 1, task=playing)
+        done = agent()
+        assert done.sums.keys() >= {"turns", "up_s", *PLAYED}
+        assert (done.sums["turns"], done.ends) == (2 * SIZE, {"environment": SIZE})
+        assert done.room == ground.run_config.agents.episodes
+
+
+@pytest.mark.parametrize(("lost_s", "ended_by"), [(0, End.DEADLINE), (1000, End.ENVIRONMENT)])
+@in_loop
+async def test_time_in_which_nobody_could_work_brings_no_group_to_its_deadline(
+    lost_s: int, ended_by: End, arena: MakeArena
+) -> None:
+    ground = arena(learner={"group_deadline_s": 0.001})
+    ground.client.hset(ground.keys.run, "lost_s", lost_s)
+    ground.issue(0)
+    assert [one.ended_by for one in (await played(ground, "0"))[0]] == [ended_by] * SIZE
 
 
 @in_loop

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from config.data import EnvironmentSource
 from config.explanations import ConfigError
 from config.loading import build_run, from_yaml, load_run, to_yaml
 from config.run import Run
@@ -50,6 +51,43 @@ def test_a_list_and_one_source_are_read_and_stored_as_they_are_written() -> None
 def test_a_mistake_in_a_list_is_named_with_its_number(train: Any, held_out: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run(train, held_out)
+
+
+LAKE = {"type": "custom", "import_path": "lake:Lake"}
+TOOLS = {"type": "tools", "functions": ["my_tools:search"]}
+SEEDS = {"type": "environment", "task": "lake"}
+
+
+def of_seeds(task: dict[str, Any], source: dict[str, Any] = SEEDS) -> Run:
+    tree = {"name": "x", "model": {"path": "m"}, "data": {"train": source, "held_out": [A | {"name": "a"}]}}
+    return build_run([("run.yaml", {**tree, "scorers": {"tasks": {"lake": task}}})])
+
+
+@pytest.mark.parametrize(
+    ("task", "source", "message"),
+    [
+        ({}, {"task": "sea"}, r"data\.train is of type environment, and scorers\.tasks has no 'sea': it has lake"),
+        ({}, {}, r"scorers\.tasks\.lake\.environment is none: rows without a prompt need"),
+        ({"environment": TOOLS}, {}, r"scorers\.tasks\.lake\.environment is one of type tools"),
+        ({"environment": LAKE}, {}, r"scorers\.tasks\.lake\.scorer is of type math, which compares"),
+        ({"environment": LAKE}, {"size": 2_000_000_000}, r"data\.train\.size .*less than or equal to 1000000000"),
+    ],
+)  # fmt: skip
+def test_seeds_are_for_a_task_whose_environment_makes_the_problem_and_gives_the_reward(
+    task: dict[str, Any], source: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        of_seeds(task, SEEDS | source)
+
+
+def test_seeds_to_train_on_and_held_out_ones_are_never_the_same() -> None:
+    sources = [SEEDS | {"split": split, "size": 1_000_000_000} for split in ("train", "eval")]
+    task = {"environment": LAKE, "scorer": {"type": "environment"}}
+    train, held_out = (of_seeds(task, source).data.train_sources[0] for source in sources)
+    assert isinstance(train, EnvironmentSource)
+    assert isinstance(held_out, EnvironmentSource)
+    assert train.first_seed + train.size == held_out.first_seed
+    assert held_out.first_seed + held_out.size <= 2**32, "what numpy's generators take"
 
 
 def test_files_of_a_list_are_found_beside_the_configuration_from_any_folder(

@@ -147,7 +147,7 @@ def check_python(words: list[str]) -> None:
         assert rest[0] in importlib.import_module("broker.monitoring.health").PARTS
         assert len(rest) == 2
     else:
-        assert name in {"generators", "scorers"}, name
+        assert name in {"generators", "agents", "scorers"}, name
         parsed(importlib.import_module(f"{name}.__main__").main, rest)
 
 

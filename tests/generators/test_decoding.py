@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
 from broker.errors import RunFailed
-from broker.messages import Completion, FinishReason, Prompt, SampledGroup
+from broker.messages import NO_IDS, Completion, End, FinishReason, Prompt, SampledGroup, Segment, Span
 from config.generators import ScriptedEngineConfig
 from config.run import ModelConfig
 from generators import chat, decoding
 from generators.answers import answer
 from generators.chat import Chat
-from generators.decoding import open_decoder
+from generators.decoding import Decoder, open_decoder
 from generators.engines.scripted import ScriptedChat, ScriptedEngine
 from tests.support.byte_model import make_prompt, make_run
 from tests.support.in_loop import in_loop
@@ -57,6 +58,37 @@ async def test_the_fake_engines_answers_do_too_cut_or_whole(tmp_path: Path, max_
     await engine.load_weights([tmp_path], 0)
     for said in await answer(prompt, engine, ScriptedChat()):
         assert decoder.text(prompt, replace(said, text="")) == said.text
+
+
+@pytest.mark.parametrize(
+    ("last", "ended_by", "text"),
+    [
+        (b"no\0", End.ENVIRONMENT, "no"),
+        (b"no\0", End.TURNS, "no"),
+        (b"no\0", End.CONTEXT, "no"),
+        (b"no", End.CONTEXT, "no"),
+        (b"no\0", End.FAILED, "no"),
+    ],
+)
+def test_an_episodes_text_is_its_last_turns_however_the_episode_was_cut(
+    last: bytes, ended_by: End, text: str
+) -> None:
+    ids = np.frombuffer(b"yes\0user\nmore\0" + last, np.uint8).astype(np.int32)
+    first = len(ids) - len(last)
+    is_sampled = np.arange(len(ids)) >= first
+    is_sampled[:4] = True
+    segment = Segment(
+        prompt_ids=NO_IDS,
+        token_ids=ids,
+        logprobs=np.where(is_sampled, -1, 0).astype(np.float32),
+        policy_spans=(Span(version=0, first=0, count=4), Span(version=0, first=first, count=len(last))),
+        loss_mask=(4, first - 4, len(last)),
+    )
+    finish = FinishReason.LENGTH if ended_by.is_cut else FinishReason.STOP
+    episode = Completion(segments=(segment,), finish_reason=finish, text="", ended_by=ended_by)
+    decoder = Decoder(ScriptedChat())
+    assert decoder.text(make_prompt("1"), episode) == text
+    assert decoder.text(make_prompt("1"), replace(episode, segments=(), ended_by=End.FAILED)) == ""
 
 
 def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -29,6 +30,7 @@ EPILOG: Final = (
     "used; 1 some can't, or a source can't be read; 2 a configuration that can't be used."
 )
 SHOWN: Final = 3  # quarantined rows of a source that are printed
+REASON_CHARS: Final = 300  # of why rows could not be tested
 CHANGES_SHOWN: Final = 100  # values that reading has changed
 ALWAYS: Final = ("rows", "usable")  # columns that are printed where they are 0, too
 
@@ -67,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
                 "counts": _as_tree(one),
                 "doubts": one.doubts,
                 "changed": one.changed,
+                "untested": one.untested,
             }
             for one in found
         ]
@@ -98,9 +101,14 @@ def _lines(one: SourceSurvey) -> list[str]:
     lines += [f"  {record['reason']}" for record in one.quarantined[:SHOWN]]
     more = len(one.quarantined) - SHOWN
     lines += [f"  and {more} more"] if more > 0 else []
+    lines += [f"  untested: {_shortened(reason)} ({count} rows)" for reason, count in one.untested.items()]
     lines += [f"  {text}" for text in (*one.doubts, *one.changed[:CHANGES_SHOWN])]
     more = len(one.changed) - CHANGES_SHOWN
     return [*lines, f"  and {more} more changed values: --json has all"] if more > 0 else lines
+
+
+def _shortened(reason: str) -> str:
+    return textwrap.shorten(reason, REASON_CHARS, placeholder=" ...")
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> list[str]:

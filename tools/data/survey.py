@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from config.run import Run
 from learner.data.gold import GoldTest, gold_tests
 from learner.data.ingest import Ingested, doubts, ingest, source_name
-from learner.data.lengths import prompt_lengths
+from learner.data.prompts import lengths_of
 from learner.data.refused import RefusedRows
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class SourceSurvey:
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)  # data sources that two systems read in two ways
     changed: list[str] = field(default_factory=list)  # what reading has changed, by row
+    untested: dict[str, int] = field(default_factory=dict)  # why no right answer could be tested -> rows
 
 
 def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool) -> Iterator[SourceSurvey]:
@@ -70,6 +71,7 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
         limit = getattr(source, "max_prompt_tokens", None) or run.data.max_prompt_tokens
         one = SourceSurvey(f"data.{key}", source_name(source))
         one.doubts.extend(doubts(run, found.rows))
+        one.untested.update({reason: len(places) for reason, places in gold.untested.items()})
         _count(one, found, gold, lengths, limit)
         _count_repeated(one, found, seen.get(kind, []), [] if kind == TRAIN else seen.get(TRAIN, []))
         seen.setdefault(kind, []).append(np.asarray(found.rows.prompts))
@@ -83,10 +85,10 @@ def _examined(
     rows = [found.rows for found in every]
     if is_gold_tested:
         tested = gold_tests(run, rows)
-        lengths = [prompt_lengths(tokenizer, one) for one in rows]
+        lengths = [lengths_of(run, one, tokenizer) for one in rows]
     else:
         with RefusedRows(run, rows) as check:
-            lengths = [prompt_lengths(tokenizer, one) for one in rows]
+            lengths = [lengths_of(run, one, tokenizer) for one in rows]
             refused = check.result()
         left_out = [{place: ("refused", reason) for place, reason in one.reasons()} for one in refused]
         tested = [GoldTest(left_out=one, untested={}) for one in left_out]

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import PipelineError
-from config.data import DatasetSource, ProceduralSource
+from config.data import EnvironmentSource, ProceduralSource, SourceConfig
 from config.run import Run
-from learner.data.dataset import made_problems
+from learner.data.dataset import made_problems, seed_records
 from learner.data.tables import tables_of
 
 if TYPE_CHECKING:
@@ -27,13 +27,16 @@ CHUNK: Final = 1024  # rows in memory at once
 Values = Mapping[str, Any]
 
 
-def records_of(run: Run, source: DatasetSource | ProceduralSource) -> Iterator[Values]:
+def records_of(run: Run, source: SourceConfig) -> Iterator[Values]:
     """Yields every row of a source with all its columns, in the order of their numbers. Raises RowError."""
-    if isinstance(source, ProceduralSource):
-        yield from made_problems(source)[0]
-        return
-    records = (record.values for table in tables_of(run, source) for record in table.records(None))
-    yield from islice(records, source.limit)
+    match source:
+        case ProceduralSource():
+            yield from made_problems(source)[0]
+        case EnvironmentSource():
+            yield from seed_records(source)
+        case _:
+            records = (record.values for table in tables_of(run, source) for record in table.records(None))
+            yield from islice(records, source.limit)
 
 
 class SourceRows:

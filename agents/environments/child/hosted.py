@@ -43,6 +43,7 @@ class Hosted:
             "is_whole": isinstance(found, list),
             "tools": _tools_of(environment),
             "reward_range": _range_of(environment),
+            "reference": await _reference_of(environment, request) if request["wants_reference"] else None,
         }
 
     async def step(self, request: Dict[str, Any]) -> Dict[str, Any]:
@@ -85,6 +86,18 @@ def messages_of(observation: Any, where: str) -> List[Dict[str, Any]]:
         if not isinstance(one.get("content", ""), (str, list, type(None))):
             raise TypeError(f"{where}: a message's content is a text or a list of parts, got {_shown(one)}")
     return found
+
+
+async def _reference_of(environment: Any, request: Dict[str, Any]) -> Optional[List[Dict[str, Any]]]:
+    """Return the messages of the policy that `reference` gives for a row; None where there is no such method."""
+    if not callable(method := getattr(environment, "reference", None)):
+        return None
+    found = await _awaited(method(request["row"], request["seed"]))
+    actions = [] if found is None else found
+    if not isinstance(actions, list) or not all(isinstance(one, (str, dict)) for one in actions):
+        raise TypeError(f"reference gives a list of actions, texts or messages, or None, got {_shown(found)}")
+    said = [{"content": one} if isinstance(one, str) else one for one in actions]
+    return [{"role": "assistant", **one} for one in said]
 
 
 async def _awaited(found: Any) -> Any:

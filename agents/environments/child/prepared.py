@@ -15,10 +15,9 @@ class Prepared(NamedTuple):
 
     make: Callable[[], Any]  # a fresh environment
     is_async: bool  # whether it is served in an event loop
-    name: str  # for people
 
 
 def is_async(environment_class: Any) -> bool:
     """Return whether a method of the contract is a coroutine function."""
-    methods = (getattr(environment_class, name, None) for name in ("reset", "step", "close"))
+    methods = (getattr(environment_class, name, None) for name in ("reset", "step", "close", "reference"))
     return any(map(inspect.iscoroutinefunction, methods))

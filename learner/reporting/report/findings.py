@@ -82,9 +82,10 @@ def _of_learning(facts: RunFacts) -> Iterator[Finding]:
     if truncated is not None:
         now, before = newest(truncated.values), oldest(truncated.values)
         if now > TRUNCATED_SHARE or (facts.steps >= FEW_STEPS and now - before > TRUNCATED_ROSE):
+            limit = "sampling.max_tokens" if facts.series("episodes.turns_mean") is None else "a limit"
             yield Finding(
                 "note",
-                f"{now:.0%} of the latest completions were cut at sampling.max_tokens, and {before:.0%} of the first.",
+                f"{now:.0%} of the latest completions were cut at {limit}, and {before:.0%} of the first.",
             )
     entropy = facts.series("entropy")
     if entropy is not None and facts.steps >= FEW_STEPS:
@@ -148,7 +149,7 @@ def _of_the_time(facts: RunFacts) -> Iterator[Finding]:
         slowest = max(ages, key=lambda stage: ages[stage], default="")
         where = f" A group spends most of its time in {slowest} ({ages[slowest]:.3g} s)." if slowest else ""
         role = {
-            "prompts": "generators",
+            "prompts": "agents" if facts.run is not None and facts.run.has_agents else "generators",
             "sampling": "generators",
             "rollouts": "scorers",
             "scoring": "scorers",

@@ -12,9 +12,11 @@ import pytest
 
 from config.data import DatasetSource
 from config.run import Run
+from config.scorers import ScorersConfig
 from learner.data import scorers_process
 from learner.data.gold import gold_tests
 from learner.data.ingest import ingest
+from learner.data.row import Row
 from learner.data.store import RowList, RowStore
 from tests.support.verl_runs import write_jsonl
 
@@ -42,6 +44,27 @@ def one_processor() -> Iterator[None]:
     os.sched_setaffinity(0, {min(all_of_them)})
     yield
     os.sched_setaffinity(0, all_of_them)
+
+
+def test_a_row_that_its_environment_plays_is_examined_by_that_episode(run: Run, one_processor: None) -> None:
+    riddle = {"type": "custom", "import_path": "tests.support.own_environments:Riddle"}
+    tasks = {"riddle": {"environment": riddle, "scorer": {"type": "environment"}}, "math": {}}
+    run = run.model_copy(update={"scorers": ScorersConfig.model_validate({"tasks": tasks})})
+    played = [
+        Row(
+            messages=(),
+            task="riddle",
+            verification_info={"type": "riddle", "seed": 17, "reference": reference},
+        )
+        for reference in (["what?", "17"], ["18"], None)
+    ]
+    info = {"type": "math", "answer": {"value": RIGHT}}
+    answered = Row(messages=({"role": "user", "content": "2 + 2?"},), task="math", verification_info=info)
+    one, other = gold_tests(run, [RowList([answered, *played[:2]]), RowList([played[2], answered])])
+    assert list(one.left_out) == [2]
+    assert "its reference scores 0.5: reward 0 of -1 to 1" in one.left_out[2][1]
+    assert (one.untested, other.left_out) == ({}, {})
+    assert other.untested == {"the environment of task 'riddle' has no reference for this row": [0]}
 
 
 def stored(run: Run, file: Path, *answers: str) -> RowStore | RowList:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from broker import codec
 from broker.errors import RunFailed
 from broker.keys import SCORED
+from broker.messages import End
 from config.run import Run
 from learner.groups.first_look import FirstLook
 from learner.groups.intake import Intake
@@ -91,6 +93,24 @@ def test_a_generator_that_holds_another_model_ends_the_run_before_anything_has_a
     ):
         assert words in str(failed.value)
     assert (chain.slots, chain.depth(SCORED), chain.journal.ledger.outcomes) == (set(ids), 3, {})
+
+
+def test_episodes_are_their_turns_generators_and_not_their_players(make_chain: MakeChain) -> None:
+    chain = make_chain(model={"path": "m", "dtype": "float32"}, generators=VLLM)
+    scored = make_scored(make_prompt("0"), [1.0, None, 0.0], generator="an agent")
+    right, failed, wrong = scored.rollout.completions
+    played = (
+        replace(right, generators=("a",), ended_by=End.MESSAGE),
+        replace(failed, segments=(), ended_by=End.FAILED),
+        replace(wrong, generators=("a", "b"), ended_by=End.MESSAGE),
+    )
+    group = replace(scored, rollout=replace(scored.rollout, completions=played))
+    policy = Compared(largest=7.31, only="b")
+    look = FirstLook(chain.run, policy, chain.journal, chain.version, began=0.0)
+    with pytest.raises(RunFailed, match=r"^generator a\+b .*a token of group 0, completion 2, has"):
+        look([group])
+    (batch,) = policy.shown
+    assert (batch.generators, batch.generator_ids.tolist()) == (("a", "a+b"), [0, 1])
 
 
 def test_a_learner_started_again_drops_what_another_model_sampled(make_chain: MakeChain) -> None:

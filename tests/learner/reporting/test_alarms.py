@@ -54,6 +54,14 @@ def test_what_becomes_of_truncated_completions_is_said(words: tuple[str, ...], s
     assert alarm.endswith(said)
 
 
+def test_the_limits_that_ended_episodes_are_named() -> None:
+    lake = "scorers.tasks.lake={environment: {type: custom, import_path: 'lake:Lake'}}"
+    ended_by = {"message": 0.5, "turns": 0.2, "context": 0.05, "tokens": 0.0, "crash": 0.25}
+    watch = Alarms(load_run(["--config", str(DEMO), lake]))
+    (alarm,) = watch.of(HEALTHY | {"truncated_share": 0.25, "episodes": {"ended_by": ended_by}})
+    assert "or a limit of their episode (turns 20%, context 5%); what is cut" in alarm
+
+
 def test_an_alarm_is_said_again_only_after_twenty_steps() -> None:
     bad = {"mismatch_kl": 0.5}
     assert [len(said) for said in alarms(*({"step": step, **bad} for step in (1, 20, 21)))] == [1, 0, 1]

@@ -33,10 +33,13 @@ def packed(
 
 
 def batch_of(lengths: list[int], budget: int, **options: Any) -> Batch:
-    """One group whose sequences (prompt of one token included) have these lengths; the tokens of sequence i are i."""
+    """One group whose sequences (prompt of one token included) have these lengths; the tokens of sequence i are i.
+
+    Without lengths no group trains.
+    """
     completions = [completion([i] * (length - 1)) for i, length in enumerate(lengths)]
-    groups = [group([99], completions, [0.0] * len(lengths))]
-    return packed(groups, [[1.0] * len(lengths)], tokens=budget, truncated="keep", **options)
+    groups = [group([99], completions, [0.0] * len(lengths))] if lengths else []
+    return packed(groups, [[1.0] * len(lengths)] * len(groups), tokens=budget, truncated="keep", **options)
 
 
 def rows_of(batch: Batch) -> list[list[int]]:
@@ -90,6 +93,15 @@ def test_each_segment_is_a_sequence_and_the_completion_is_one() -> None:
     assert batch.lags.tolist() == [0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
     assert batch.sequence_ids.tolist() == [0] * 11 + [1] * 3
     assert (batch.prompts.tolist(), batch.generator_ids.tolist(), batch.num_tokens) == ([0, 0], [0, 0], 5)
+
+
+def test_an_episode_is_of_the_generators_that_sampled_its_turns() -> None:
+    told = Completion(segments=(TOLD,), finish_reason=FinishReason.STOP, text="")
+    talks = [replace(told, generators=names) for names in (("b",), ("a", "b"), ("b",), ())]
+    batch = packed([group([7], talks, [1.0] * 4)], [[0.5] * 4], policy_version=5)
+    player = batch.generators[-1]
+    assert batch.generators == ("a+b", "b", player)
+    assert batch.generator_ids.tolist() == [1, 0, 1, 2]
 
 
 def test_a_completion_of_several_segments_trains_in_one_optimizer_step() -> None:

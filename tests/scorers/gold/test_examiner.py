@@ -74,6 +74,29 @@ def test_what_an_environment_scores_is_untested_and_says_so(extra: bool) -> None
     assert (found.verdict, found.reason) == (Verdict.UNTESTED, reason)
 
 
+@pytest.mark.parametrize(
+    ("played", "verdict", "reason"),
+    [
+        ({"episode": 1.0}, Verdict.RIGHT, ""),
+        ({"episode": 0.5}, Verdict.WRONG, "its reference scores 0.75: reward 0.5 of -1 to 1 (for '17')"),
+        ({"wrong": "task lake: it broke"}, Verdict.WRONG, "its reference breaks the environment: task lake: it broke"),
+        ({"untested": "no method"}, Verdict.UNTESTED, "no method"),
+    ],
+    ids=["right", "too little", "broken", "none"],
+)  # fmt: skip
+def test_an_episode_is_examined_by_what_came_of_its_reference(
+    played: dict[str, Any], verdict: Verdict, reason: str
+) -> None:
+    lake = {"environment": {"type": "custom", "import_path": "lake:Lake"}, "scorer": {"type": "environment"}}
+    if "episode" in played:
+        reward = {"value": played["episode"], "low": -1.0, "high": 1.0}
+        said = [{"role": "assistant", "content": "17"}]
+        played = {"episode": {"text": "17", "messages": said, "ended_by": "environment", "reward": reward}}
+    row = Candidate(task="lake", verification_info={"type": "lake", "seed": 17}, played=played)
+    (found,) = examine(ScorersConfig.model_validate({"tasks": {"lake": lake}}), [row])
+    assert (found.verdict, found.reason) == (verdict, reason)
+
+
 @pytest.mark.prove
 def test_a_program_is_tested_where_the_row_has_one_beside_its_tests() -> None:
     info = {"type": "code", "answer": {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}}

@@ -121,6 +121,22 @@ def test_data_without_a_bad_row_are_said_to_be_so(
     assert not list(tmp_path.glob("*quarantine*"))
 
 
+@pytest.mark.prove
+def test_why_rows_of_an_environment_are_untested_is_said(tmp_path: Path, capsys: Capsys) -> None:
+    lake = {"type": "custom", "import_path": "tests.support.own_environments:Guess"}
+    tasks = {"lake": {"environment": lake, "scorer": {"type": "environment"}}}
+    config = write_config(tmp_path, {}, scorers={"tasks": tasks})
+    assert check(config, "data.train={type: environment, task: lake, size: 3}") == 0
+    table, untested, *_ = capsys.readouterr().out.split("  untested: ")
+    assert [line.split()[-3:] for line in table.splitlines()[1:3]] == [
+        ["rows", "usable", "untested"],
+        ["3"] * 3,
+    ]
+    assert untested.startswith(
+        "the environment of task 'lake' has no method `reference`, which would play its rows (3"
+    )
+
+
 def test_a_source_that_can_not_be_read_is_named(config: Path, capsys: Capsys) -> None:
     assert check(config, "data.train.path=/none/rows.jsonl") == 1
     assert "/none/rows.jsonl (split train) can't be read" in capsys.readouterr().err
