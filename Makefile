@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-imports prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-gpu lock resolve clean
+.PHONY: another-python help setup demo demo-agents test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-demo-agents prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-imports prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -42,6 +42,9 @@ another-python:
 demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn (ENGINE=vllm, SEED=n, ARGS="key=value")
 	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)
 
+demo-agents: $(INSTALLED)     ## a whole run of episodes: watch it learn to use a tool (SEED=n, ARGS="key=value")
+	@.venv/bin/millrace up config/recipes/demo_agents.yaml $(OVERRIDES)
+
 # Bytecode is kept, whatever the user's own setting: the tests start hundreds of processes that import the same modules.
 test prove-suite: export PYTHONDONTWRITEBYTECODE :=
 
@@ -68,6 +71,9 @@ prove-suite: $(INSTALLED)    ## the long tests and cases that `make test` leaves
 
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)
+
+prove-demo-agents: $(INSTALLED)    ## does the demo of the agents learn? ten seeds; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --agents --write $(ARGS)
 
 prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows and a thousand by a grammar, behind both walls, ten minutes
 	@CORPUS=all $(PYTHON_IN_VENV) -m pytest tests/scorers/code/test_corpus.py $(ARGS)

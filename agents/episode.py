@@ -2,23 +2,27 @@
 
 In: a group's prompt, the number of the episode, and an attempt at the group. Out: a completion, with the records that
 it is made of. The next prompt is the one before, what was sampled, and the rendered rest. Where the rest can't be had
-for this template, the whole is rendered, and a new sequence begins. Nothing here depends on time or chance but what a
+for this template, the whole is rendered, and a new sequence begins. No prompt depends on time or chance but what a
 generator sampled, so an episode that is played again asks the same, and finds its records.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Step
-from agents.rendering.rendering import Rendering, Spoken
+from agents.rendering.rendering import Rendering, Spoken, Unrenderable
 from agents.sequences import Turn, segments_of
 from agents.turns import TurnDesk, TurnFailed
 from broker.codec import pack, unpack
+from broker.errors import BadMessage
 from broker.messages import (
     NO_IDS,
     Completion,
@@ -68,6 +72,20 @@ class Counts:
     ends: Counter[str] = field(default_factory=Counter)
 
 
+class Openings:
+    """The ids that the episodes of one group begin with: as a rule the same, so that they are rendered once."""
+
+    def __init__(self) -> None:
+        self._ids: dict[bytes, Ids] = {}
+
+    def first(self, rendering: Rendering, messages: Sequence[Message], tools: Sequence[Message]) -> Ids:
+        """Return the ids of the first prompt. Raises as `Rendering.first`."""
+        key = msgspec.json.encode((messages, tools))
+        if key not in self._ids:
+            self._ids[key] = rendering.first(messages, tools)
+        return self._ids[key]
+
+
 class EpisodePlay:
     """Plays one episode.
 
@@ -75,6 +93,7 @@ class EpisodePlay:
         run: the run.
         prompt: of the group.
         k: the number of the episode, below prompt.n.
+        openings: of the group.
         is_late: whether the group's deadline is near.
     Attributes:
         used: the key of each record so far, in order -> the stored record.
@@ -91,11 +110,12 @@ class EpisodePlay:
         environments: Environments,
         rendering: Rendering,
         counts: Counts,
+        openings: Openings,
         is_late: Callable[[], bool],
     ) -> None:
         self._run, self._prompt, self._k, self._attempt = run, prompt, k, attempt
         self._desk, self._environments, self._rendering = desk, environments, rendering
-        self._counts, self._is_late = counts, is_late
+        self._counts, self._openings, self._is_late = counts, openings, is_late
         self._section = section_of(run, prompt.task)
         self._limit = 0  # tokens of the longest sequence
         self._asked: Counter[bytes] = Counter()  # digest of what was asked -> how many times
@@ -126,6 +146,8 @@ class EpisodePlay:
             raise EpisodeFailed(str(error), by=by) from error
         except TurnFailed as error:
             raise EpisodeFailed(str(error)) from error
+        except (Unrenderable, BadMessage) as error:
+            raise EpisodeFailed(str(error), again=False) from error
         finally:
             if playing is not None:
                 await playing.close()
@@ -148,7 +170,7 @@ class EpisodePlay:
         """Return the ids that the episode begins with."""
         self._opening, self._tools = beginning.messages, beginning.tools
         self._range = beginning.reward_range
-        ids = self._rendering.first(self._opening, self._tools)
+        ids = self._openings.first(self._rendering, self._opening, self._tools)
         most = self._run.data.max_prompt_tokens
         if len(ids) > most:
             raise EpisodeFailed(
@@ -202,11 +224,14 @@ class EpisodePlay:
             )
         )
         key = key_of(packed, repeat)
-        near = self._turns[-1].record.generator if self._turns else ""
+        near = self._desk.queues.near(self._turns[-1].record.generator) if self._turns else ""
+        started = time.monotonic()
         stored = await self._desk.turn(self._attempt, Call(self._k, key), packed, near=near)
         self.used[key] = stored
         turn = Turn(ids, unpack(content_of(stored), TurnRecord))
         self._turns.append(turn)
+        took_s = time.monotonic() - started
+        self._desk.queues.note(turn.record.generator, took_s=took_s, sampled_s=turn.record.seconds)
         self._seconds += turn.record.seconds
         self._counts.turns += 1
         self._counts.sampled += len(turn.record.token_ids)

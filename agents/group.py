@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from agents.environments.environments import Environments
 from agents.environments.seam import Disturbed
-from agents.episode import Counts, EpisodeFailed, EpisodePlay
+from agents.episode import Counts, EpisodeFailed, EpisodePlay, Openings
 from agents.rendering.rendering import Rendering
 from agents.turns import HasEnded, Superseded, TurnDesk
 from broker.codec import encode_rollout, pack, unpack
@@ -44,6 +44,7 @@ class GroupPlay:
     Args:
         in_thread: runs a blocking call beside the event loop.
         counts: of the worker.
+        lost_since: the seconds since a Unix time in which nobody could work.
     """
 
     def __init__(
@@ -58,15 +59,18 @@ class GroupPlay:
         rendering: Rendering,
         in_thread: Callable[..., Any],
         counts: Counts,
+        lost_since: Callable[[float], float],
     ) -> None:
         self._run, self._consumer, self._entry = run, consumer, entry
         self._episodes, self._desk, self._environments = episodes, desk, environments
         self._rendering, self._in_thread, self._counts = rendering, in_thread, counts
+        self._lost_since = lost_since
         self._most = run.agents.max_attempts
         self._crashes: defaultdict[int, list[str]] = defaultdict(
             list
         )  # by episode: what broke, "" for what else
         self._last = ""  # failure
+        self._openings = Openings()
         self._started = time.monotonic()
 
     async def play(self, prompt: Prompt) -> bool:
@@ -144,8 +148,14 @@ class GroupPlay:
             environments=self._environments,
             rendering=self._rendering,
             counts=self._counts,
-            is_late=lambda: time.time() > prompt.issued_at + PLAY_SHARE * self._run.learner.group_deadline_s,
+            openings=self._openings,
+            is_late=lambda: self._is_late(prompt),
         )
+
+    def _is_late(self, prompt: Prompt) -> bool:
+        """Return whether the group's time to play is over: working time since its issue, as the learner counts it."""
+        age = time.time() - prompt.issued_at
+        return age - self._lost_since(prompt.issued_at) > PLAY_SHARE * self._run.deadline_of(prompt.task)
 
     def _used_up(self, prompt: Prompt, attempt: Attempt) -> EpisodeEnd | None:
         """Return a failure where there were too many attempts before this one."""
@@ -163,12 +173,14 @@ class GroupPlay:
         crashes = self._crashes[k]
         crashes.append(error.by)
         self._last = str(error)
+        lines = str(error).splitlines()
         log.warning(
-            "episode_failed group=%s episode=%d attempt=%d reason=%s",
+            "episode_failed group=%s episode=%d attempt=%d reason=%s%s",
             attempt.group_id,
             k,
             attempt.number,
-            error,
+            lines[0],
+            f" ... {lines[-1]}" if len(lines) > 1 else "",
         )
         if error.again and attempt.number < self._most:
             return None

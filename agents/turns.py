@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ T = TypeVar("T")
 
 LOOK_EVERY_S = 2.0
 HEAR_S = 1.0  # of one read of the channel
+BEHIND_S, SHUN_S = 2.0, 10.0  # of waiting, after which a generator is not asked by name for a while
 AGAIN_S = 2.0  # before the channel is listened to once more, after an outage
 
 
@@ -39,6 +41,29 @@ class TurnFailed(Exception):
     """No generator could answer, in this attempt; the message says why."""
 
 
+class Queues:
+    """How long calls wait for each generator: a conversation stays with one that keeps up.
+
+    Args:
+        clock: seconds that never jump.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._behind_until: dict[str, float] = {}
+
+    def note(self, generator: str, *, took_s: float, sampled_s: float) -> None:
+        """Note how long an answer took, and how much of that it was sampled for."""
+        if took_s - sampled_s > max(BEHIND_S, sampled_s):
+            self._behind_until[generator] = self._clock() + SHUN_S
+        else:
+            self._behind_until.pop(generator, None)
+
+    def near(self, generator: str) -> str:
+        """Return the generator to ask for the next turn of a conversation that it has; "": whichever."""
+        return "" if self._clock() < self._behind_until.get(generator, 0.0) else generator
+
+
 class TurnDesk:
     """Asks turns for the episodes of one worker.
 
@@ -50,6 +75,7 @@ class TurnDesk:
     def __init__(self, episodes: Episodes, in_thread: Callable[..., Any]) -> None:
         self._episodes = episodes
         self._in_thread = in_thread
+        self.queues = Queues()
         self._hints: defaultdict[tuple[str, int], set[asyncio.Event]] = defaultdict(set)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = threading.Event()

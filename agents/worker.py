@@ -22,11 +22,12 @@ from typing import Any
 from agents.environments.environments import Environments
 from agents.episode import Counts
 from agents.group import GroupPlay
+from agents.lost_time import LostTime
 from agents.rendering.build import open_rendering
 from agents.rendering.rendering import Rendering
 from agents.turns import TurnDesk
 from broker.codec import decode_prompt
-from broker.errors import BrokerUnavailable, Permanent
+from broker.errors import BrokerUnavailable
 from broker.joining import Joined, RunState, state_of
 from broker.keys import EPISODES
 from broker.messages import Prompt
@@ -38,7 +39,6 @@ from broker.protocol.streams import Entry
 
 log = logging.getLogger(__name__)
 
-ROLE = "agent"
 BLOCK_S = 0.5  # for which a read waits for groups; those under way go on meanwhile
 LOOK_EVERY_S = 1.0
 THREADS = 16  # for blocking calls to Redis, one of which waits for groups
@@ -65,13 +65,15 @@ class AgentWorker:
         self._tasks: dict[asyncio.Task[None], int] = {}  # -> episodes of the group
         self._meter = WorkMeter()  # of the heartbeat, once it is there
         self._counts = Counts()
+        self._lost = LostTime()
+        self._began: dict[str, float] = {}  # groups that are played -> Unix seconds of the beginning
         self.groups = 0
 
     async def run(self, heartbeat: Heartbeat) -> RunState:
         """Play until the run ends or `stop` is set. Returns the run's last state."""
-        state = await self._in_thread(state_of, self.link, self.keys)
+        state: RunState = await self._in_thread(state_of, self.link, self.keys)
         if state.has_ended:
-            return RunState(*state)
+            return state
         self._meter = heartbeat.meter
         renewer = Renewer([self.consumer])
         heartbeat.set_state("starting")
@@ -100,6 +102,7 @@ class AgentWorker:
                 state = await self._in_thread(state_of, self.link, self.keys)
                 if state.has_ended:
                     break
+                self._lost.note(state.lost_s)
             self._measure()
             heartbeat.set_state("playing" if self._tasks else "waiting for episodes", **self._facts())
             if self._has_room:
@@ -134,21 +137,20 @@ class AgentWorker:
             rendering=rendering,
             in_thread=self._in_thread,
             counts=self._counts,
+            lost_since=self._lost.since,
         )
         self._tasks[asyncio.create_task(self._one(play, prompt, entry))] = prompt.n
 
     async def _one(self, play: GroupPlay, prompt: Prompt, entry: Entry) -> None:
-        """Play one group. What fails the same way again ends it; a bug ends the worker, with the group's last words."""
+        """Play one group. A bug ends the worker, and the group's letter will have it if it ends every worker."""
+        self._began[prompt.group_id] = time.time()
         try:
             counted = await play.play(prompt)
-        except Permanent as error:
-            await self._in_thread(
-                self.consumer.bury, entry, reason=str(error), attempts=0, traceback=traceback.format_exc()
-            )
-            return
         except Exception:
             await self._in_thread(self.consumer.note_failure, entry, traceback.format_exc())
             raise
+        finally:
+            del self._began[prompt.group_id]
         self.groups += counted
         self._meter.count(groups=int(counted))
         log.debug("played group=%s n=%d counted=%s", prompt.group_id, prompt.n, counted)
@@ -185,6 +187,7 @@ class AgentWorker:
             "in_flight": str(sum(self._tasks.values())),
             "room": str(self._run.agents.episodes),
             "groups": str(self.groups),
+            "began": " ".join(f"{group_id}@{at:.3f}" for group_id, at in self._began.items()),
             "turns": str(counts.turns),
             "tool_calls": str(counts.calls),
             "tool_errors": str(counts.tool_errors),

@@ -1,4 +1,4 @@
-"""A generator or a scorer joins a run here, by the run's name and the address of Redis alone.
+"""A generator, an agent or a scorer joins a run here, by the run's name and the address of Redis alone.
 
 The process waits until the learner has written the resolved configuration to the hash `run`, and reads it there. Where
 the run's learner has stopped or failed, the process waits for the next learner.
@@ -51,6 +51,7 @@ class RunState:
 
     status: str  # running | finished | stopped | failed, or "" before the learner's start
     reason: str
+    lost_s: float = 0.0  # seconds of the learner's incarnation in which nobody could work
 
     @property
     def has_ended(self) -> bool:
@@ -114,7 +115,8 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
 
 def state_of(link: RedisLink, keys: Keys) -> RunState:
     """Read the run's status now."""
-    return RunState(*_read(link, keys, "status", "reason"))
+    status, reason, lost_s = _read(link, keys, "status", "reason", "lost_s")
+    return RunState(status, reason, float(lost_s or 0))
 
 
 def has_learner(link: RedisLink, keys: Keys) -> bool:
@@ -138,7 +140,7 @@ def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event)
 
 def reset_run_state(link: RedisLink, keys: Keys) -> None:
     """Delete the status that a dead learner left of its run: a process that joins now waits for the next learner."""
-    link(lambda client: client.hdel(keys.run, "status", "reason", "begun", "config", "advice"))
+    link(lambda client: client.hdel(keys.run, "status", "reason", "begun", "config", "advice", "lost_s"))
 
 
 def _read(link: RedisLink, keys: Keys, *fields: str) -> list[str]:

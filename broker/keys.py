@@ -104,6 +104,10 @@ class Keys:
         """Return the key of a work stream, by its name in WORK_STREAMS."""
         return self(name)
 
+    def turns(self, group_id: str) -> str:
+        """Return the key of the turns and the ends of a group of episodes, a hash."""
+        return self(f"turns:{group_id}")
+
     def scripts(self) -> list[str]:
         """Return KEYS of every script, in the order in which lua/keys.lua names them."""
         return [

@@ -57,11 +57,11 @@ class DatasetSource(Section):
 
 
 class ProceduralSource(Section):
-    """The demo's problems: made on the spot, training and held-out ones disjoint."""
+    """The demos' problems: made on the spot, training and held-out ones disjoint."""
 
     type: Literal["procedural"] = "procedural"
-    problem: Literal["digits"] = "digits"
-    """Family of problems."""
+    problem: Literal["digits", "boxes"] = "digits"
+    """Family of problems: the digits of a number, or boxes to look into with a tool."""
     split: Literal["train", "eval"] = "train"
     """Which of the two disjoint halves."""
     size: int = Field(4096, ge=1)

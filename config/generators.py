@@ -39,7 +39,8 @@ class HfEngineConfig(Section):
 
     type: Literal["hf"] = "hf"
     batch_groups: int = Field(16, ge=1)
-    """Groups sampled side by side; new weights are loaded between two batches."""
+    """Groups of `sampling.group_size` completions sampled side by side, or as many turns of episodes; new weights are
+    loaded between two batches."""
     threads: int | None = Field(None, ge=1)
     """Threads for torch; unset: torch's own choice."""
 

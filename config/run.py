@@ -126,6 +126,17 @@ class Run(Section):
         found = self.scorers.tasks.get(task)
         return found is not None and found.environment is not None
 
+    def deadline_of(self, task: str) -> float:
+        """Return the seconds from the issue of a task's group to its death."""
+        found = self.scorers.tasks.get(task)
+        return (found and found.deadline_s) or self.learner.group_deadline_s
+
+    @property
+    def deadlines(self) -> tuple[float, float]:
+        """The shortest and the longest deadline of any group."""
+        every = [self.learner.group_deadline_s, *map(self.deadline_of, self.scorers.tasks)]
+        return min(every), max(every)
+
     def makes_prompt(self, task: str) -> bool:
         """Return whether the environment of a task begins an episode of a row that has no prompt."""
         found = self.scorers.tasks.get(task)

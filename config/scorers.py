@@ -65,6 +65,8 @@ class TaskConfig(Section):
     """What is taken off the reward."""
     environment: EnvironmentConfig | None = None
     """What answers the policy between its turns: its groups are episodes, which agents play. Unset: one turn."""
+    deadline_s: float | None = Field(None, gt=0)
+    """Seconds from the issue of one of its groups to the group's death. Unset: `learner.group_deadline_s`."""
 
     @property
     def all_scorers(self) -> dict[str, ScorerConfig]:

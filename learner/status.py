@@ -45,6 +45,7 @@ class Status:
         self._advice = ""
         self._wanted = ""
         self._version = 0
+        self._lost_s = self._lost_told_s = 0.0
         self._rows: tuple[int, int] | None = (
             None  # with an outcome, and in all; of a run that trains on nothing
         )
@@ -80,6 +81,7 @@ class Status:
             config=to_yaml(self.run),
             steps=str(self.run.learner.steps),
             started=f"{time.time():.0f}",
+            **({"lost_s": f"{self._lost_s:.3f}"} if self.run.has_agents else {}),
         ):
             raise Fenced(f"a newer learner has taken run {self.run.name} over from this one")
 
@@ -87,12 +89,16 @@ class Status:
         """Say what the operator might change. No step waits for that: a Redis that does not take it now is not told."""
         self._advice = text
         self._write_file("running", "", self._version)
-        try:
-            self._link.script(
-                "publish_status", self._keys.scripts(), self._fence, "advice", text, wait=Wait.FOR_NOTHING
-            )
-        except redis.RedisError as error:
-            log.debug("advice_not_told error=%s", error)
+        self._tell("advice", text)
+
+    def tell_lost(self, lost_s: float) -> None:
+        """Say for how many seconds of this incarnation nobody could work, for agents, who end what is late.
+
+        A Redis that does not take it is told at the next call.
+        """
+        self._lost_s = lost_s
+        if self.run.has_agents and lost_s != self._lost_told_s and self._tell("lost_s", f"{lost_s:.3f}"):
+            self._lost_told_s = lost_s
 
     def tell_wanted(self, wanted: str) -> None:
         """Say in status.json what an operator has asked for; Redis has it already."""
@@ -125,6 +131,17 @@ class Status:
             return explanation(self._link, self._keys)
         except PipelineError:
             return ""
+
+    def _tell(self, field: str, text: str) -> bool:
+        """Write one field of the hash `run` without waiting for Redis. False: it did not answer."""
+        try:
+            self._link.script(
+                "publish_status", self._keys.scripts(), self._fence, field, text, wait=Wait.FOR_NOTHING
+            )
+        except redis.RedisError as error:
+            log.debug("not_told field=%s error=%s", field, error)
+            return False
+        return True
 
     @property
     def _fence(self) -> int:

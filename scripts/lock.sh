@@ -29,8 +29,10 @@ write() {
     mv requirements/gpu.txt.new requirements/gpu.txt
     # What the containers' images hold: the same versions, without what a role does not need.
     resolve sandbox 3.11 --constraint requirements/cpu.txt >requirements/scorers.txt.new
+    resolve "agents sandbox" 3.11 --constraint requirements/cpu.txt >requirements/agents.txt.new
     resolve "model sandbox" 3.11 --constraint requirements/cpu.txt "${cpu_torch[@]}" | without_tag >requirements/learner.txt.new
     mv requirements/scorers.txt.new requirements/scorers.txt
+    mv requirements/agents.txt.new requirements/agents.txt
     mv requirements/learner.txt.new requirements/learner.txt
 }
 

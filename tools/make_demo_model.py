@@ -1,14 +1,16 @@
-"""Makes the demo's model, which is shipped as config/recipes/demo_model: `python -m tools.make_demo_model --out DIR`.
+"""Makes a demo's model: `python -m tools.make_demo_model --demo digits|boxes --out DIR`.
 
-In: the train split of the digit problems. Out: a Hugging Face folder, a tiny Qwen2 with a byte-level BPE tokenizer of
-the family's own class. A maintainer runs it when the problems or the model change, and then the demo's seeds again. A
-failure leaves no folder, or one without weights.
+In: the train split of the demo's problems. Out: a Hugging Face folder, a tiny Qwen2 with a byte-level BPE tokenizer of
+the family's own class; config/recipes/demo_model is the one of the digits, demo_agents_model the one of the boxes. A
+maintainer runs it when the problems or the model change, and then the demo's seeds again. A failure leaves no folder,
+or one without weights.
 
-The model is warm-started by supervised training on demonstrations that are mostly wrong. RIGHT_SHARE of them do what is
-asked, the others copy the number as it stands. So the model knows both ways, answers in a box, stops, and leaves it to
-RL to find out which way pays. No held-out problem is among the demonstrations. One thread, fixed seeds and a fixed
-order make the result the same bit for bit on one kind of CPU with one build of torch. Elsewhere the last bits of the
-weights differ. `cmp DIR/model.safetensors config/recipes/demo_model/model.safetensors` is the whole check.
+The model is warm-started by supervised training on demonstrations that are mostly wrong. RIGHT_SHARE of those of the
+digits do what is asked, the others copy the number as it stands; those of the boxes are in `tools.box_demonstrations`.
+So the model knows both ways, answers in a box, stops, and leaves it to RL to find out which way pays. No held-out
+problem is among the demonstrations. One thread, fixed seeds and a fixed order make the result the same bit for bit on
+one kind of CPU with one build of torch. Elsewhere the last bits of the weights differ.
+`cmp DIR/model.safetensors config/recipes/demo_model/model.safetensors` is the whole check.
 """
 
 from __future__ import annotations
@@ -18,12 +20,16 @@ import json
 import logging
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from config.logs import set_up_logging
 from learner.data.digits import INSTRUCTION, PHRASINGS, Problem, problems
+from tools import box_demonstrations
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,8 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SEED = 0
-STEPS = 450
-ROWS_PER_STEP = 128
 PEAK_LR = 3e-3  # reached after RISE_STEPS, then falling linearly to FINAL_LR
 FINAL_LR = 6e-5
 RISE_STEPS = 50
@@ -51,23 +55,46 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
+TOLD = "\n<|im_start|>tool\n{}<|im_end|>\n<|im_start|>assistant\n"  # behind the end of the policy's turn
 NO_LABEL = -100  # the label that cross_entropy leaves out
 
+Chat = tuple[
+    str, list[tuple[str, str]]
+]  # a question; what the policy says in each turn, and what it is told then
 
-def build_tokenizer() -> Qwen2Tokenizer:
-    """Makes the demo's tokenizer: it has the problems' words."""
-    return tokenizer_of(_sentences(), chat_template=CHAT_TEMPLATE, longest=LONGEST_CHAT)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What a demo's model is warm-started with."""
+
+    sentences: Callable[[], Iterable[str]]  # what the tokenizer's words are learnt from
+    chat_template: str
+    marks: tuple[str, ...] = ()  # of a tool call: a token each, which is text
+    tools: tuple[dict[str, Any], ...] = ()  # schemas
+    chats: Callable[[random.Random, int], Iterator[Chat]]  # draws so many demonstrations
+    chats_per_step: int
+    steps: int
 
 
-def tokenizer_of(texts: Iterable[str], *, chat_template: str, longest: int) -> Qwen2Tokenizer:
+def build_tokenizer(lesson: Lesson) -> Qwen2Tokenizer:
+    """Makes a demo's tokenizer: it has the problems' words."""
+    return tokenizer_of(
+        lesson.sentences(), chat_template=lesson.chat_template, longest=LONGEST_CHAT, marks=lesson.marks
+    )
+
+
+def tokenizer_of(
+    texts: Iterable[str], *, chat_template: str, longest: int, marks: Sequence[str] = ()
+) -> Qwen2Tokenizer:
     """Makes a Qwen2Tokenizer with all 256 bytes, the words of `texts` and single digits. It encodes any text in NFC.
 
     Args:
         texts: what tokens are learnt from.
         chat_template: jinja.
         longest: tokens of a chat, at most.
+        marks: are a token each, and stay where special tokens are left out.
     """
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 
     bpe = Tokenizer(models.BPE())
@@ -90,6 +117,7 @@ def tokenizer_of(texts: Iterable[str], *, chat_template: str, longest: int) -> Q
         extra_special_tokens=[IM_START],
         model_max_length=longest,
     )
+    tokenizer.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in marks])
     tokenizer.chat_template = chat_template
     return tokenizer
 
@@ -124,21 +152,31 @@ def demonstration(problem: Problem, draw: random.Random) -> str:
     return draw.choice(WORDINGS).format(number)
 
 
-def batches(tokenizer: Qwen2Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields token ids and labels, each [ROWS_PER_STEP, T], without end; NO_LABEL on prompts and padding."""
+def digit_chats(draw: random.Random, count: int) -> Iterator[Chat]:
+    """Draws `count` demonstrations of the digits."""
+    for problem in draw.choices(problems("train", NUM_PROBLEMS), k=count):
+        yield problem.question, [(demonstration(problem, draw), "")]
+
+
+def batches(tokenizer: Qwen2Tokenizer, lesson: Lesson) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yields token ids and labels, each [B, T], without end; NO_LABEL on what the policy does not say, and padding."""
     import torch
 
     draw = random.Random(SEED)  # noqa: S311 (demonstrations, not secrets)
-    pool = problems("train", NUM_PROBLEMS)
-    prompts: dict[Problem, list[int]] = {}  # the template is the slowest part, and problems come again
+    prompt_ids = cache(
+        partial(_prompt_ids, tokenizer, lesson.tools)
+    )  # the slowest part, and problems come again
     while True:
         rows = []
-        for problem in draw.choices(pool, k=ROWS_PER_STEP):
-            if problem not in prompts:
-                prompts[problem] = _prompt_ids(tokenizer, problem)
-            prompt = prompts[problem]
-            answer = tokenizer(demonstration(problem, draw) + IM_END)["input_ids"]
-            rows.append((prompt + answer, [NO_LABEL] * len(prompt) + answer))
+        for question, turns in lesson.chats(draw, lesson.chats_per_step):
+            ids = prompt_ids(question)
+            labels = [NO_LABEL] * len(ids)
+            for said, told in turns:
+                spoken = tokenizer(said + IM_END)["input_ids"]
+                read = tokenizer(TOLD.format(told))["input_ids"] if told else []
+                ids = ids + spoken + read
+                labels += spoken + [NO_LABEL] * len(read)
+            rows.append((ids, labels))
         longest = max(len(ids) for ids, _ in rows)
         pad = tokenizer.pad_token_id
         yield (
@@ -147,17 +185,23 @@ def batches(tokenizer: Qwen2Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
         )
 
 
-def warm_start(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, *, steps: int = STEPS) -> list[float]:
-    """Trains `model` in place for `steps` of STEPS. Returns the losses, in nats a token. Sets torch to one thread."""
+def warm_start(
+    model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, lesson: Lesson, *, steps: int | None = None
+) -> list[float]:
+    """Trains `model` in place for the first `steps` of the lesson's, or all of them. Sets torch to one thread.
+
+    Returns:
+        The losses, in nats a token.
+    """
     import torch
     from torch.nn.functional import cross_entropy
 
     torch.set_num_threads(1)  # several threads sum in another order
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.0)
     losses = []
-    for step, (ids_BT, labels_BT) in zip(range(steps), batches(tokenizer), strict=False):
+    for step, (ids_BT, labels_BT) in enumerate(islice(batches(tokenizer, lesson), steps or lesson.steps)):
         for group in optimizer.param_groups:
-            group["lr"] = _learning_rate(step)
+            group["lr"] = _learning_rate(step, lesson.steps)
         logits_BTV = model(input_ids=ids_BT, use_cache=False).logits
         loss = cross_entropy(
             logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten(), ignore_index=NO_LABEL
@@ -173,26 +217,28 @@ def warm_start(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, *, steps: int
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the demo's model to `--out`."""
+    """Writes a demo's model to `--out`."""
     parser = argparse.ArgumentParser(
-        prog="python -m tools.make_demo_model", description="Make the demo's model."
+        prog="python -m tools.make_demo_model", description="Make a demo's model."
     )
+    parser.add_argument("--demo", choices=LESSONS, default="digits", help="what it is made for (digits)")
     parser.add_argument(
         "--out", type=Path, required=True, help="folder to write; config/recipes/demo_model is shipped"
     )
-    folder = parser.parse_args(arguments).out
+    args = parser.parse_args(arguments)
+    folder, lesson = args.out, LESSONS[args.demo]
     folder.mkdir(parents=True, exist_ok=True)  # a folder that can't be made is told before minutes of work
     set_up_logging("tools")
-    tokenizer = build_tokenizer()
+    tokenizer = build_tokenizer(lesson)
     model = build_model(tokenizer)
-    losses = warm_start(model, tokenizer)
+    losses = warm_start(model, tokenizer, lesson)
     tokenizer.save_pretrained(folder)
     model.save_pretrained(folder)
     log.info("made folder=%s parameters=%d loss=%.4f", folder, model.num_parameters(), losses[-1])
     return 0
 
 
-def _sentences() -> Iterator[str]:
+def digit_sentences() -> Iterator[str]:
     """Yields what the tokenizer's words are learnt from: each way to ask and to answer, without a number."""
     for ways in PHRASINGS.values():
         yield from (way.format(digits="") + INSTRUCTION for way in ways)
@@ -200,17 +246,41 @@ def _sentences() -> Iterator[str]:
     yield from ("system\n", "user\n", "assistant\n")
 
 
-def _prompt_ids(tokenizer: Qwen2Tokenizer, problem: Problem) -> list[int]:
+def _prompt_ids(tokenizer: Qwen2Tokenizer, tools: Sequence[dict[str, Any]], question: str) -> list[int]:
     """Returns the chat as the policy will be given it, up to where its answer begins."""
-    chat = [{"role": "user", "content": problem.question}]
-    return list(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
+    chat = [{"role": "user", "content": question}]
+    return list(
+        tokenizer.apply_chat_template(
+            chat, tools=list(tools) or None, add_generation_prompt=True, return_dict=False
+        )
+    )
 
 
-def _learning_rate(step: int) -> float:
-    """Returns a rate that rises for RISE_STEPS and then falls until STEPS, both in a straight line."""
+def _learning_rate(step: int, steps: int) -> float:
+    """Returns a rate that rises for RISE_STEPS and then falls until `steps`, both in a straight line."""
     if step < RISE_STEPS:
         return PEAK_LR * (step + 1) / RISE_STEPS
-    return max(FINAL_LR, PEAK_LR * (STEPS - step) / (STEPS - RISE_STEPS))
+    return max(FINAL_LR, PEAK_LR * (steps - step) / (steps - RISE_STEPS))
+
+
+LESSONS = {
+    "digits": Lesson(
+        sentences=digit_sentences,
+        chat_template=CHAT_TEMPLATE,
+        chats=digit_chats,
+        chats_per_step=128,
+        steps=450,
+    ),
+    "boxes": Lesson(
+        sentences=box_demonstrations.sentences,
+        chat_template=box_demonstrations.CHAT_TEMPLATE,
+        marks=box_demonstrations.MARKS,
+        tools=(box_demonstrations.TOOL,),
+        chats=box_demonstrations.chats,
+        chats_per_step=48,
+        steps=450,
+    ),
+}
 
 
 if __name__ == "__main__":

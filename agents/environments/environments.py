@@ -35,7 +35,7 @@ class Environments:
 
     def __init__(self, run: Run) -> None:
         self._tasks = {
-            name: _Task(name, task.environment, run.agents.episodes_per_child)
+            name: _Task(name, task.environment, run)
             for name, task in run.scorers.tasks.items()
             if task.environment is not None
         }
@@ -107,7 +107,7 @@ class Episode:
         reply = await self.ask(Stage.STEP, self._task.section.step_deadline_s, said=said)
         found = reply["result"]
         return Step(
-            messages=tuple(found["messages"]),
+            messages=tuple(map(_masked, found["messages"])),
             reward=found["reward"],
             terminated=found["terminated"],
             truncated=found["truncated"],
@@ -178,9 +178,9 @@ class Episode:
 class _Task:
     """A task's parent process, and the children that have room."""
 
-    def __init__(self, name: str, section: EnvironmentSection, episodes_per_child: int) -> None:
+    def __init__(self, name: str, section: EnvironmentSection, run: Run) -> None:
         self.name, self.section, self.numbers = name, section, count(1)
-        self._room = episodes_per_child
+        self._room, self._walls = run.agents.episodes_per_child, run.scorers.sandbox
         self._parent: Parent | None = None
         self._children: list[Child] = []
         self._lock = asyncio.Lock()
@@ -220,9 +220,9 @@ class _Task:
             await self._parent.close()
             self._parent = None
             self._note_end(now)
-        if now < self._next_s and self._failure is not None:
-            raise self._failure
-        parent = Parent(self.section, self.name, self._room)
+        if now < self._next_s and (before := self._failure) is not None:
+            raise EnvironmentFailed(str(before), stage=before.stage, kind=before.kind)
+        parent = Parent(self.section, self.name, episodes_per_child=self._room, walls=self._walls)
         try:
             await parent.start()
         except EnvironmentFailed as error:
@@ -244,6 +244,11 @@ class _Task:
             FIRST_PAUSE_S if now - self._started_s > SOUND_S else min(2 * self._pause_s, LONGEST_PAUSE_S)
         )
         self._next_s = now + self._pause_s
+
+
+def _masked(message: Turn) -> Turn:
+    """Return a message; what is said of an error may have an address with a key in it."""
+    return {**message, "content": mask(str(message["content"]))} if message.get("is_error") else message
 
 
 def _beginning(found: Reply, messages: Sequence[Turn], task: str) -> Beginning:

@@ -36,6 +36,7 @@ class Output:
         """Stop reading."""
         if self._source < 0:
             return
+        self._read()
         self._loop.remove_reader(self._source)
         os.close(self._source)
         self._source = -1

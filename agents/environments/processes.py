@@ -32,6 +32,7 @@ from config.logs import KEY_SUFFIX, SECRETS, mask
 
 log = logging.getLogger(__name__)
 
+SOURCE: Final = Path(__file__).parents[2]  # the folder of Millrace's packages
 SCRIPT: Final = Path(__file__).parent / "child" / "start.py"
 FORK_S: Final = 30.0  # for the parent process to fork
 ENDED_S: Final = 2.0  # for the wait status of a child that is gone
@@ -69,14 +70,18 @@ class Ended(Exception):
 class Parent:
     """A task's parent process."""
 
-    def __init__(self, section: EnvironmentSection, task: str, episodes_per_child: int) -> None:
-        self._section, self._task, self._room = section, task, episodes_per_child
+    def __init__(
+        self, section: EnvironmentSection, task: str, *, episodes_per_child: int, walls: str
+    ) -> None:
+        self._section, self._task, self._walls = section, task, walls
+        self._room = 1 if section.blocks else episodes_per_child
         self._process: subprocess.Popen[bytes] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._asked: dict[int, tuple[Child, asyncio.Future[None]]] = {}
         self._numbers = count(1)
         self._children: dict[int, Child] = {}
         self._status = 0
+        self.listening: set[asyncio.Task[None]] = set()  # to children, each until it has ended
         self.stops_episodes = False  # whether its children stop an episode at its deadline, and go on
 
     @property
@@ -99,7 +104,7 @@ class Parent:
             try:
                 self._process = spawn(
                     [python, "-u", SCRIPT, str(theirs.fileno())],
-                    env=childs_environment(self._section.variables),
+                    env=childs_environment(self._section.kept_variables),
                     stdout=self._output.sink,
                     stderr=self._output.sink,
                     pass_fds=[theirs.fileno()],
@@ -125,7 +130,10 @@ class Parent:
 
     async def fork(self) -> Child:
         """Have it fork a child. Raises EnvironmentFailed."""
-        number, child = next(self._numbers), Child(self, self._room)
+        try:
+            number, child = next(self._numbers), Child(self, self._room)
+        except OSError as error:
+            raise self._unforked(str(error)) from error
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked[number] = child, asked
         try:
@@ -133,11 +141,13 @@ class Parent:
             async with asyncio.timeout(FORK_S):
                 await asked
             await child.connect()
-        except (OSError, TimeoutError) as error:
+        except TimeoutError:
             child.abandon()
-            raise self._failed(
-                f"it can't fork a child: {str(error) or f'no answer within {FORK_S:g} s'}"
-            ) from error
+            self.kill()
+            raise self._unforked(f"no answer within {FORK_S:g} s") from None
+        except OSError as error:
+            child.abandon()
+            raise self._unforked(str(error)) from error
         except BaseException:
             child.abandon()
             raise
@@ -167,12 +177,22 @@ class Parent:
             await asyncio.wait({self._reading}, timeout=ENDED_S)
             self._reading.cancel()
         self._bury()
+        if self.listening:
+            await asyncio.wait(self.listening, timeout=ENDED_S)
         self._control.close()
         self._output.close()
 
     def _begin(self) -> Reply:
         fields = self._section.model_dump(mode="json")
+        fields |= {"walls": self._walls, "source": str(SOURCE)}
         return {**fields, "memory_bytes": self._section.memory_mb << 20, "episodes_per_child": self._room}
+
+    def _unforked(self, reason: str) -> EnvironmentFailed:
+        return EnvironmentFailed(
+            f"task {self._task}: there is no process for an episode: {reason}",
+            stage=Stage.START,
+            kind=Kind.START,
+        )
 
     def _failed(self, reason: str, kind: Kind = Kind.START) -> EnvironmentFailed:
         said = self._output.last_lines
@@ -195,7 +215,9 @@ class Parent:
                 ):
                     self._heard(message_of(data[LENGTH_BYTES:end]), ready)
                     data = data[end:]
-        except (OSError, ValueError, RecursionError):
+        except OSError:  # it is gone
+            pass
+        except (ValueError, RecursionError):
             log.exception("environments_parent_unreadable task=%s", self._task)
         finally:
             self._bury()
@@ -274,7 +296,7 @@ class Child:
     @property
     def running(self) -> int:
         """Return the number of the episode whose code is running; 0: none, or nobody knows whose."""
-        return int.from_bytes(self._mark[:MARK_BYTES], sys.byteorder)
+        return 0 if self._mark.closed else int.from_bytes(self._mark[:MARK_BYTES], sys.byteorder)
 
     def close_given(self) -> None:
         """Let go of what the fork has by now."""
@@ -289,11 +311,14 @@ class Child:
             self._parent.end(self.pid)
         self._ours.close()
         self._output.close()
+        self._mark.close()
 
     async def connect(self) -> None:
         """Begin to listen to it."""
         self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
-        self._listening = asyncio.get_running_loop().create_task(self._listen())
+        listening = asyncio.get_running_loop().create_task(self._listen())
+        self._parent.listening.add(listening)
+        listening.add_done_callback(self._parent.listening.discard)
 
     async def ask(self, episode: int, do: str, deadline_s: float, **what: Any) -> Reply:
         """Have it do something for an episode, and return its reply.
@@ -348,7 +373,7 @@ class Child:
         try:
             while True:
                 size = length_of(await self._reader.readexactly(LENGTH_BYTES))
-                reply = message_of(await self._reader.readexactly(size))
+                reply = _whole_characters(message_of(await self._reader.readexactly(size)))
                 waiting = self._waiting.get(reply.get("episode", 0))
                 if waiting is not None and not waiting.done():
                     waiting.set_result(reply)
@@ -369,6 +394,18 @@ class Child:
                 waiting.set_exception(ended)
         self._writer.close()
         self._output.close()
+        self._mark.close()  # which holds a descriptor
+
+
+def _whole_characters(value: Any) -> Any:
+    """Return what JSON can hold with `?` for each half of a surrogate pair, which no other message can carry."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_whole_characters(one) for one in value]
+    if isinstance(value, dict):
+        return {_whole_characters(name): _whole_characters(one) for name, one in value.items()}
+    return value
 
 
 def _code(code: int) -> str:

@@ -13,14 +13,20 @@ from agents.rendering.rendering import Spoken
 from agents.rendering.tool_calls.formats import CallFormat, Said, said_in
 from agents.rendering.tool_calls.reading import Call, text_of
 from broker.messages import Ids, Turn
-from tasks.thoughts import Marks, parted
+from tasks.thoughts import THINK, Marks, parted
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _ID_CHARACTERS = 9  # Mistral's templates take ids of just so many letters and digits
 
 
 def spoken(
-    text: str, marks: Sequence[Marks], call_format: CallFormat, tools: Sequence[Turn], seed: bytes
+    text: str,
+    marks: Sequence[Marks],
+    call_format: CallFormat,
+    tools: Sequence[Turn],
+    seed: bytes,
+    *,
+    most_calls: int | None = None,
 ) -> Spoken:
     """Return the message that a text says.
 
@@ -30,8 +36,9 @@ def spoken(
         call_format: of its tool calls.
         tools: that it was given.
         seed: what the ids of calls are made from, with their places.
+        most_calls: that the template can show in one turn; None: any number.
     """
-    thought, said = _thought_and_said(text, marks, call_format, tools)
+    thought, said = _thought_and_said(text, marks, call_format, tools, most_calls)
     message: Turn = {"role": "assistant", "content": said.content}
     if thought is not None and (thought := thought.strip()):
         message["reasoning_content"] = thought
@@ -46,17 +53,17 @@ def seed_of(given: Ids, sampled: Ids) -> bytes:
 
 
 def _thought_and_said(
-    text: str, marks: Sequence[Marks], call_format: CallFormat, tools: Sequence[Turn]
+    text: str, marks: Sequence[Marks], call_format: CallFormat, tools: Sequence[Turn], most_calls: int | None
 ) -> tuple[str | None, Said]:
     parts = parted(text, marks)
     if parts.answer is not None:
         is_after_thought = parts.thought is not None
         answer = parts.answer.lstrip("\n") if is_after_thought else parts.answer
-        return parts.thought, said_in(answer, call_format, tools)
+        return parts.thought, said_in(answer, call_format, tools, most_calls)
     # A thought that has not ended, or that ended in a call: its mark ends the thought, as servers have it too.
     first = call_format.begins.search(text)
     if first is not None:
-        said = said_in(text[first.start() :], call_format, tools)
+        said = said_in(text[first.start() :], call_format, tools, most_calls)
         if said.calls:
             return _unopened(text[: first.start()], marks), said
     return _unopened(text, marks), Said("")
@@ -64,7 +71,7 @@ def _thought_and_said(
 
 def _unopened(text: str, marks: Sequence[Marks]) -> str:
     """Return a begun thought without the mark that opens it."""
-    for each in marks:
+    for each in (*marks, THINK):
         if opening := each.opening.match(text.lstrip()):
             return text.lstrip()[opening.end() :]
     return text

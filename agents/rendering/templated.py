@@ -22,7 +22,7 @@ from broker.messages import FinishReason, Ids, Turn
 from config.run import ModelConfig
 from tasks.chat_template import reason_of, template_name
 from tasks.model_chat import ModelChat, load_templated_tokenizer, own_marks
-from tasks.thoughts import THINK
+from tasks.thoughts import THINK, parted
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -32,6 +32,7 @@ _QUESTION: Final[Turn] = {"role": "user", "content": "Zq7question"}
 _RESULT: Final = "Zq7result"
 _THOUGHT_KEYS: Final = ("reasoning_content", "reasoning", "thinking")  # of a message, as templates name them
 _CALL_ID: Final = "zq7result"  # nine letters and digits, as Mistral's templates want them
+_ANSWERED: Final[Turn] = {"role": "tool", "tool_call_id": _CALL_ID, "name": "zq7", "content": _RESULT}
 
 
 def load_rendering(model: ModelConfig, *, is_offline: bool = False) -> TemplatedRendering:
@@ -62,11 +63,10 @@ class TemplatedRendering:
         self._tokens = re.compile("(" + "|".join(map(re.escape, added)) + ")") if added else None
         found = tokenizer.chat_template
         self._template = "\n".join(map(str, found.values())) if isinstance(found, dict) else str(found)
-        self._thought_key = next(
-            (key for key in _THOUGHT_KEYS if re.search(rf"\b{key}\b", self._template)), ""
-        )
+        self._thought_key = next((key for key in _THOUGHT_KEYS if _is_asked_for(key, self._template)), "")
         self._call_format = format_of(self._template)
         self._has_text_arguments = self._wants_text_arguments()
+        self._most_calls = 1 if self._refuses_calls_together() else None
         self._close = self._plain_close()
 
     def objection(self, tools: Sequence[Turn]) -> str:
@@ -74,16 +74,12 @@ class TemplatedRendering:
         if not tools:
             return ""
         name = str(tools[0]["function"]["name"])
-        call = {"id": _CALL_ID, "type": "function", "function": {"name": name, "arguments": "{}"}}
-        chat: list[Turn] = [
-            _QUESTION,
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": _CALL_ID, "name": name, "content": _RESULT},
-        ]
         try:
             if name not in self._rendered([_QUESTION], tools):
                 return f"{self._name} does not show tools"
-            if _RESULT not in self._rendered(chat, tools):
+            if _RESULT not in self._rendered(
+                [_QUESTION, _calling(["{}"], name), _ANSWERED | {"name": name}], tools
+            ):
                 return f"{self._name} does not show what tools answer"
         except Exception as error:  # noqa: BLE001 - a template raises what it likes
             return f"{self._name} fails with tools: {reason_of(error)}"
@@ -109,8 +105,11 @@ class TemplatedRendering:
     ) -> Ids | None:
         """Return the next prompt, or None where the template has no tail for what was said."""
         stop = self._token(int(sampled[-1])) if finish is FinishReason.STOP else None
+        if any(_MARK in repr(turn) for turn in said):  # the tail would be cut from behind it
+            return None
         try:
-            found = self._tail(history[-1], said, tools, stop)
+            found = self._open_tail(given, sampled, said, tools) if stop is None else None
+            found = found or self._tail(history[-1], said, tools, stop)
             if found is None or not self._rendered([*history, *said], tools).endswith("".join(found)):
                 return None
         except Exception:  # noqa: BLE001 - a template raises what it likes
@@ -128,7 +127,14 @@ class TemplatedRendering:
     ) -> Spoken:
         """Return what the policy said, with its thought and its tool calls told apart."""
         text = self._chat.said(given.tolist(), sampled.tolist(), finish)
-        return spoken(text, self._chat.marks, self._call_format, tools, seed_of(given, sampled))
+        return spoken(
+            text,
+            self._chat.marks,
+            self._call_format,
+            tools,
+            seed_of(given, sampled),
+            most_calls=self._most_calls,
+        )
 
     def text(self, given: Ids, sampled: Ids, finish: FinishReason) -> str:
         """Return the text that scorers and people see."""
@@ -152,6 +158,20 @@ class TemplatedRendering:
             return None
         return _split(self._pieces(behind), self._pieces(alone), stop, self._close)
 
+    def _open_tail(
+        self, given: Ids, sampled: Ids, said: Sequence[Turn], tools: Sequence[Turn]
+    ) -> tuple[str, str] | None:
+        """Return the tail of a turn that was cut in a thought: as the template ends the thought, and then the turn.
+
+        None where the turn was not in a thought, or the template drops it from the history.
+        """
+        text = self._chat.said(given.tolist(), sampled.tolist(), FinishReason.LENGTH)
+        if parted(text, self._chat.marks).answer is not None:
+            return None
+        dummy = {"role": "assistant", "content": "", "reasoning_content": _MARK}
+        behind = _behind_mark(self._rendered([_QUESTION, dummy, *said], tools, dummy=True))
+        return None if behind is None else ("", behind)
+
     def _pieces(self, text: str) -> list[str]:
         """Return a text cut at its special tokens: text, a token, text, and so on; a text may be empty."""
         return [text] if self._tokens is None else self._tokens.split(text)
@@ -174,14 +194,25 @@ class TemplatedRendering:
 
     def _wants_text_arguments(self) -> bool:
         """Return whether the template takes a call's arguments as JSON's text; most take an object."""
-        function = {"name": "zq7", "arguments": {_MARK: _MARK}}
-        calls = [{"id": _CALL_ID, "type": "function", "function": function}]
-        chat: list[Turn] = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": calls}]
         try:
-            text = self._applied(chat, None, asks=False)
+            text = self._applied([_QUESTION, _calling([{_MARK: _MARK}])], None, asks=False)
         except Exception:  # noqa: BLE001 - a template raises what it likes
             return True
-        return f"'{_MARK}'" in text
+        return f"'{_MARK}'" in text  # Python's words for it
+
+    def _refuses_calls_together(self) -> bool:
+        """Return whether the template takes a call and its answer, and not two of each."""
+        arguments = "{}" if self._has_text_arguments else {}
+
+        def is_refused(calls: int) -> bool:
+            chat = [_QUESTION, _calling([arguments] * calls), *[_ANSWERED] * calls]
+            try:
+                self._applied(chat, None, asks=True)
+            except Exception:  # noqa: BLE001 - a template raises what it likes
+                return True
+            return False
+
+        return not is_refused(1) and is_refused(2)
 
     def _rendered(
         self, messages: Iterable[Turn], tools: Sequence[Turn], *, asks: bool = True, dummy: bool = False
@@ -221,10 +252,16 @@ class TemplatedRendering:
         return turn
 
     def _ids(self, text: str) -> Ids:
-        return np.array(self._tokenizer.encode(text, add_special_tokens=False), np.int32)
+        whole = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+        return np.array(self._tokenizer.encode(whole, add_special_tokens=False), np.int32)
 
     def _token(self, token_id: int) -> str:
         return str(self._tokenizer.convert_ids_to_tokens(token_id))
+
+
+def _is_asked_for(key: str, template: str) -> bool:
+    """Return whether a template asks a message for a key, by a dot or in quotes."""
+    return re.search(rf"[.'\"]{key}\b", template) is not None
 
 
 def _joined(*parts: Ids) -> Ids:
@@ -232,15 +269,24 @@ def _joined(*parts: Ids) -> Ids:
     return joined
 
 
+def _calling(arguments: Sequence[Any], name: str = "zq7") -> Turn:
+    """Return a message with a call for each arguments."""
+    calls = [
+        {"id": _CALL_ID, "type": "function", "function": {"name": name, "arguments": each}}
+        for each in arguments
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
 def _dummy(answer: Turn) -> Turn:
     """Return an answer of the same shape that says nothing but the mark."""
-    dummy: Turn = {"role": "assistant", "content": _MARK}
-    if answer.get("tool_calls"):
-        dummy["tool_calls"] = [
-            call | {"function": {"name": call["function"]["name"], "arguments": json.dumps({"x": _MARK})}}
-            for call in answer["tool_calls"]
-        ]
-    return dummy
+    if not answer.get("tool_calls"):
+        return {"role": "assistant", "content": _MARK}
+    calls = [
+        call | {"function": {"name": call["function"]["name"], "arguments": json.dumps({"x": _MARK})}}
+        for call in answer["tool_calls"]
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
 def _behind_mark(text: str) -> str | None:

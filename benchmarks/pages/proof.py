@@ -236,6 +236,7 @@ def the_end(session: PageSession) -> None:
         ("demo", ".venv/bin/millrace up config/recipes/demo_cpu.yaml learner.optimizer.lr=1e-4"),
         ("demo", "MILLRACE_LEARNER__OPTIMIZER__LR=1e-4 .venv/bin/millrace up config/recipes/demo_cpu.yaml"),
         ("first", "millrace up config/recipes/demo_cpu.yaml name=first"),
+        ("demo-agents", "make demo-agents"),
     ):
         with session.keeps(line, until=partial(session.steps, run), ends=True):
             session.types("millrace drain RUN", RUN=run)

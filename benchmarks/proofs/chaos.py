@@ -25,6 +25,7 @@ from benchmarks.proofs.chaos_batch import OUTAGE_S, Table
 from broker.processes import spawn, stop, wait
 
 ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
+WITH_AGENTS = (*ROLES, "agent")
 BATCH = 25  # kills of one run
 KILL_S = 90.0  # for a kill, its return and its audit; a batch that takes longer hangs
 GRACE_S = 60.0
@@ -54,6 +55,7 @@ class Wanted(NamedTuple):
     role: str
     kills: int
     away_s: float = 0.0  # that it stays away after each: Redis alone
+    has_agents: bool = False  # whether the groups are episodes, which agents play
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,18 +68,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--away-s", type=float, default=300.0, help="that Redis is away for once; 0: not at all (300)"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("runs") / "prove-chaos", metavar="DIR", help="of the runs"
+        "--agents", action="store_true", help="groups are episodes, which agents play: kills of agents, too"
     )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="of the runs")
     results.add_write(parser)
     args = parser.parse_args(argv)
-    out: Path = args.out.absolute()
+    place = Path("runs") / ("prove-chaos-agents" if args.agents else "prove-chaos")
+    out: Path = (args.out or place).absolute()
     out.mkdir(parents=True, exist_ok=True)
     table = out / "kills.jsonl"
-    heading = results.heading("Chaos: every role killed again and again")
+    heading = results.heading(
+        f"Chaos: every role killed again and again{', episodes of several turns' * args.agents}"
+    )
     commit = results.commit()
-    wanted = [Wanted(role, args.kills) for role in ROLES]
+    roles = WITH_AGENTS if args.agents else ROLES
+    wanted = [Wanted(role, args.kills, has_agents=args.agents) for role in roles]
     if args.away_s:
-        wanted.append(Wanted("redis", 1, args.away_s))
+        wanted.append(Wanted("redis", 1, args.away_s, args.agents))
     if failed := list(failures(read(table, commit), ())):
         sys.stdout.write(
             f"not begun: this commit has failed already, says {table}: {'; '.join(failed)}. To begin "
@@ -107,7 +114,7 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
 
     A run that fails, or that is interrupted, gets a line that says so. Returns why one failed, "" if none did.
     """
-    role, kills, away_s = wanted
+    role, kills, away_s, has_agents = wanted
     while (missing := kills - len(kills_of(read(table, commit), wanted))) > 0:
         batch = min(missing, BATCH)
         number = len({row["run"] for row in read(table)})
@@ -134,6 +141,7 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
             str(away_s),
             "--commit",
             commit,
+            *(["--agents"] if has_agents else []),
         ]
         lines = Table(table, {"run": name, "seed": number, "commit": commit})
         limit_s = OUTAGE_S + batch * (KILL_S + away_s)

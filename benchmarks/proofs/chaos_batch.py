@@ -33,6 +33,13 @@ from tools.up.role_commands import commands
 EVERY_S = 3.0  # the longest pause between a return and the next kill
 SLOW_S = 0.2  # for a completion's score, so that a scorer that is killed was at work
 OUTAGE_S = 900.0  # that the roles wait for Redis: longer than it is ever away here
+# That groups of episodes are played with.
+GAME = {
+    "type": "custom",
+    "import_path": "benchmarks.rigs.games:AskingAgain",
+    "options": {"seconds": SLOW_S},
+    "turn_tokens": 16,
+}
 HARD_END_S = 3600.0  # then it is drained, whatever is missing
 
 
@@ -52,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--every-s", type=float, default=EVERY_S, help=f"longest pause before a kill ({EVERY_S:g})"
     )
+    parser.add_argument("--agents", action="store_true", help="groups are episodes, which agents play")
     parser.add_argument(
         "--commit", default=results.commit(), help="that the table's lines name (the checkout's)"
     )
@@ -62,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     orders = Orders(
         seconds=HARD_END_S, every_s=args.every_s, seed=args.seed, quota=args.kills, redis_away_s=args.away_s
     )
-    return play(args.name, args.out, orders, table)
+    return play(args.name, args.out, orders, table, has_agents=args.agents)
 
 
 def parse_kills(text: str) -> dict[str, int]:
@@ -86,10 +94,10 @@ class Table:
             stream.write(json.dumps({**self._facts, **fields, "at": round(time.time())}) + "\n")
 
 
-def play(name: str, folder: Path, orders: Orders, table: Table) -> int:
+def play(name: str, folder: Path, orders: Orders, table: Table, *, has_agents: bool = False) -> int:
     """Run until the quota is fulfilled and the run is drained. Returns the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
-    run, config = prepare(name, folder)
+    run, config = prepare(name, folder, has_agents=has_agents)
     is_clean = True
 
     def note(role: str, seconds: float) -> None:
@@ -117,8 +125,12 @@ def play(name: str, folder: Path, orders: Orders, table: Table) -> int:
     return 0 if outcome.code == 0 and is_clean and is_complete and storm.audit and storm.audit.is_clean else 1
 
 
-def prepare(name: str, folder: Path) -> tuple[Run, Path]:
-    """Make the run, and its YAML file, which the learner reads."""
+def prepare(name: str, folder: Path, *, has_agents: bool = False) -> tuple[Run, Path]:
+    """Make the run, and its YAML file, which the learner reads.
+
+    Args:
+        has_agents: its groups are episodes of three turns.
+    """
     rows = folder / "rows.jsonl"
     rows.write_text(
         "".join(
@@ -126,13 +138,13 @@ def prepare(name: str, folder: Path) -> tuple[Run, Path]:
         ),
         encoding="utf-8",
     )
-    run = demo_run(folder, **sections(name, rows))
+    run = demo_run(folder, **sections(name, rows, has_agents=has_agents))
     path = folder / f"{name}.yaml"
     path.write_text(to_yaml(run), encoding="utf-8")
     return run, path
 
 
-def sections(name: str, rows: Path) -> dict[str, Any]:
+def sections(name: str, rows: Path, *, has_agents: bool = False) -> dict[str, Any]:
     """Return what differs from the demo's recipe: small steps, quick leases, checkpoints all the time."""
     return {
         "name": name,
@@ -142,12 +154,19 @@ def sections(name: str, rows: Path) -> dict[str, Any]:
                 "path": str(rows),
                 "prompt_template": "{question}",
                 "answer_column": "answer",
-            }
+            },
+            **({"max_prompt_tokens": 128} if has_agents else {}),  # a token is a byte there
         },
-        "sampling": {"group_size": 2, "max_tokens": 16},
+        # An episode has room for its turns, and for what it is asked between them.
+        "sampling": {"group_size": 2, "max_tokens": 96 if has_agents else 16},
         "evaluation": {"every": 20, "prompts": 4, "samples": 1},
         "generators": {
-            "engine": {"type": "fake", "answers": ["\\boxed{1}", "\\boxed{2}"], "seconds_per_group": 0.5},
+            "engine": {
+                "type": "fake",
+                "answers": ["\\boxed{1}", "\\boxed{2}"],
+                "by": "seed" if has_agents else "place",
+                "seconds_per_group": 0.2 if has_agents else 0.5,
+            },
             "groups_in_flight": 8,
         },
         "scorers": {
@@ -157,7 +176,8 @@ def sections(name: str, rows: Path) -> dict[str, Any]:
                         "type": "custom",
                         "import_path": "benchmarks.rigs.sleeper:SlowBox",
                         "options": {"seconds": SLOW_S},
-                    }
+                    },
+                    **({"environment": GAME} if has_agents else {}),
                 }
             }
         },

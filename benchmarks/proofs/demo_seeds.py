@@ -1,8 +1,9 @@
-"""`make prove-demo`: does the demo learn, whatever the seed?
+"""`make prove-demo`, `make prove-demo-agents`: does a demo learn, whatever the seed?
 
-In: seeds and an engine. Out: `millrace up` for each, one after the other, and a table of what each run's folder says
-in the end; `--write` puts it at the end of benchmarks/RESULTS.md. A long proof, run by whoever changes what the demo
-stands on. Exit code 0 if at least 9 of 10 runs meet every bar, else 1. A run that fails or hangs is a row that says so.
+In: seeds, and an engine or the demo of the agents. Out: `millrace up` for each, one after the other, and a table of
+what each run's folder says in the end; `--write` puts it at the end of benchmarks/RESULTS.md. A long proof, run by
+whoever changes what the demo stands on. Exit code 0 if at least 9 of 10 runs meet every bar, of the agents' demo all,
+else 1. A run that fails or hangs is a row that says so.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ ENGINES: dict[str, tuple[str, ...]] = {
         "generators.engine.enforce_eager=true",
     ),
 }
+AGENTS_RECIPE = RECIPE.with_name("demo_agents.yaml")
 PATIENCE = 3  # times the bar on a run's time: then it hangs, and is ended
 GRACE_S = 20.0  # between asking it to end and SIGKILL; `millrace up` leaves no process behind even then
 
@@ -43,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--seeds", type=parse_seeds, default="0-9", metavar="LIST", help="like 0-9 or 0,3,7 (0-9)"
     )
     parser.add_argument("--engine", choices=ENGINES, default="hf", help="what samples (hf)")
+    parser.add_argument("--agents", action="store_true", help="the demo of the agents, in its place")
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/seeds-DATE)")
     results.add_write(parser)
     args = parser.parse_args(argv)
@@ -53,21 +56,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--out {out}: exists; runs are never mixed with older ones, name a new folder")
     count = f"{len(args.seeds)} seed{'s' if len(args.seeds) > 1 else ''}"
     commit = results.commit()
-    heading = results.heading(f"The demo with the engine {args.engine}, {count}")
+    what = (
+        f"The demo of the agents, {count}"
+        if args.agents
+        else f"The demo with the engine {args.engine}, {count}"
+    )
+    heading = results.heading(what)
+    bars = BARS["agents" if args.agents else args.engine]
+    recipe = AGENTS_RECIPE if args.agents else RECIPE
     runs = []
     for seed in args.seeds:
         try:
-            runs.append(run_seed(seed, args.engine, out))
+            runs.append(run_seed(seed, args.engine, out, recipe=recipe, at_most_s=bars.at_most_s))
         except KeyboardInterrupt:
             sys.stdout.write(f"interrupted in seed {seed}; what there is lies in {out}\n")
             return 130
-        sys.stdout.write(f"seed {seed}: {runs[-1].verdict(BARS[args.engine])}, {runs[-1].seconds:.0f} s\n")
+        sys.stdout.write(f"seed {seed}: {runs[-1].verdict(bars)}, {runs[-1].seconds:.0f} s\n")
         sys.stdout.flush()
-    lines = [*heading, *as_table(runs, BARS[args.engine]), *results.remarks(commit)]
+    lines = [*heading, *as_table(runs, bars), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
-    return 0 if enough_pass(runs, BARS[args.engine]) else 1
+    return 0 if enough_pass(runs, bars) else 1
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -82,7 +92,14 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def run_seed(
-    seed: int, engine: str, out: Path, *, name: str | None = None, settings: Sequence[str] = ()
+    seed: int,
+    engine: str,
+    out: Path,
+    *,
+    name: str | None = None,
+    settings: Sequence[str] = (),
+    recipe: Path = RECIPE,
+    at_most_s: float | None = None,
 ) -> SeedRun:
     """Run one seed as a user starts it, and audit it. What it prints is kept beside its folder.
 
@@ -92,11 +109,13 @@ def run_seed(
         out: folder of the runs.
         name: of the run; None: by its seed.
         settings: words of the command line besides.
+        recipe: which demo it is.
+        at_most_s: the bar on its time; None: the engine's.
     """
     name = name or f"seed-{seed}"
     command = [
         *_millrace("up"),
-        str(RECIPE),
+        str(recipe),
         "--plain",
         f"seed={seed}",
         f"name={name}",
@@ -106,7 +125,7 @@ def run_seed(
     ]
     with (out / f"{name}.log").open("wb") as log:
         began_at, began = time.time(), time.monotonic()
-        exit_code = _run(command, log, timeout_s=PATIENCE * BARS[engine].at_most_s)
+        exit_code = _run(command, log, timeout_s=PATIENCE * (at_most_s or BARS[engine].at_most_s))
         seconds = time.monotonic() - began
         audit_code = _run([*_millrace("audit"), name, "--runs-dir", str(out), "--json"], log, timeout_s=60.0)
     return read_seed_run(

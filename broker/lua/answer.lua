@@ -3,9 +3,9 @@
 local stream, entry, id, k, key, floor, kind, said = unpack(ARGV)
 local turns, at = turns_of(id), k .. ':' .. key
 local is_asked = redis.call('HGET', turns, 'asked:' .. at) == stream .. ' ' .. entry and is_floor(id, floor)
-remove(stream, entry)
+if is_asked then redis.call('HDEL', turns, 'asked:' .. at, 'prompt:' .. at) end
+if not asked_at(stream, entry) then remove(stream, entry) end           -- a newer call may have been given the same entry id
 if not is_asked then return 0 end
-redis.call('HDEL', turns, 'asked:' .. at, 'prompt:' .. at)
 if kind == 'failed' then said = redis.call('HGET', turns, 'attempt') .. ' ' .. said end
 redis.call('HSET', turns, kind .. ':' .. at, said)
 redis.pcall('PUBLISH', PREFIX .. 'answered', id .. ' ' .. k)            -- a hint; who may not hear it looks every few seconds

@@ -2,12 +2,9 @@
 -- returns the attempts so far, this one included, and the prompt; 0 alone where it is another's, or nobody asks it any more.
 local stream, consumer, entry = unpack(ARGV)
 local pending = redis.pcall('XPENDING', STREAMS[stream], GROUP, entry, entry, 1)
-local id, is_there = header(stream, entry, 'group')
-if #pending ~= 1 or pending[1][2] ~= consumer or not is_there then return {0} end
-local k, key = header(stream, entry, 'k'), header(stream, entry, 'key')
-local at = id and k and key and k .. ':' .. key
-local turns = id and turns_of(id)
-if not at or redis.call('HGET', turns, 'asked:' .. at) ~= stream .. ' ' .. entry then
+if #pending ~= 1 or pending[1][2] ~= consumer then return {0} end
+local turns, at = asked_at(stream, entry)
+if not turns then
   remove(stream, entry)
   return {0}
 end

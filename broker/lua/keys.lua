@@ -87,6 +87,13 @@ local function remove(stream, entry)                -- of a call, wherever it wa
   acknowledge(stream, entry)
 end
 
+local function asked_at(stream, entry)              -- the turns and K:KEY of the call that asks for this entry, or nil
+  local id, k, key = header(stream, entry, 'group'), header(stream, entry, 'k'), header(stream, entry, 'key')
+  if not (id and k and key) then return nil end
+  local turns, at = turns_of(id), k .. ':' .. key
+  if redis.call('HGET', turns, 'asked:' .. at) == stream .. ' ' .. entry then return turns, at end
+end
+
 local function split(place) return string.match(place, '^(%S+) (%S+)$') end      -- "STREAM ENTRY"
 
 local function forget(id)                           -- its turns and its calls, with its hand-over, death or retirement

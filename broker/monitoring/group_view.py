@@ -6,6 +6,7 @@ It only reads, and no payload but the group's own. A group that changes hands be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -55,6 +56,22 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """How far the episodes of a group are."""
+
+    episodes: int
+    ended: int  # of them
+    turns: int  # recorded so far: no play samples them again
+    asked: int  # turns that no generator has answered yet
+
+    def __str__(self) -> str:
+        return (
+            f"{self.ended} of {self.episodes} episodes have ended, {self.turns} turns are recorded, {self.asked} wait "
+            "for a generator or are being sampled"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
     """A group as Redis has it at one moment."""
 
@@ -70,6 +87,7 @@ class Sight:
     where: str = ""  # what the hash `where` says, "" for nothing
     lease: Lease | None = None
     job: Job | None = None
+    played: Played | None = None  # of a group in `episodes`
     began: tuple[str, ...] = ()  # workers that began its stage, one after the other
     ends: Fields | None = None  # of those, how the dead ones ended
     error: str = ""  # the last thing that went wrong in its stage
@@ -135,6 +153,7 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
         where=_text(where),
         lease=lease,
         job=_job(link, keys, entry) if entry and stream == ROLLOUTS else None,
+        played=_played(link, keys, entry) if entry and stream == EPISODES else None,
         began=names,
         ends={name: death.how for name, death in deaths_of(link, keys, list(dict.fromkeys(names))).items()},
         error=(_text(error).rstrip().splitlines() or [""])[-1],
@@ -158,6 +177,16 @@ def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
         )
         if found
         else None
+    )
+
+
+def _played(link: RedisLink, keys: Keys, entry: Entry) -> Played:
+    """Count the fields of the group's turns, without reading any."""
+    found: Any = link(lambda client: client.hkeys(keys.turns(entry.group_id)))
+    kinds = Counter(field.decode(errors="replace").partition(":")[0] for field in found)
+    n = entry.raw.get(b"n", b"")
+    return Played(
+        episodes=int(n) if n.isdigit() else 0, ended=kinds["end"], turns=kinds["turn"], asked=kinds["asked"]
     )
 
 

@@ -33,6 +33,7 @@ TIMEOUT_S = 5.0
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {  # what has to be there
     "learner": ("learner",),
     "generator": ("generator",),
+    "agent": ("agent",),
     "scorer": ("dispatcher", "scorer"),
 }
 PATIENT = (
@@ -43,7 +44,7 @@ PATIENT = (
     "checking",
     "training the journal",
 )  # in states that may be long
-USAGE = "usage: python -m broker.monitoring.health learner|generator|scorer RUN\n"
+USAGE = "usage: python -m broker.monitoring.health learner|generator|agent|scorer RUN\n"
 
 
 def main(argv: Sequence[str] | None = None, *, clock: Callable[[], float] = time.time) -> int:

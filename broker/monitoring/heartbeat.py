@@ -37,7 +37,7 @@ class Heartbeat:
     state); version (of the policy, where it holds one); whatever else `set_state` is given; the sums of `meter`.
 
     Args:
-        role: generator | dispatcher | scorer | learner.
+        role: generator | agent | dispatcher | scorer | learner.
         process: unique among the run's processes.
         ttl_s: seconds without a beat after which the key is gone.
         long_wait_s: seconds of waiting after which the log says so; infinite: never.

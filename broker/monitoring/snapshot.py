@@ -57,8 +57,9 @@ class Process:
     version: str  # of the policy that it holds, or ""
     since: float  # Unix seconds when it came to that state
     queues: tuple[str, ...] = ()  # that a scorer serves
-    room: int = 0  # groups that a generator holds at most; 0: not said (yet)
+    room: int = 0  # groups that a generator holds at most, episodes of an agent; 0: not said (yet)
     sums: Mapping[str, float] = field(default_factory=dict)  # of its `WorkMeter`; empty before it is ready
+    ends: Mapping[str, int] = field(default_factory=dict)  # of an agent's episodes: by what -> how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,11 @@ class Snapshot:
     def alive(self, role: str) -> int:
         """Count the processes of `role` whose heart beats."""
         return sum(process.role == role for process in self.processes)
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether groups of the run are played, or somebody is there to play them."""
+        return (self.run is not None and self.run.has_agents) or bool(self.alive("agent"))
 
     @property
     def bound(self) -> int:
@@ -268,6 +274,10 @@ def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
         queues=tuple(filter(None, text.get("queues", "").split(","))),
         room=int(text.get("room") or 0),
         sums={name: float(text[name]) for name in COUNTERS & text.keys()} if "up_s" in text else {},
+        ends={
+            end: int(count)
+            for end, _, count in (pair.partition("=") for pair in text.get("ends", "").split())
+        },
     )
 
 

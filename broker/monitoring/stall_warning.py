@@ -13,13 +13,14 @@ from typing import Any
 
 import redis
 
-from broker.keys import DEAD, GROUP, PROMPTS, Keys
+from broker.keys import DEAD, EPISODES, GROUP, PROMPTS, Keys
 from broker.monitoring.snapshot import SHARED, StreamState, ask_streams, keys_of, states_of
 from broker.protocol.streams import NOBODY
 
 log = logging.getLogger(__name__)
 
 FIRST_S = 60.0
+TAKERS = {PROMPTS: "generator", EPISODES: "agent"}  # whose names the leases of a stream have
 
 
 class Watchdog:
@@ -80,15 +81,15 @@ def who_has_the_work(client: redis.Redis, keys: Keys) -> str:
 
 
 def _holder(client: redis.Redis, keys: Keys, stream: str, state: StreamState) -> str:
-    """Say who has the first entry: of `prompts` its consumer, of `rollouts` the scorer that began it last."""
+    """Say who has the first entry: of `rollouts` the scorer that began it last, of the others its consumer."""
     if stream not in SHARED:
         return ""
     entry = state.oldest_entry
     found: Any = client.xpending_range(keys.stream(stream), GROUP, entry, entry, 1) if state.leased else []
     if not found or found[0]["consumer"] == NOBODY.encode():
         return ", taken by nobody"
-    if stream == PROMPTS:
-        return f", with generator {found[0]['consumer'].decode(errors='replace')}"
+    if role := TAKERS.get(stream):
+        return f", with {role} {found[0]['consumer'].decode(errors='replace')}"
     names = client.hget(keys.tries, state.oldest_group)
     if not isinstance(names, bytes) or not names:
         return ", begun by no scorer"

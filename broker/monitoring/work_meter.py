@@ -32,7 +32,17 @@ UNITS = (
     "age_scoring_s",
     "age_scored_s",
 )
-COUNTERS = frozenset((*SUMS, *(f"wait_{what}_s" for what in WAITS), *UNITS))
+# What agents say of their episodes beside it, numbers too.
+PLAYED = (
+    "tool_calls",
+    "tool_errors",
+    "tokens_sampled",
+    "tokens_observed",
+    "breaks",
+    "environment_s",
+    "sampling_s",
+)
+COUNTERS = frozenset((*SUMS, *(f"wait_{what}_s" for what in WAITS), *UNITS, *PLAYED))
 
 
 def as_fields(sums: Mapping[str, float]) -> dict[str, str]:

@@ -124,6 +124,7 @@ class Episodes:
         )
         if not count:
             return None
+        consumer.note_begun(entry)
         return Attempt(entry.group_id, entry.floor, token, int(count), tuple(ends))
 
     def look(self, attempt: Attempt, call: Call) -> tuple[Answer, bytes]:
@@ -186,6 +187,18 @@ class Asked:
         return group, k, key
 
 
+class NearConsumer(Consumer):
+    """A generator's view of its own stream of calls: however it is made, it expires after a lease.
+
+    One without a time to live would outlast its generator, and calls in it would be waited for until their group's
+    deadline.
+    """
+
+    def create_group(self) -> None:
+        """Keep the stream for another lease; it is made where it is not there."""
+        self.link.script("keep_calls", self.keys.scripts(), self.stream, int(self.lease_s * 1000))
+
+
 class Calls:
     """A generator's view of one stream of calls.
 
@@ -196,13 +209,14 @@ class Calls:
     def __init__(self, link: RedisLink, keys: Keys, name: str, *, lease_s: float, own: bool = False) -> None:
         self._link, self._keys = link, keys
         self.lease_s = lease_s
-        self._lease_ms = int(lease_s * 1000) if own else 0
-        self.consumer = Consumer(link, keys, calls_near(name) if own else POLICY_CALLS, name, lease_s=lease_s)
+        self._is_own = own
+        kind, stream = (NearConsumer, calls_near(name)) if own else (Consumer, POLICY_CALLS)
+        self.consumer = kind(link, keys, stream, name, lease_s=lease_s)
 
     def keep(self) -> None:
         """Keep the generator's own stream for another lease; it is made again where it has expired."""
-        if self._lease_ms:
-            self._link.script("keep_calls", self._keys.scripts(), self.consumer.stream, self._lease_ms)
+        if self._is_own:
+            self.consumer.create_group()
 
     def lease(self, count: int, *, takes_over: bool) -> list[Entry]:
         """Lease up to `count` calls at once.
@@ -226,7 +240,7 @@ class Calls:
     def leave(self) -> None:
         """Hand back what is held. The generator's own stream goes: who waits for a call of it asks again."""
         self.consumer.hand_back()
-        if self._lease_ms:
+        if self._is_own:
             self._link(lambda client: client.unlink(self.consumer.key))
         else:
             self.consumer.leave()

@@ -15,6 +15,7 @@ from typing import Any
 from broker import group_ids
 from broker.connection import RedisLink
 from broker.keys import WORK_STREAMS, Keys
+from broker.protocol.leftovers import leftovers
 
 PAGE = 500  # entries of which the headers are asked for at once
 RETRY = "retry:"  # of the fields of `cursor`
@@ -55,6 +56,7 @@ class View:
     where: Mapping[str, str]  # group -> "STREAM ENTRY"
     requests: frozenset[str]  # dead groups that an operator wants again
     entries: Mapping[str, Mapping[str, int]]  # stream -> group -> its entries there; "?" is nobody's
+    leftovers: tuple[str, ...] = ()  # of episodes: what no group plays any more
 
     def streams_of(self, group_id: str) -> list[str]:
         """Return the streams that hold an entry of the group, the last stream first."""
@@ -72,6 +74,7 @@ def look(link: RedisLink, keys: Keys) -> View:
         where=_pairs(where),
         requests=frozenset(_pairs(requests)),
         entries={stream: Counter(_groups(link, keys, stream)) for stream in WORK_STREAMS},
+        leftovers=leftovers(link, keys),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from config.custom import ImportPath
+from config.logs import KEY_SUFFIX
 from config.section import Section
 
 
@@ -40,6 +41,16 @@ class EnvironmentSection(Section):
     """Variables of the agents' environment that the children keep although they hold a secret, such as
     `SEARCH_API_KEY`. All others of such a name are taken from them."""
 
+    @property
+    def blocks(self) -> bool:
+        """Whether an episode keeps its child from others while it works, so that each needs a child of its own."""
+        return False
+
+    @property
+    def kept_variables(self) -> tuple[str, ...]:
+        """Variables that the children keep although they hold a secret."""
+        return self.variables
+
     @field_validator("variables")
     @classmethod
     def _are_theirs(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -48,15 +59,69 @@ class EnvironmentSection(Section):
         return names
 
 
+class ToolServerConfig(Section):
+    """A server of tools that speaks MCP: a command, asked by standard input and output, or an address."""
+
+    command: tuple[str, ...] = ()
+    """Words of the command; each episode starts one. It sees the variables that the children see."""
+    url: str | None = None
+    """Of a server that is there, over streamable HTTP."""
+    key_variable: str | None = Field(None, pattern=rf"^\w+{KEY_SUFFIX}$")
+    """Variable of the agents' environment, `..._API_KEY`, that holds the bearer token of `url`."""
+    tools: tuple[str, ...] | None = None
+    """Those that the policy is offered, by name. Unset: all."""
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> ToolServerConfig:
+        if bool(self.command) == (self.url is not None):
+            raise ValueError("a server has a command or a url")
+        if self.url is None and self.key_variable is not None:
+            raise ValueError("key_variable goes with a url; a command sees what `variables` names")
+        return self
+
+
 class ToolsConfig(EnvironmentSection):
-    """Plain Python functions that the policy may call."""
+    """Tools that the policy may call, until a message of its calls none."""
 
     type: Literal["tools"] = "tools"
-    functions: tuple[ImportPath, ...] = Field(min_length=1)
+    functions: tuple[ImportPath, ...] = ()
     """`package.module:function`, each with type hints and a docstring, of which the model's schema is made. Importable
     where the agents run. An error that a function raises is told to the policy."""
+    servers: dict[str, ToolServerConfig] = {}
+    """Name to a server whose tools are offered too. A server that does not answer costs the episode an attempt."""
+    programs: tuple[Literal["python", "bash"], ...] = ()
+    """Tools that run what the policy writes behind the sandbox' walls on this machine, as `scorers.sandbox` has it,
+    with names, variables and files that stay for the episode."""
+    program_deadline_s: float = Field(30.0, gt=0)
+    """Seconds of one such call. A longer one ends the programs, and the policy reads that their state is lost."""
+    program_memory_mb: int = Field(1024, ge=64)
+    """Memory of all programs of an episode together."""
     result_characters: int = Field(16_000, ge=1)
     """Longest result that the policy reads; what is longer is cut, and says so."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether programs may be waited for."""
+        return bool(self.programs)
+
+    @property
+    def kept_variables(self) -> tuple[str, ...]:
+        """Variables that the children keep: the keys of the servers too."""
+        keys = (server.key_variable for server in self.servers.values())
+        return (*self.variables, *(key for key in keys if key is not None))
+
+    @model_validator(mode="after")
+    def _has_some(self) -> ToolsConfig:
+        if not self.functions and not self.servers and not self.programs:
+            raise ValueError("`functions`, `servers` or `programs` has to name a tool")
+        if self.programs and self.python is not None:
+            raise ValueError("`programs` needs Millrace's own interpreter: leave `python` unset")
+        if self.programs and self.program_deadline_s >= self.step_deadline_s:
+            raise ValueError(
+                f"program_deadline_s={self.program_deadline_s:g} has to be less than step_deadline_s="
+                f"{self.step_deadline_s:g}, or a program that hangs costs the episode"
+            )
+        return self
 
 
 class RewardingSection(EnvironmentSection):
@@ -87,4 +152,40 @@ class CustomEnvironmentConfig(RewardingSection):
     """Keyword arguments of the class."""
 
 
-EnvironmentConfig = Annotated[ToolsConfig | CustomEnvironmentConfig, Field(discriminator="type")]
+class GymnasiumConfig(RewardingSection):
+    """A game of gymnasium."""
+
+    type: Literal["gymnasium"] = "gymnasium"
+    id: str
+    """As `gymnasium.make` has it; `my_module:Name-v0` imports the module that registers it."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of `gymnasium.make`; `render_mode: ansi` shows what the game draws."""
+    actions: tuple[str, ...] = ()
+    """Names of the actions, in their order. Unset: their numbers."""
+
+
+class GemConfig(RewardingSection):
+    """A game of gem."""
+
+    type: Literal["gem"] = "gem"
+    id: str = Field(pattern="^game:")
+    """As `gem.make` has it: `game:GuessTheNumber-v0`. Others of gem's have what the policy writes evaluated, by `eval`
+    or sympy's parser, outside of any walls."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of `gem.make`."""
+
+
+class TextArenaConfig(RewardingSection):
+    """A game of textarena for one player."""
+
+    type: Literal["textarena"] = "textarena"
+    id: str
+    """As `textarena.make` has it: `Wordle-v0`."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of `textarena.make`."""
+
+
+EnvironmentConfig = Annotated[
+    ToolsConfig | CustomEnvironmentConfig | GymnasiumConfig | GemConfig | TextArenaConfig,
+    Field(discriminator="type"),
+]

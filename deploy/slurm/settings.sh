@@ -11,6 +11,8 @@ STATE=$HOME/millrace/$RUN               # the run's folder, weights, Redis' data
 LEARNER=(--nodes=1 --ntasks-per-node=1 --cpus-per-task=2)         # with GPUs: --ntasks-per-node=4 --gpus-per-node=4
 # A job of generators has one node, a task a generator; each task sees its own GPUs.
 GENERATORS=(--array=1-1 --ntasks=1 --cpus-per-task=2)             # with GPUs: --array=1-2 --ntasks=8 --gpus-per-task=1
+# Where a task of the recipe has an environment: (--array=1-1 --cpus-per-task=2), a worker a processor. (): no agents.
+AGENTS=()
 SCORERS=(--array=1-1 --cpus-per-task=2)                           # one pool a job, a worker a processor
 SCORER_ARGS=()                          # --queues code
 REDIS=(--cpus-per-task=1)               # never on a partition whose jobs are preempted, if you can choose

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OTHERS = ("generator", "dispatcher", "scorer")  # who reads the run's status
+OTHERS = ("generator", "agent", "dispatcher", "scorer")  # who reads the run's status
 OTHERS_S = 10.0
 POLL_S = 0.1
 
@@ -130,7 +130,13 @@ class CollectingSession(Incarnation):
         run, version = self.run, PolicyVersion()
         evaluation = Evaluation(run, self.run_owner, journal, None)
         intake = CollectingIntake(
-            run, self.run_owner, journal, GroupBuffer(journal), evaluation, version=version
+            run,
+            self.run_owner,
+            journal,
+            GroupBuffer(journal),
+            evaluation,
+            version=version,
+            tell_lost=self.status.tell_lost,
         )
         feeder = Feeder(
             run,

@@ -97,17 +97,25 @@ class RowReader:
 
 def procedural_rows(run: Run, source: ProceduralSource) -> tuple[list[Row], str]:
     """Return the problems of `source` and their fingerprint. Raises RowError for a size that there is not."""
-    from learner.data.digits import digit_problems, fingerprint
-
     try:
-        problems = digit_problems(source.split, source.size)
+        problems, fingerprint = made_problems(source)
     except ValueError as error:
         raise RowError(str(error)) from None
     rows = [
         _chat_row(run, problem["messages"], problem, where=f"problem {index}")
         for index, problem in enumerate(problems)
     ]
-    return rows, fingerprint(source.split, source.size)
+    return rows, fingerprint
+
+
+def made_problems(source: ProceduralSource) -> tuple[list[dict[str, object]], str]:
+    """Return the problems of `source` as a data set's rows, and their fingerprint. Raises ValueError for its size."""
+    from learner.data import digits
+    from tasks import boxes
+
+    if source.problem == "boxes":
+        return boxes.box_problems(source.split, source.size), boxes.fingerprint(source.split, source.size)
+    return digits.digit_problems(source.split, source.size), digits.fingerprint(source.split, source.size)
 
 
 def seed_records(source: EnvironmentSource) -> Iterator[dict[str, Any]]:

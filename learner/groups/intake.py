@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker import codec
+from broker.codec import text
 from broker.errors import BadMessage, NewerSchema, RunFailed, WentBack
 from broker.keys import DEAD, EPISODES, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup, Split
@@ -104,6 +105,7 @@ class Intake:
         clock: seconds that never jump.
         vocabulary: tokens that the policy has.
         advise: told what the operator should know of the groups.
+        tell_lost: told at each look for how many seconds nobody could work so far.
         first_look: given the groups that have arrived to train on, before any of them has an outcome; returns those to
             drop, each with the reason.
     """
@@ -120,6 +122,7 @@ class Intake:
         clock: Callable[[], float] = time.monotonic,
         vocabulary: float = math.inf,
         advise: Callable[[str], None] = lambda _: None,
+        tell_lost: Callable[[float], None] = lambda _: None,
         first_look: Callable[[Sequence[ScoredGroup]], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self.run = run
@@ -129,6 +132,7 @@ class Intake:
         self.evaluation = evaluation
         self.version = version
         self.time = WorkingTime(run_owner, clock)
+        self._tell_lost = tell_lost
         self._vocabulary = vocabulary
         self._first_look = first_look
         self._arrived: list[ScoredGroup] = []  # of the entries that are being accepted
@@ -143,6 +147,7 @@ class Intake:
         self._replaced = 0  # groups dropped for their rewards since the last step
         self._dead_in_a_row = 0
         self._nowhere: set[str] = set()  # ids that were in no entry at the last look
+        self._deadlines: dict[str, float] = {}  # of groups that are past the shortest one, by id
         self._since: dict[str, float] = {}  # working time of issue, by id; the one whose entry was looked at
         # longest ago first
 
@@ -165,6 +170,7 @@ class Intake:
     def look_around(self, *, is_paused: bool = False) -> None:
         """Look where groups are: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
         self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
+        self._tell_lost(self.time.lost_s)
         sightings = self.run_owner.survey(self._to_look_at())
         now, places, oldest = self.time.now(), dict.fromkeys(WORK_STREAMS, 0), 0.0
         nowhere: set[str] = set()
@@ -179,8 +185,7 @@ class Intake:
                 age = self._age(group_id, found.issued_at, now=now)
                 if stream in {PROMPTS, EPISODES, ROLLOUTS}:
                     oldest = max(oldest, age)
-                    if age > self.run.learner.group_deadline_s:
-                        self._bury_late(Place(stream, found.entry_id), age)
+                    self._bury_if_late(group_id, Place(stream, found.entry_id), age)
                 elif stream == DEAD or group_id not in self.buffer:
                     self._accept(self.run_owner.fetch(Place(stream, found.entry_id)))
         if lost := sorted(nowhere & self._nowhere):
@@ -196,6 +201,7 @@ class Intake:
         """Return a few ids for the survey: those of which nothing was found, the new ones, and the others in turn."""
         ids = self.run_owner.slots()
         self._since = {group_id: since for group_id, since in self._since.items() if group_id in ids}
+        self._deadlines = {group_id: s for group_id, s in self._deadlines.items() if group_id in ids}
         new = (group_id for group_id in ids if group_id not in self._since)
         return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._since]))[:LOOK_COUNT]
 
@@ -211,7 +217,7 @@ class Intake:
         since = self._since.pop(group_id, None)
         if since is None:
             age = time.time() - float(issued_at)
-            is_plausible = 0 <= age <= self.run.learner.group_deadline_s
+            is_plausible = 0 <= age <= self.run.deadlines[1]
             since = now - (max(0.0, age - self.time.lost_s) if is_plausible else 0.0)
         self._since[group_id] = since
         return now - since
@@ -366,10 +372,18 @@ class Intake:
                 f"{self._last_death}): millrace dead list {self.run.name}"
             )
 
-    def _bury_late(self, place: Place, age: float) -> None:
+    def _bury_if_late(self, group_id: str, place: Place, age: float) -> None:
+        """Bury a group that is past its task's deadline. Its entry is fetched once, to see which task it is."""
+        if age <= self._deadlines.get(group_id, self.run.deadlines[0]):
+            return
         for entry in self.run_owner.fetch(place):
-            self.run_owner.bury(
-                entry,
-                reason=f"deadline: {age:.0f} s after its issue it was still in {place.stream} "
-                f"(learner.group_deadline_s={self.run.learner.group_deadline_s:g})",
-            )
+            task = text(entry.raw, "task", "")
+            deadline_s = self._deadlines[group_id] = self.run.deadline_of(task)
+            if age > deadline_s:
+                has_own = deadline_s != self.run.learner.group_deadline_s
+                key = f"scorers.tasks.{task}.deadline_s" if has_own else "learner.group_deadline_s"
+                self.run_owner.bury(
+                    entry,
+                    reason=f"deadline: {age:.0f} s after its issue it was still in {place.stream} "
+                    f"({key}={deadline_s:g})",
+                )

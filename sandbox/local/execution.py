@@ -25,7 +25,6 @@ from sandbox.local.preparation import Pipe, Preparation
 from sandbox.program import Ending, Outcome
 from sandbox.walls.seccomp import Walls
 
-LOOK_EVERY_S: Final = 0.02  # at memory and scratch
 COUNT_EVERY_S: Final = 0.2  # tasks of the user's, where others have the same
 CROWD: Final = 4  # they took more than this part of what the program was promised
 INNER_S: Final = 1.0  # for a namespace to go, before its processes are looked for one by one
@@ -86,7 +85,7 @@ class Execution:
         poll = select.poll()
         for descriptor in (*pipes, self._main_fd, *self._gone_fds):
             poll.register(descriptor, select.POLLIN)
-        next_look = time.monotonic() + LOOK_EVERY_S
+        next_look = time.monotonic() + self._order.look_s
         while self._cause is None:
             now = time.monotonic()
             deadline = setup_deadline if self._started is None else self._started + self._limits.wall_s
@@ -94,7 +93,7 @@ class Execution:
                 self._cause = self._overdue()
             elif now >= next_look:
                 self._look()
-                next_look = time.monotonic() + LOOK_EVERY_S
+                next_look = time.monotonic() + self._order.look_s
             else:
                 ready = {
                     descriptor for descriptor, _ in poll.poll((min(deadline, next_look) - now) * 1000 + 1)

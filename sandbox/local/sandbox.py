@@ -27,7 +27,7 @@ from sandbox.local.folders import remove_folder
 from sandbox.local.orders import Order
 from sandbox.local.program_files import write_program
 from sandbox.local.self_test import self_test
-from sandbox.local.supervisors import Supervisors, unavailable
+from sandbox.local.supervisors import Supervisor, Supervisors, unavailable
 from sandbox.local.toolchain import MAIN_FILE, STACK_BYTES, Interpreter
 from sandbox.packages import versions_text
 from sandbox.program import (
@@ -37,7 +37,6 @@ from sandbox.program import (
     Limits,
     NoRoom,
     Outcome,
-    Prepared,
     Program,
     SandboxMissing,
     SandboxUnavailable,
@@ -102,7 +101,7 @@ class LocalSandbox:
         return frozenset(self._tools())
 
     @contextmanager
-    def prepare(self, program: Program) -> Iterator[Prepared]:
+    def prepare(self, program: Program) -> Iterator[PreparedProgram]:
         """Make a folder with the program in it, compiled where its language needs that."""
         tools = self._tools()
         if program.language not in tools:
@@ -165,29 +164,90 @@ class LocalSandbox:
         interpreter: Interpreter | None = None,
     ) -> Outcome:
         """Run one command line once. Raises SandboxUnavailable."""
-        interpreter = interpreter or self._interpreter
         if is_disk := self._walls is not Walls.BUBBLEWRAP:  # whose scratch is in memory
             require_disk_space(self._supervisors.base(), limits.scratch_bytes)
-        shown = [(path, path) for path in toolchain.SYSTEM]
-        if language is Language.PYTHON and interpreter is not None and interpreter.prefix is not None:
-            shown.append((interpreter.prefix, interpreter.prefix))
-        shown += [(str(here), inside) for here, inside in readable.items()]
         outcome = self._supervisors.run(
-            Order(
-                walls=self._walls,
-                argv=argv,
-                env={**ENVIRONMENT, **(env or {})},
-                readable=tuple(shown),
-                writable=None if writable is None else (str(writable[0]), writable[1]),
+            self._order(
+                argv,
+                readable=readable,
+                language=language,
                 limits=limits,
-                stack_bytes=STACK_BYTES[language],
-                address_space=language is not Language.JAVASCRIPT,
                 stdin=stdin,
+                env=env,
+                writable=writable,
+                interpreter=interpreter,
             )
         )
         if is_disk:  # whatever it said: the harness ends well where an answer does not
             require_disk_space(self._supervisors.base(), limits.scratch_bytes)
         return outcome
+
+    @property
+    def base(self) -> Path:
+        """Return the folder for what is prepared. Raises SandboxUnavailable."""
+        return self._supervisors.base()
+
+    def start(
+        self,
+        program: PreparedProgram,
+        *,
+        arguments: tuple[str, ...],
+        writable: tuple[Path, str],
+        limits: Limits,
+        look_s: float,
+    ) -> Supervisor:
+        """Start a program that goes on, and return who watches over it: the caller ends it.
+
+        Args:
+            program: of this sandbox.
+            arguments: behind its own command.
+            writable: a folder here, and where the program sees it.
+            limits: on what it may use.
+            look_s: seconds between two looks at memory and files.
+        Raises:
+            SandboxUnavailable: the machinery failed.
+        """
+        argv, readable, env = program.command_line(limits)
+        order = self._order(
+            (*argv, *arguments),
+            readable=readable,
+            language=Language.PYTHON,
+            limits=limits,
+            env=env,
+            writable=writable,
+        )
+        supervisor = self._supervisors.take()
+        supervisor.start(replace(order, look_s=look_s))
+        return supervisor
+
+    def _order(
+        self,
+        argv: tuple[str, ...],
+        *,
+        readable: Mapping[Path, str],
+        language: Language,
+        limits: Limits,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        writable: tuple[Path, str] | None = None,
+        interpreter: Interpreter | None = None,
+    ) -> Order:
+        interpreter = interpreter or self._interpreter
+        shown = [(path, path) for path in toolchain.SYSTEM]
+        if language is Language.PYTHON and interpreter is not None and interpreter.prefix is not None:
+            shown.append((interpreter.prefix, interpreter.prefix))
+        shown += [(str(here), inside) for here, inside in readable.items()]
+        return Order(
+            walls=self._walls,
+            argv=argv,
+            env={**ENVIRONMENT, **(env or {})},
+            readable=tuple(shown),
+            writable=None if writable is None else (str(writable[0]), writable[1]),
+            limits=limits,
+            stack_bytes=STACK_BYTES[language],
+            address_space=language is not Language.JAVASCRIPT,
+            stdin=stdin,
+        )
 
     def inside(self, what: str, folder: Path) -> str:
         """Return where a program sees a folder of ours."""
@@ -362,17 +422,17 @@ class PreparedProgram:
         if self.failure is not None:
             raise ValueError("the compiler refused this program: there is nothing to run")
         limits = limits or Limits()
+        argv, readable, env = self.command_line(limits)
+        return self._sandbox.execute(
+            argv, readable=readable, language=self._language, limits=limits, stdin=stdin, env=env
+        )
+
+    def command_line(self, limits: Limits) -> tuple[tuple[str, ...], dict[Path, str], dict[str, str]]:
+        """Return the program's words, what it has to see, and its variables."""
         readable, env = self._readable(), dict(EXTRA_ENVIRONMENT.get(self._language, {}))
         if self._packages is not None:
             env["PYTHONPATH"] = readable[self._packages] = self._sandbox.inside("packages", self._packages)
-        return self._sandbox.execute(
-            self._command(limits),
-            readable=readable,
-            language=self._language,
-            limits=limits,
-            stdin=stdin,
-            env=env,
-        )
+        return self._command(limits), readable, env
 
     def _main(self) -> str:
         return f"{self._sandbox.inside('program', self._folder)}/{MAIN_FILE[self._language]}"

@@ -57,10 +57,32 @@ class Supervisor:
 
     def run(self, order: Order) -> Outcome:
         """Have the supervisor run an order. Raises SandboxUnavailable; `is_alive` says whether it can take another."""
-        self._connection.settimeout(order.limits.wall_s + SETUP_S + GRACE_S)
-        try:
+        self.start(order)
+        return self.ended(order.limits.wall_s + SETUP_S)
+
+    def start(self, order: Order) -> None:
+        """Have the supervisor begin an order. Raises SandboxUnavailable."""
+        self._connection.settimeout(GRACE_S)
+        with self._gone_is_unavailable():
             send_order(self._connection, order)
+
+    def ended(self, within_s: float = 0.0) -> Outcome:
+        """Return the outcome of the order that was begun. Raises SandboxUnavailable."""
+        self._connection.settimeout(within_s + GRACE_S)
+        with self._gone_is_unavailable():
             report = receive_report(self._connection)
+        if report.outcome is None:
+            raise (NoRoom if report.no_room else SandboxUnavailable)(report.broken)
+        return report.outcome
+
+    def fileno(self) -> int:
+        """Return what can be read from once an order has ended."""
+        return self._connection.fileno()
+
+    @contextmanager
+    def _gone_is_unavailable(self) -> Iterator[None]:
+        try:
+            yield
         except (EOFError, OSError) as error:
             self.end()
             raise SandboxUnavailable(
@@ -69,9 +91,6 @@ class Supervisor:
         except BaseException:  # the scorer's own deadline: this report must not be taken for the next one
             self.end()
             raise
-        if report.outcome is None:
-            raise (NoRoom if report.no_room else SandboxUnavailable)(report.broken)
-        return report.outcome
 
     @property
     def is_alive(self) -> bool:
@@ -147,13 +166,17 @@ class Supervisors:
             os.close(self._lock_fd)
             self._lock_fd = -1
 
-    def run(self, order: Order) -> Outcome:
-        """Have an idle supervisor run an order, or a new one. Raises SandboxUnavailable."""
+    def take(self) -> Supervisor:
+        """Return an idle supervisor, or a new one, which the caller ends. Raises SandboxUnavailable."""
         base = self.base()
         with self._lock:
             supervisor = self._idle.pop() if self._idle else None
         with unavailable("no process for the sandbox's supervisor"):
-            supervisor = supervisor or Supervisor(base)
+            return supervisor or Supervisor(base)
+
+    def run(self, order: Order) -> Outcome:
+        """Have an idle supervisor run an order, or a new one. Raises SandboxUnavailable."""
+        supervisor = self.take()
         try:
             return supervisor.run(order)
         finally:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker import processes
-from scorers.pool.supervisor import GRACE_S as POOL_GRACE_S
-from scorers.pool.supervisor import POLL_S
+from broker.role_pool import GRACE_S as POOL_GRACE_S
+from broker.role_pool import POLL_S
 
 log = logging.getLogger(__name__)
 

@@ -1,93 +1,21 @@
 """`python -m scorers` starts a dispatcher and the workers, keeps them running, and ends with the run.
 
-In: the run and how many workers. Out: an exit code. A child that ends is started again, whatever ended it. A child that
-fails again and again, each time within a minute, ends the pool. The last lines of a child are in the log. Redis has
-them for a day, for the letter of the group that the child died of. The first worker starts before the others
-(`scorers.pool.first_worker`).
+In: the run and how many workers. Out: an exit code. How children are kept alive is `broker.role_pool`'s. The first
+worker starts before the others (`scorers.pool.first_worker`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import math
-import signal
-import socket
-import subprocess
 import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import IO
 
-from broker import processes
-from broker.joining import Joined, let_the_learner_go_first, state_of
-from broker.monitoring.crash_reports import LAST_LINES, record_death
-from broker.restarts import RestartPolicy, Restarts
+from broker.joining import Joined
+from broker.role_pool import Part, RolePool
 from scorers.pool.first_worker import FirstWorker
 
-log = logging.getLogger(__name__)
-
-POLL_S = 0.2
-LONGEST_LINE = 1 << 16  # bytes of a log line that are passed on at once
-LAST_WORDS_S = 1.0  # for the last lines of a dead child to arrive
-LOOK_EVERY_S = 1.0  # between two looks at the run's status
-GRACE_S = 15.0  # longer than a worker's own, and shorter than that of `millrace up`
-MOST_FAILURES = 5  # in a row
-FIRST_PAUSE_S = 0.5  # before the next start, doubled with each failure
-SOON_S = 5.0  # a child that lived this long and is killed, or ends with code 0, was ended from outside
-HEALTHY_S = 60.0  # the end of a child that lived this long counts as no failure, whatever ended it
 QUICK_SHARE = 4  # one worker of so many, and at least one of several, leaves what is slow to the others
 LEAVES_SLOW = ("--leave-slow",)
-BAD_CONFIG = 2  # a child's exit code, and then the pool's: another start would change nothing
-
-
-class _Echo(threading.Thread):
-    """This thread passes on what a child writes to its standard error, and keeps the last lines for a letter."""
-
-    def __init__(self, source: IO[bytes]) -> None:
-        super().__init__(name="echo", daemon=True)
-        self._source = source
-        self._lines: deque[bytes] = deque(maxlen=LAST_LINES)
-        self.start()
-
-    def run(self) -> None:
-        """Read until the child and its own children have ended. A log that can't be written delays no child."""
-        with self._source:
-            while line := self._source.readline(LONGEST_LINE):
-                self._lines.append(line)
-                with contextlib.suppress(OSError, ValueError):
-                    sys.stderr.buffer.write(line)
-                    sys.stderr.buffer.flush()
-
-    def last_lines(self) -> list[str]:
-        """Return the last lines that a child has written, once it has ended."""
-        self.join(LAST_WORDS_S)
-        return [line.decode(errors="replace").rstrip() for line in list(self._lines)]
-
-
-@dataclass(slots=True)
-class _Part:
-    """A part is a dispatcher's or a worker's place in the pool, with the process that fills it now."""
-
-    name: str  # `worker` or `dispatcher`
-    restarts: Restarts
-    follows: bool = False  # started when the first worker is ready
-    options: tuple[str, ...] = ()  # of its own
-    process: subprocess.Popen[bytes] | None = None
-    echo: _Echo | None = None
-    started: float = 0.0  # monotonic seconds
-
-    def may_restart(self, code: int, now: float) -> bool:
-        """Judge an end by its exit code, negative for a signal, and by how long the process lived before it."""
-        lived_s = now - self.started
-        if lived_s >= HEALTHY_S or (lived_s >= SOON_S and code in {0, -signal.SIGKILL}):
-            self.restarts.reset()
-            self.restarts.excuse(now)
-            return True
-        return self.restarts.fail(now)
 
 
 class PoolSupervisor:
@@ -101,103 +29,34 @@ class PoolSupervisor:
             arguments: of every child, before its `--part`.
             workers: how many; None: `scorers.workers` of the run.
         """
-        self._joined = joined
         self._arguments = arguments
         self._first = FirstWorker()
         count = workers or joined.run.scorers.workers
-        policy = RestartPolicy(most=MOST_FAILURES - 1, window_s=math.inf, first_pause_s=FIRST_PAUSE_S)
-        self._parts = [
-            _Part("worker", Restarts(policy), options=LEAVES_SLOW if count > 1 else ()),
-            _Part("dispatcher", Restarts(policy)),
-            *(
-                _Part(
-                    "worker",
-                    Restarts(policy),
-                    follows=True,
-                    options=LEAVES_SLOW if number < count / QUICK_SHARE else (),
-                )
-                for number in range(1, count)
-            ),
-        ]
+        first = self._part("worker", LEAVES_SLOW if count > 1 else ())
+        first.spawn = self._first.spawn
+        self.pool = RolePool(
+            joined,
+            [
+                first,
+                self._part("dispatcher"),
+                *(
+                    self._part("worker", LEAVES_SLOW if number < count / QUICK_SHARE else (), follows=True)
+                    for number in range(1, count)
+                ),
+            ],
+        )
 
     def run(self, stop: threading.Event) -> int:
-        """Watch the children until the run ends or `stop` is set.
-
-        Returns:
-            0; 1: the run failed, or a child can't be kept alive; 2: a child can't, and another start would not help.
-        """
-        looked = 0.0
+        """Watch the children until the run ends or `stop` is set. Returns as `RolePool.run` does."""
         try:
-            while not stop.is_set():
-                for part in self._parts:
-                    if (code := self._keep(part)) is not None:
-                        return code
-                if time.monotonic() - looked > LOOK_EVERY_S:
-                    looked = time.monotonic()
-                    state = state_of(self._joined.link, self._joined.keys)
-                    if state.has_ended:
-                        let_the_learner_go_first(self._joined.link, self._joined.keys, stop)
-                        log.info(
-                            "ended run=%s status=%s reason=%s",
-                            self._joined.run.name,
-                            state.status,
-                            state.reason or "none",
-                        )
-                        return 1 if state.status == "failed" else 0
-                stop.wait(POLL_S)
-            return 0
+            return self.pool.run(stop)
         finally:
-            self._end()
+            self._first.close()
 
-    def _keep(self, part: _Part) -> int | None:
-        """Start the part's process if it does not run. Returns the pool's exit code if it has failed too often."""
-        now = time.monotonic()
-        if part.process is not None:
-            if not processes.has_ended(part.process):
-                return None
-            pid, code = part.process.pid, processes.stop(part.process, 0)
-            part.process = None
-            may_restart = part.may_restart(code, now)
-            if code != 0 and part.echo is not None:
-                record_death(
-                    self._joined.link.client,
-                    self._joined.keys,
-                    host=socket.gethostname(),
-                    pid=pid,
-                    how=processes.how_it_ended(code),
-                    last_lines=part.echo.last_lines(),
-                )
-            log.warning("child_ended part=%s code=%d failures=%d", part.name, code, part.restarts.failures)
-            if not may_restart:
-                log.error(
-                    "giving_up part=%s code=%d: it failed %d times in a row; why is in its last lines above",
-                    part.name,
-                    code,
-                    part.restarts.failures,
-                )
-                return BAD_CONFIG if code == BAD_CONFIG else 1
-        if now >= part.restarts.not_before and (not part.follows or self._first.may_be_followed()):
-            self._start(part, now)
-        return None
-
-    def _start(self, part: _Part, now: float) -> None:
-        command = [sys.executable, "-m", "scorers", *self._arguments, *part.options, "--part", part.name]
-        is_first = part.name == "worker" and not part.follows
-        part.started = now
-        part.process = (
-            self._first.spawn(command) if is_first else processes.spawn(command, stderr=subprocess.PIPE)
+    def _part(self, name: str, options: Sequence[str] = (), *, follows: bool = False) -> Part:
+        """Make a part, which starts when the first worker is ready if it `follows` it."""
+        return Part(
+            name=name,
+            command=[sys.executable, "-m", "scorers", *self._arguments, *options, "--part", name],
+            may_start=self._first.may_be_followed if follows else lambda: True,
         )
-        assert part.process.stderr is not None  # noqa: S101 - for mypy
-        part.echo = _Echo(part.process.stderr)
-
-    def _end(self) -> None:
-        """Send each child one SIGTERM and wait: a second one would cut a worker's current job short."""
-        running = [part.process for part in self._parts if part.process is not None]
-        for process in running:
-            if not processes.has_ended(process):
-                process.terminate()
-        deadline = time.monotonic() + GRACE_S
-        for process in running:
-            processes.wait(process, deadline - time.monotonic())
-            processes.stop(process, 0)
-        self._first.close()

@@ -16,6 +16,8 @@ from broker.connection import RedisLink
 from broker.keys import DEAD, EPISODES, POLICY_CALLS, ROLLOUTS, Keys
 from broker.messages import Completion, End, FinishReason
 from broker.monitoring import heartbeat
+from broker.monitoring.snapshot import Process, processes_of
+from broker.monitoring.work_meter import PLAYED
 from generators import calls
 from generators import worker as generator_worker
 from generators.decoding import Decoder
@@ -133,6 +135,34 @@ async def test_what_the_policy_brought_about_is_scored_as_it_stands(
 
 
 @in_loop
+async def test_what_a_worker_has_done_is_in_its_heartbeat_as_its_readers_know_it(arena: MakeArena) -> None:
+    ground = arena()
+    ground.issue(0)
+
+    def agent() -> Process:
+        found = processes_of(ground.client, ground.keys)
+        return next(process for process in found if process.role == "agent")
+
+    async with ground.generator(engine_of(ground)), ground.agent() as (_, playing):
+        await wait_in_loop(lambda: agent().sums.get("groups") == 1, task=playing)
+        done = agent()
+        assert done.sums.keys() >= {"turns", "up_s", *PLAYED}
+        assert (done.sums["turns"], done.ends) == (2 * SIZE, {"environment": SIZE})
+        assert done.room == ground.run_config.agents.episodes
+
+
+@pytest.mark.parametrize(("lost_s", "ended_by"), [(0, End.DEADLINE), (1000, End.ENVIRONMENT)])
+@in_loop
+async def test_time_in_which_nobody_could_work_brings_no_group_to_its_deadline(
+    lost_s: int, ended_by: End, arena: MakeArena
+) -> None:
+    ground = arena(learner={"group_deadline_s": 0.001})
+    ground.client.hset(ground.keys.run, "lost_s", lost_s)
+    ground.issue(0)
+    assert [one.ended_by for one in (await played(ground, "0"))[0]] == [ended_by] * SIZE
+
+
+@in_loop
 async def test_an_environment_that_fails_once_is_played_again_from_its_records(
     arena: MakeArena, tmp_path: Path
 ) -> None:
@@ -177,6 +207,31 @@ async def test_a_group_that_nobody_can_begin_is_buried_with_the_reason(arena: Ma
     reasons = {letter.group_id: letter.reason for letter in ground.letters()}
     assert "RuntimeError: no such level" in reasons["0"]
     assert "more than data.max_prompt_tokens=1024" in reasons["1"]
+
+
+@in_loop
+async def test_an_episode_that_nobody_can_begin_is_told_apart_from_its_neighbours(arena: MakeArena) -> None:
+    ground = arena(agents={"max_attempts": 2})
+    ground.rows["0"] = {"columns": {"fails": "no such level", "fails_in": "-1"}}
+    ground.issue(0)
+    ((whole, failed),) = await played(ground, "0")
+    assert whole.ended_by is End.ENVIRONMENT
+    assert (failed.ended_by, failed.segments, failed.reward) == (End.FAILED, (), None)
+    assert "RuntimeError: no such level" in failed.remark
+
+
+@in_loop
+async def test_a_worker_that_is_told_to_end_hands_its_group_back_and_counts_no_attempt(
+    arena: MakeArena,
+) -> None:
+    ground = arena()
+    ground.issue(0)
+    async with ground.agent("first") as (_, playing):
+        await wait_in_loop(lambda: ground.client.xlen(ground.keys(POLICY_CALLS)) == SIZE, task=playing)
+    (pending,) = ground.client.xpending_range(ground.keys(EPISODES), "workers", "-", "+", 10)
+    assert pending["consumer"] == b"nobody"
+    await played(ground, "0")
+    assert ground.rollout("0").attempts == 1
 
 
 @in_loop

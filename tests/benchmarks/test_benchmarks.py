@@ -20,6 +20,7 @@ from benchmarks.results import append, commit, remarks
 from benchmarks.rigs.groups import made_up_rollout, scored
 from benchmarks.rigs.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
 from benchmarks.rigs.seed_runs import as_table as seed_table
+from learner.journal.ledger import DROPPED, Outcome
 from learner.journal.writer import Journal
 from tests.conftest import ROOT, SHARED
 from tests.support.forked_program import fork_module
@@ -147,6 +148,7 @@ def made_up(**changes: Any) -> SeedRun:
         "lag_max": 2,
         "switched_in_flight": 0,
         "is_audit_clean": True,
+        "sampled_tokens": 120_000,
     }
     rates = {0: 0.11, 30: 0.6, 60: 0.92}
     return SeedRun(
@@ -191,11 +193,25 @@ def test_nine_of_ten_are_enough(passing: int, failing: int, enough: bool) -> Non
     assert enough_pass(runs, HF) is enough
 
 
+def test_the_agents_demo_is_held_to_its_tokens_all_its_runs_and_their_median_time() -> None:
+    bars = BARS["agents"]
+    run = made_up(pass_rates={0: 0.3, 60: 0.9}, seconds=300.0, sampled_tokens=200_000)
+    assert run.verdict(bars) == "pass"
+    assert replace(run, sampled_tokens=200_001).verdict(bars) == "200,001 tokens, at most 200,000"
+    slow = replace(run, seconds=301.0)
+    assert enough_pass([run, run, slow], bars)
+    assert not enough_pass([run, slow, slow], bars)
+    assert not enough_pass([run] * 9 + [made_up(exit_code=1)], bars)
+    assert seed_table([run], bars)[4].endswith(
+        "at most 200,000 sampled tokens, exit code 0 and a clean audit. Median 300 s, at most 300."
+    )
+
+
 def test_seed_table_has_a_row_a_run_the_sum_and_the_curves() -> None:
     table = seed_table([made_up(), made_up(seed=4, pass_rates={}, is_audit_clean=False)], HF)
-    assert table[2] == "| 3 | 0.110 | 0.920 | 25 | 120 | 2 | 0 | clean | pass |"
+    assert table[2] == "| 3 | 0.110 | 0.920 | 25 | 120 | 120,000 | 2 | 0 | clean | pass |"
     assert table[3].startswith(
-        "| 4 | none | none | 25 | 120 | 2 | 0 | NOT CLEAN | none at version 0, at most"
+        "| 4 | none | none | 25 | 120 | 120,000 | 2 | 0 | NOT CLEAN | none at version 0, at most"
     )
     assert table[5].startswith("**1 of 2 pass**")
     assert table[7:] == [
@@ -215,6 +231,7 @@ def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "status.json").write_text(json.dumps(status))
     journal = Journal(tmp_path / "journal", 1, run="")
     journal.append(0, [a_scored_group(a_rollout())], [[0.5, -0.5]])  # tokens of versions 3 and 4
+    journal.end({"5": Outcome(DROPPED, "zero_variance", tokens=7)})
     journal.close()
     run = read_seed_run(tmp_path, seed=7, began_at=981.0, seconds=30.0, exit_code=0, is_audit_clean=True)
     expected = {
@@ -224,6 +241,7 @@ def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
         "steps": 2,
         "lag_max": 1,
         "switched_in_flight": 1,
+        "sampled_tokens": 4 + 7,
     }
     assert run == made_up(**expected, pass_rates=rates)
     assert (run.before, run.after) == (0.1, 0.9)

@@ -10,20 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.proofs.chaos import ROLES, WITH_AGENTS
 from broker.processes import stop
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.process
 
-ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
-
 
 @pytest.mark.prove
-def test_two_kills_of_each_role_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("roles", [ROLES, WITH_AGENTS], ids=["answers", "episodes"])
+def test_two_kills_of_each_role_lose_nothing_and_double_nothing(
+    roles: tuple[str, ...], tmp_path: Path
+) -> None:
     table = tmp_path / "kills.jsonl"
-    kills = ",".join(f"{role}=2" for role in ROLES)
+    kills = ",".join(f"{role}=2" for role in roles)
     words = ["--kills", kills, "--name", "stormy", "--every-s", "0.5"]
     words += ["--out", str(tmp_path), "--table", str(table)]
+    words += ["--agents"] if "agent" in roles else []
     with (tmp_path / "log").open("wb") as log:
         command = [sys.executable, "-m", "benchmarks.proofs.chaos_batch", *words]
         variables = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -35,8 +38,8 @@ def test_two_kills_of_each_role_lose_nothing_and_double_nothing(tmp_path: Path) 
     said = (tmp_path / "log").read_text()
     assert code == 0, said[-8000:]
     *killed, end = [json.loads(line) for line in table.read_text().splitlines()]
-    assert sorted(row["role"] for row in killed) == sorted(ROLES * 2)
-    assert [(row["lost"], row["twice"]) for row in [*killed, end]] == [(0, 0)] * 11
+    assert sorted(row["role"] for row in killed) == sorted(roles * 2)
+    assert [(row["lost"], row["twice"]) for row in [*killed, end]] == [(0, 0)] * (2 * len(roles) + 1)
     assert end["trained"] == 8 * end["steps"] > 0
     assert (end["in_flight"], end["issued"]) == (0, end["trained"] + end["dropped"] + end["dead"])
     assert "going_on" in said, "a killed learner went on from its journal"

@@ -81,7 +81,7 @@ def test_the_sandbox_reaches_nobody_but_who_asks_it() -> None:
     assert STACK["networks"]["walls"] == {"internal": True}
     assert "environment" not in OURS["sandbox"], "no password, no token"
     inside = {name for name, service in OURS.items() if "walls" in service["networks"]}
-    assert inside == {"sandbox", "scorer-code", "scorer-api"}
+    assert inside == {"sandbox", "agent", "scorer-code", "scorer-api"}
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name not in {"api", "judge", "metrics"}])
@@ -249,7 +249,7 @@ def test_our_code_is_compiled_in_every_image_that_has_it() -> None:
         assert lines[lines.index("COPY . .") + 1] == "RUN python -m compileall -q ."
 
 
-@pytest.mark.parametrize("lock", ["scorers", "learner"])
+@pytest.mark.parametrize("lock", ["scorers", "agents", "learner"])
 def test_an_image_installs_a_part_of_the_lock(lock: str) -> None:
     whole, part = (
         set(re.findall(r"^\S+==\S+", (ROOT / "requirements" / f"{name}.txt").read_text(), re.MULTILINE))

@@ -32,7 +32,7 @@ PREFIX = {"v1": "core.v1", "apps/v1": "apps.v1", "policy/v1": "policy.v1"}
 PREFIX["networking.k8s.io/v1"] = "networking.v1"
 KUBECTL = shutil.which("kubectl")
 OVERLAYS = ("base", "keda", "judge", *(("gpu",) if KUBECTL else ()))
-ROLES = {"learner": "learner", "generator": "generator", "scorer": "scorer", "scorer-code": "scorer"}
+ROLES = {role: role for role in ("learner", "generator", "agent", "scorer")} | {"scorer-code": "scorer"}
 USERS = {"redis": 999, "sandbox": 61064}  # as the images have them; 1000 else
 
 
@@ -122,7 +122,11 @@ def test_a_roles_probes_are_its_health_check_and_outlast_an_outage_of_redis(name
 def test_a_pod_has_the_time_to_end_that_its_role_takes() -> None:
     grace = {name: pod["terminationGracePeriodSeconds"] for name, pod in pods("base")}
     assert grace["learner"] >= 300, "a step, and a checkpoint"
-    assert all(grace[name] >= 60 for name in ("redis", "generator", "scorer", "scorer-code"))
+    assert all(grace[name] >= 60 for name in ("redis", "generator", "agent", "scorer", "scorer-code"))
+
+
+def test_there_are_agents_only_where_an_overlay_asks_for_some() -> None:
+    assert of_kind("base", "Deployment")["agent"]["replicas"] == 0
 
 
 def test_secrets_come_from_one_secret_and_the_sandbox_has_none() -> None:
@@ -190,7 +194,8 @@ def test_nobody_reaches_anybody_but_by_name_and_the_sandbox_reaches_nobody() -> 
     policies = of_kind("base", "NetworkPolicy")
     assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert "egress" not in policies["sandbox"]
-    asks = {"podSelector": {"matchLabels": {"app.kubernetes.io/component": "scorer-code"}}}
+    label = {"key": "app.kubernetes.io/component", "operator": "In", "values": ["agent", "scorer-code"]}
+    asks = {"podSelector": {"matchExpressions": [label]}}
     assert policies["sandbox"]["ingress"][0]["from"] == [asks]
     (expression,) = policies["redis"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"]
     assert set(expression["values"]) == ROLES.keys()

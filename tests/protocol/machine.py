@@ -38,11 +38,15 @@ class ProtocolMachine(RuleBasedStateMachine):
     """One run. Made by `machine_on`, which says where.
 
     Attributes:
+        rules_a_run: at most.
+        actions_a_run: about.
+        shrinks: whether the shortest failing run is looked for.
         actions: of all runs: of a rule, each that any role did by it, or the rule itself.
         rules_applied: of all runs, their beginnings among them.
         did: what was done, by name, where it took effect.
     """
 
+    rules_a_run, actions_a_run, shrinks = 60, 200, True
     actions = rules_applied = 0
     did: Counter[str]
     url = ""

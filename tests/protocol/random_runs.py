@@ -10,17 +10,16 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.protocol.episodes_machine import EpisodesMachine
 from tests.protocol.invariants import Violated
 from tests.protocol.machine import ProtocolMachine
 
-RULES_A_RUN = 60
 RUNS_A_BATCH = 10  # at most
-ACTIONS_A_RUN = 200  # about
+
+Machine = type[ProtocolMachine] | type[EpisodesMachine]
 
 
-def run_batch(
-    machine: type[ProtocolMachine], actions: int, *, first_seed: int, without: str = "", report: str = ""
-) -> str:
+def run_batch(machine: Machine, actions: int, *, first_seed: int, without: str = "", report: str = "") -> str:
     """`run_until`, with a line of JSON for it in the file `report`, however it ends.
 
     Args:
@@ -33,7 +32,7 @@ def run_batch(
     started = time.monotonic()
     failure = ""
     try:
-        run_until(machine, actions, first_seed=first_seed, shrink=not without)
+        run_until(machine, actions, first_seed=first_seed, shrink=machine.shrinks and not without)
     except BaseException as error:  # a timeout and Ctrl-C, too
         failure = repr(error)
         if not (without and isinstance(error, Violated)):
@@ -48,7 +47,7 @@ def run_batch(
     return failure
 
 
-def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, shrink: bool = True) -> None:
+def run_until(machine: Machine, actions: int, *, first_seed: int, shrink: bool = True) -> None:
     """Raises what a run fails with; the machine's `actions` say how many were done.
 
     Args:
@@ -56,8 +55,8 @@ def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, 
     """
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
     batch = settings(
-        max_examples=min(RUNS_A_BATCH, math.ceil(actions / ACTIONS_A_RUN)),
-        stateful_step_count=RULES_A_RUN,
+        max_examples=min(RUNS_A_BATCH, math.ceil(actions / machine.actions_a_run)),
+        stateful_step_count=machine.rules_a_run,
         deadline=None,
         database=None,
         phases=phases,

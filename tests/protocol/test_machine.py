@@ -14,13 +14,13 @@ import pytest
 
 from learner.session import Session
 from tests.protocol import random_runs
-from tests.protocol.broken_rules import without_line
 from tests.protocol.invariants import GUARDED, Bounds, Violated
 from tests.protocol.lives import drive
 from tests.protocol.machine import ProtocolMachine
 from tests.protocol.random_runs import run_batch
 from tests.protocol.workers import Crew, Worker
 from tests.protocol.world import World
+from tests.support.edited_scripts import without_line
 
 pytestmark = [
     pytest.mark.process,

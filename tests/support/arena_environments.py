@@ -11,8 +11,8 @@ from typing import Any
 class Ladder:
     """It asks `turns` times, and pays a share for each right answer."""
 
-    def reset(self, row: dict[str, Any], seed: int) -> str:
-        if "fails" in row:
+    def reset(self, row: dict[str, Any], seed: int, *, token: str) -> str:
+        if "fails" in row and token.endswith(row.get("fails_in", "")):
             raise RuntimeError(row["fails"])
         self._turns, self._taken = int(row.get("turns", 2)), 0
         self._breaks_at, self._once = int(row.get("breaks_at", -1)), row.get("once")

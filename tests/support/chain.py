@@ -126,6 +126,7 @@ class Chain:
         self.version = PolicyVersion()
         self.evaluation = Evaluation(run, self.run_owner, self.journal, make_held_out(run))
         self.wanted = ""  # by an operator
+        self.told_lost: list[float] = []  # seconds in which nobody could work, at each look
         self.publisher: Publisher | None = None  # of a trainer on it
         self.intake = Intake(
             run,
@@ -136,6 +137,7 @@ class Chain:
             version=self.version,
             clock=self.clock,
             vocabulary=100,
+            tell_lost=self.told_lost.append,
         )
         self.selection = Selection(
             run,

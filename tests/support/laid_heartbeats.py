@@ -59,3 +59,29 @@ class Laid:
             self.client.hset(self.keys.alive(role, name), mapping={**facts, "queues": queues, **sums})
         waiting = {"pid": "4", "host": "box", "state": "waiting"}
         self.client.hset(self.keys.alive("dispatcher", "box-4"), mapping=waiting)
+
+    def play(self) -> None:
+        """Lay an agent out beside the others, and turns that the generator has sampled for it."""
+        self.client.hset(self.keys.alive("generator", "box-2"), "turns", 90)
+        said: Any = {
+            "pid": "5",
+            "host": "box",
+            "state": "playing",
+            "since": f"{time.time() - 5:.3f}",
+            "version": "",
+            "room": 16,
+            "up_s": 100,
+            "busy_s": 25,
+            "wait_episodes_s": 75,
+            "groups": 4,
+            "turns": 90,
+            "tool_calls": 60,
+            "tool_errors": 2,
+            "tokens_sampled": 500,
+            "tokens_observed": 700,
+            "breaks": 0,
+            "environment_s": 12.5,
+            "sampling_s": 40,
+            "ends": "message=28 turns=2",
+        }
+        self.client.hset(self.keys.alive("agent", "box-5"), mapping=said)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 Answer = tuple[Any, float | None, bool, bool, dict[str, Any]]
 HELD: list[bytearray] = []
+PRESENT: dict[str, asyncio.Event] = {}
 
 
 class Guess:
@@ -49,6 +50,9 @@ class Guess:
 
     def do_raise(self, text: str) -> None:
         raise ValueError(text)
+
+    def do_shout(self, mb: str) -> None:
+        raise ValueError("a" * (int(mb) << 20))
 
     def do_exit(self, code: str) -> None:
         os._exit(int(code))
@@ -192,6 +196,14 @@ async def wait(seconds: float) -> str:
     return f"waited {seconds}"
 
 
+async def meet(name: str) -> str:
+    """Wait for the other one: a or b."""
+    mine, other = (PRESENT.setdefault(one, asyncio.Event()) for one in (name, "ab".replace(name, "")))
+    mine.set()
+    await other.wait()
+    return f"{name} met {'ab'.replace(name, '')}"
+
+
 def fail(how: str) -> str:
     """Fail."""
     if how == "file":
@@ -213,6 +225,11 @@ def odd() -> Any:
     return {"set": Path("x"), "é": 1}
 
 
+def half() -> str:
+    """Give half of a surrogate pair."""
+    return "half \udcff"
+
+
 def undescribed(a: int) -> int:
     return a
 
@@ -227,4 +244,4 @@ def unknown(a: Path) -> int:
     return 0
 
 
-OWN_TOOLS = ("add", "height", "wait", "fail", "long", "odd")
+OWN_TOOLS = ("add", "height", "wait", "meet", "fail", "long", "odd", "half")

@@ -15,6 +15,10 @@ from config.run import Run
 T = TypeVar("T")
 OWN = "tests.support.own_environments"
 ASKED: Turn = {"role": "user", "content": "Play."}
+# Of a run with agents that nobody plays in the test.
+TASKS: dict[str, Any] = {
+    "math": {"scorer": {"type": "math"}, "environment": {"type": "tools", "functions": ["math:gcd"]}}
+}
 
 
 def run_with(environments: Mapping[str, Any], **agents: Any) -> Run:

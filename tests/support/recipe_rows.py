@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.paths import ROOT
 from tests.support.verl_runs import verl_rows, write_jsonl, write_parquet
 
 Rows = Sequence[Mapping[str, Any]]
@@ -126,6 +127,11 @@ def demo(_: Path) -> tuple[str, ...]:
     return ()
 
 
+def demo_agents(_: Path) -> tuple[str, ...]:
+    """Write nothing, and name the demo's own model: the tiny one's template knows no tools."""
+    return (f"model.path={ROOT / 'config/recipes/demo_agents_model'}", "sampling.max_tokens=160")
+
+
 def in_place_of_the_hub(path: Path) -> tuple[str, ...]:
     """Return the settings that name one file in place of a data set of the hub, to train on and held out."""
     return tuple(
@@ -137,6 +143,7 @@ def in_place_of_the_hub(path: Path) -> tuple[str, ...]:
 
 ROWS_OF: Mapping[str, Callable[[Path], tuple[str, ...]]] = {
     "code_qwen2.5-coder-7b_8gpu": guru,
+    "demo_agents": demo_agents,
     "demo_cpu": demo,
     "gsm8k_qwen2.5-0.5b_1gpu": gsm8k,
     "gsm8k_qwen2.5-1.5b_2gpu": gsm8k,

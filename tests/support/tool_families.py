@@ -6,9 +6,23 @@ dropped from the history, and which token ends a turn.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from tests.support.chat_families import ASSISTANT, BEGIN, END, HEADERS, LLAMA31_ENDS, OF_LLAMA, USER, Family
+from tests.support.chat_families import (
+    ASSISTANT,
+    BEGIN,
+    END,
+    HEADERS,
+    LLAMA31_ENDS,
+    OF_LLAMA,
+    OF_MISTRAL,
+    USER,
+    Family,
+    write_family,
+)
 
 TOOLS: list[dict[str, Any]] = [
     {
@@ -239,7 +253,7 @@ GLM = """\
     {{- '<|assistant|>' }}
 {%- endif %}
 """
-_T = {
+DEEPSEEK_TOKENS = {
     name: USER[:2] + f"tool\u2581{name}" + USER[-2:]
     for name in (
         *("calls\u2581begin", "calls\u2581end", "call\u2581begin", "call\u2581end", "sep"),
@@ -261,22 +275,22 @@ DEEPSEEK = f"""\
         {{{{- '{USER}' + message.content }}}}
     {{%- elif message.role == 'assistant' %}}
         {{%- set content = message.content.split('</think>')[-1] %}}
-        {{{{- ('{_T["outputs▁end"]}' if ns.is_tool else '{ASSISTANT}') + content }}}}
+        {{{{- ('{DEEPSEEK_TOKENS["outputs▁end"]}' if ns.is_tool else '{ASSISTANT}') + content }}}}
         {{%- set ns.is_tool = false %}}
         {{%- for tool in message.tool_calls or [] %}}
-            {{{{- '{_T["calls▁begin"]}' if loop.first else '\\n' }}}}
-            {{{{- '{_T["call▁begin"]}' + tool.type + '{_T["sep"]}' + tool.function.name + '\\n```json\\n' + tool.function.arguments + '\\n```{_T["call▁end"]}' }}}}
-            {{{{- '{_T["calls▁end"]}' if loop.last }}}}
+            {{{{- '{DEEPSEEK_TOKENS["calls▁begin"]}' if loop.first else '\\n' }}}}
+            {{{{- '{DEEPSEEK_TOKENS["call▁begin"]}' + tool.type + '{DEEPSEEK_TOKENS["sep"]}' + tool.function.name + '\\n```json\\n' + tool.function.arguments + '\\n```{DEEPSEEK_TOKENS["call▁end"]}' }}}}
+            {{{{- '{DEEPSEEK_TOKENS["calls▁end"]}' if loop.last }}}}
         {{%- endfor %}}
         {{{{- '{END}' }}}}
     {{%- elif message.role == 'tool' %}}
-        {{{{- '\\n' if ns.is_tool else '{_T["outputs▁begin"]}' }}}}
-        {{{{- '{_T["output▁begin"]}' + message.content + '{_T["output▁end"]}' }}}}
+        {{{{- '\\n' if ns.is_tool else '{DEEPSEEK_TOKENS["outputs▁begin"]}' }}}}
+        {{{{- '{DEEPSEEK_TOKENS["output▁begin"]}' + message.content + '{DEEPSEEK_TOKENS["output▁end"]}' }}}}
         {{%- set ns.is_tool = true %}}
     {{%- endif %}}
 {{%- endfor %}}
 {{%- if ns.is_tool %}}
-    {{{{- '{_T["outputs▁end"]}' }}}}
+    {{{{- '{DEEPSEEK_TOKENS["outputs▁end"]}' }}}}
 {{%- elif add_generation_prompt %}}
     {{{{- '{ASSISTANT}' }}}}
 {{%- endif %}}
@@ -360,7 +374,7 @@ TOOL_FAMILIES = {
         template=DEEPSEEK,
         end=END,
         tokenizer_end=END,
-        marks=(BEGIN, USER, ASSISTANT, *_T.values()),
+        marks=(BEGIN, USER, ASSISTANT, *DEEPSEEK_TOKENS.values()),
         model_type="deepseek_v3",
         bos=BEGIN,
         config_ends=(END,),
@@ -374,3 +388,95 @@ TOOL_FAMILIES = {
         config_ends=("<|return|>", "<|call|>"),
     ),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Says:
+    """What a policy of a family samples: a turn that calls `search`, and the token that ends it."""
+
+    call: str
+    end: str
+    id: str | None = None  # of the call, where the model writes one
+    before: str = ""  # of the call, that is content
+
+
+ARGUMENTS = '{"query": "2+2", "most": 3}'
+_HERMES = f'<tool_call>\n{{"name": "search", "arguments": {ARGUMENTS}}}\n</tool_call>'
+_TAGS = "<parameter=query>\n2+2\n</parameter>\n<parameter=most>\n3\n</parameter>"
+_GLM = (
+    "<arg_key>query</arg_key>\n<arg_value>2+2</arg_value>\n<arg_key>most</arg_key>\n<arg_value>3</arg_value>"
+)
+_ID = "a1b2c3d4e"
+SAYS = {
+    "qwen-2.5": Says(before="I look.", call=f"\n{_HERMES}", end="<|im_end|>"),
+    "qwen-3": Says(before="I look.", call=f"\n{_HERMES}", end="<|im_end|>"),
+    "qwen-3-coder": Says(
+        before="I look.",
+        call=f"\n<tool_call>\n<function=search>\n{_TAGS}\n</function>\n</tool_call>",
+        end="<|im_end|>",
+    ),
+    "llama-3.1": Says(call=f'{{"name": "search", "parameters": {ARGUMENTS}}}', end="<|eot_id|>"),
+    "glm-4.5": Says(
+        call=f"\n<think></think>\n<tool_call>search\n{_GLM}\n</tool_call>", end="<|observation|>"
+    ),
+    "deepseek-v3": Says(
+        before="I look.",
+        call=DEEPSEEK_TOKENS["calls▁begin"]
+        + DEEPSEEK_TOKENS["call▁begin"]
+        + f"function{DEEPSEEK_TOKENS['sep']}search\n```json\n{ARGUMENTS}\n```"
+        + DEEPSEEK_TOKENS["call▁end"]
+        + DEEPSEEK_TOKENS["calls▁end"],
+        end=END,
+    ),
+    "gpt-oss": Says(
+        call=f" to=functions.search<|channel|>commentary json<|message|>{ARGUMENTS}", end="<|call|>"
+    ),
+    "mistral-v2": Says(call=f'[TOOL_CALLS] [{{"name": "search", "arguments": {ARGUMENTS}}}]', end="</s>"),
+    "mistral-v3": Says(
+        call=f'[TOOL_CALLS] [{{"name": "search", "arguments": {ARGUMENTS}, "id": "{_ID}"}}]',
+        end="</s>",
+        id=_ID,
+    ),
+    "mistral-v7": Says(
+        call=f'[TOOL_CALLS] [{{"name": "search", "arguments": {ARGUMENTS}, "id": "{_ID}"}}]',
+        end="</s>",
+        id=_ID,
+    ),
+    "mistral-v11": Says(call=f"[TOOL_CALLS]search[CALL_ID]{_ID}[ARGS]{ARGUMENTS}", end="</s>", id=_ID),
+    "mistral-v13": Says(call=f"[TOOL_CALLS]search[ARGS]{ARGUMENTS}", end="</s>"),
+}
+
+
+@cache
+def mistral_family(version: str) -> Family:
+    """Return a family with the template that Mistral's own package writes for a version of its tokenizers."""
+    from mistral_common.integrations.chat_templates.chat_templates import generate_chat_template
+    from mistral_common.tokens.tokenizers.base import TokenizerVersion
+
+    template = generate_chat_template(
+        spm=version in {"v1", "v2", "v3", "v7"},
+        tokenizer_version=TokenizerVersion(version),
+        image_support=False,
+        audio_support=False,
+        thinking_support=version == "v13",
+        default_system_prompt=None,
+        plain_thinking_support=False,
+        use_special_token_variables=True,
+        model_settings_fields=None,
+        reasoning_effort_values=None,
+        reasoning_effort_default=None,
+    )
+    names = ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT")
+    marks = ["<s>", "[TOOL_CALLS]", *(f"[{slash}{name}]" for name in names for slash in ("", "/"))]
+    marks += {"v7": ["[TOOL_CONTENT]"], "v11": ["[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]"]}.get(version, [])
+    marks += ["[ARGS]", "[THINK]", "[/THINK]"] if version == "v13" else []
+    return Family(template=template, marks=marks, **OF_MISTRAL)
+
+
+def family_folder(name: str, root: Path) -> Path:
+    """Return the folder of a family of tools, made where it is not there yet."""
+    _, is_mistral, version = name.partition("mistral-")
+    folder = root / name
+    if folder.exists():
+        return folder
+    return write_family(folder, mistral_family(version) if is_mistral else TOOL_FAMILIES[name])

@@ -102,7 +102,9 @@ def millrace(
     )
 
 
-def two_steps(run: Path, *words: str, name: str, **environment: str) -> list[dict[str, Any]]:
+def two_steps(
+    run: Path, *words: str, name: str, has_agents: bool = False, **environment: str
+) -> list[dict[str, Any]]:
     """Train two steps of a run with the tiny model in place of its own, and return their metrics."""
     settings = [*TINY, f"name={name}", "runs_dir=runs", *words]
     redis = RedisServer(run.parent)
@@ -110,6 +112,8 @@ def two_steps(run: Path, *words: str, name: str, **environment: str) -> list[dic
         with forked_roles(run.parent, variables(run.parent, REDIS_URL=redis.url, **environment)) as roles:
             roles.start("learner.__main__", "--config", run.name, *settings, name="learner")
             roles.start("generators.__main__", "--run", name, name="generators")
+            if has_agents:
+                roles.start("agents.__main__", "--run", name, name="agents")
             for part in ("dispatcher", "worker"):
                 roles.start("scorers.__main__", "--run", name, "--part", part, name=part)
             roles.wait("learner", TWO_STEPS_S)

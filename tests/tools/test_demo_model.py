@@ -1,4 +1,4 @@
-"""The demo's model: what is shipped is small, whole and loadable, and is what tools.make_demo_model makes.
+"""The first demo's model: what is shipped is small, whole and loadable, and is what tools.make_demo_model makes.
 
 Making it whole takes minutes, so the beginning of its warm start is repeated here and the result's behaviour checked;
 `python -m tools.make_demo_model --out DIR` and `cmp` do the rest. Numbers of the warm start are compared within 0.1 %:
@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2ForCausalLM, 
 from learner.data.digits import problems
 from tests.support.paths import ROOT
 from tools.make_demo_model import (
+    LESSONS,
     NO_LABEL,
     RIGHT_SHARE,
     WORDINGS,
@@ -37,6 +38,7 @@ from tools.make_demo_model import (
 pytestmark = pytest.mark.model
 
 SHIPPED = ROOT / "config" / "recipes" / "demo_model"
+LESSON = LESSONS["digits"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,7 +76,7 @@ def test_transformers_loads_it_as_a_small_float32_qwen2(model: Any, tokenizer: A
 
 def test_auto_tokenizer_gives_the_class_that_was_saved(tokenizer: Any) -> None:
     assert type(tokenizer) is Qwen2Tokenizer
-    assert tokenizer.backend_tokenizer.to_str() == build_tokenizer().backend_tokenizer.to_str()
+    assert tokenizer.backend_tokenizer.to_str() == build_tokenizer(LESSON).backend_tokenizer.to_str()
 
 
 @given(text=st.text())
@@ -104,13 +106,13 @@ def test_the_chat_template_is_the_familys(tokenizer: Any) -> None:
 
 
 def test_prompts_and_answers_are_short(tokenizer: Any) -> None:
-    ids_BT, labels_BT = next(batches(tokenizer))
+    ids_BT, labels_BT = next(batches(tokenizer, LESSON))
     assert ids_BT.shape[1] <= 48
     assert (labels_BT != NO_LABEL).sum(dim=1).max() <= 14  # the longest wording, five digits, the end
 
 
 def test_the_script_writes_the_shipped_tokenizer_and_configs(tmp_path: Path) -> None:
-    tokenizer = build_tokenizer()
+    tokenizer = build_tokenizer(LESSON)
     tokenizer.save_pretrained(tmp_path)
     build_model(tokenizer).save_pretrained(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
@@ -121,9 +123,9 @@ def test_the_script_writes_the_shipped_tokenizer_and_configs(tmp_path: Path) -> 
 
 
 def test_the_warm_start_begins_as_it_did_for_the_shipped_weights() -> None:
-    tokenizer = build_tokenizer()
+    tokenizer = build_tokenizer(LESSON)
     models = [build_model(tokenizer) for _ in range(2)]
-    losses = [warm_start(model, tokenizer, steps=4) for model in models]
+    losses = [warm_start(model, tokenizer, LESSON, steps=4) for model in models]
     assert losses[0] == losses[1]
     assert all(
         torch.equal(one, other) for one, other in zip(*(model.parameters() for model in models), strict=True)
@@ -135,7 +137,7 @@ def test_the_shipped_weights_know_all_that_the_demonstrations_tell(model: Any, t
     """What nobody can know of an answer is its way and its wording: so many nats, spread over its tokens."""
     way = -RIGHT_SHARE * math.log(RIGHT_SHARE) - (1 - RIGHT_SHARE) * math.log(1 - RIGHT_SHARE)
     ids_BT, labels_BT = (
-        torch.cat(parts) for parts in zip(*map(_padded, islice(batches(tokenizer), 4)), strict=True)
+        torch.cat(parts) for parts in zip(*map(_padded, islice(batches(tokenizer, LESSON), 4)), strict=True)
     )
     with torch.no_grad():
         logits_BTV = model(input_ids=ids_BT, use_cache=False).logits

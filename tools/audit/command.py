@@ -106,6 +106,7 @@ def as_text(name: str, result: Audit) -> str:
         f"  twice      {result.twice:8}   {named(result.twice_ids)}".rstrip(),
     ]
     lines += _first([f"    {group_id}: {how}" for group_id, how in result.lost_how.items()])
+    lines += _first([f"  left over: {what}" for what in result.leftovers])
     lines += _beside(result)
     lines += _first([f"  journal: {problem}" for problem in result.problems])
     if result.payloads is not None:
@@ -176,6 +177,7 @@ def _verdict(name: str, result: Audit) -> str:
     wrong = [
         *(["groups are lost"] if result.lost else []),
         *(["groups are doubled"] if result.twice else []),
+        *(["turns or calls of episodes are left over"] if result.leftovers else []),
         *(["the ledger is damaged"] if result.problems else []),
         *(["payloads are damaged"] if result.payloads and result.payloads.damaged else []),
     ]

@@ -79,11 +79,12 @@ class Audit:
     payloads: Payloads | None = None  # None: not looked at
     notes: tuple[Mapping[str, Any], ...] = ()  # what operators wrote down: purges
     looks: tuple[Look, ...] = ()  # all of them, if there were more than one
+    leftovers: tuple[str, ...] = ()  # turns and calls in Redis of groups that nobody plays any more
 
     @property
     def is_settled(self) -> bool:
         """Tells whether a further look would add nothing."""
-        return not (self.lost or self.twice or self.went_back or self.evaluation.missing)
+        return not (self.lost or self.twice or self.went_back or self.evaluation.missing or self.leftovers)
 
     @property
     def is_clean(self) -> bool:
@@ -92,6 +93,7 @@ class Audit:
             self.lost
             or self.twice
             or self.problems
+            or self.leftovers
             or self.is_empty
             or (self.payloads and self.payloads.damaged)
         )
@@ -142,6 +144,7 @@ def compare(
         foreign=_foreign(view, after),
         went_back=went_back,
         is_empty=is_empty,
+        leftovers=view.leftovers,
         problems=(*ledger.problems, *_gone(view, ledger, is_finished=is_finished)),
         remarks=tuple(
             _remarks(

@@ -21,7 +21,17 @@ from typing import Any
 import redis
 
 from tools.chaos.returns import Returns
-from tools.chaos.targets import DISPATCHER, GENERATOR, LEARNER, POOL, REDIS, SCORER, Observation, Victim
+from tools.chaos.targets import (
+    AGENT,
+    DISPATCHER,
+    GENERATOR,
+    LEARNER,
+    POOL,
+    REDIS,
+    SCORER,
+    Observation,
+    Victim,
+)
 from tools.up.redis_keeper import RedisKeeper
 
 log = logging.getLogger(__name__)
@@ -33,11 +43,11 @@ STOP_LEASES = (1.2, 2.0)  # for how many leases a process is stopped, from and t
 
 # How often each disturbance comes, beside the others.
 WEIGHTS: Mapping[tuple[str, str], float] = {
-    **{(KILL, role): 2.0 for role in (GENERATOR, DISPATCHER, SCORER, LEARNER)},
-    **{(KILL_TREE, role): 1.0 for role in (GENERATOR, SCORER, LEARNER)},
+    **{(KILL, role): 2.0 for role in (GENERATOR, AGENT, DISPATCHER, SCORER, LEARNER)},
+    **{(KILL_TREE, role): 1.0 for role in (GENERATOR, AGENT, SCORER, LEARNER)},
     (KILL, POOL): 1.0,
     (KILL_TREE, POOL): 1.0,
-    **{(STOP, role): 0.5 for role in (GENERATOR, DISPATCHER, SCORER, LEARNER)},
+    **{(STOP, role): 0.5 for role in (GENERATOR, AGENT, DISPATCHER, SCORER, LEARNER)},
     (KILL, REDIS): 2.0,
     (RESTART, REDIS): 1.0,
     (CUT, REDIS): 1.0,
@@ -195,7 +205,7 @@ class Monkey:
         if kind == KILL and victim.role == LEARNER:  # any of its ranks takes the others along
             victim = replace(victim, pid=self._chance.choice((victim.pid, *victim.tree)), tree=())
         log.warning("chaos %s role=%s pid=%d below=%d", kind, victim.role, victim.pid, len(victim.tree))
-        if victim.role in (GENERATOR, LEARNER, POOL):  # the others are the pool's to start again
+        if victim.role in (GENERATOR, AGENT, LEARNER, POOL):  # the others are the pool's to start again
             self._forgive(victim.child)
         if not victim.send(signal.SIGKILL, to_tree=kind == KILL_TREE):
             return False

@@ -22,10 +22,11 @@ from broker.monitoring.snapshot import Process as Heartbeat
 from broker.monitoring.snapshot import snapshot
 from tools.up.process_tree import Process, below
 
-GENERATOR, DISPATCHER, SCORER, LEARNER = "generator", "dispatcher", "scorer", "learner"  # as heartbeats say
+# As heartbeats say.
+GENERATOR, AGENT, DISPATCHER, SCORER, LEARNER = "generator", "agent", "dispatcher", "scorer", "learner"
 POOL = "pool"  # the parent of a dispatcher and its scorers
 REDIS = "redis"
-ROLES = (GENERATOR, DISPATCHER, SCORER, POOL, LEARNER, REDIS)
+ROLES = (GENERATOR, AGENT, DISPATCHER, SCORER, POOL, LEARNER, REDIS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Victim:
     """One process of a role, and what it has started."""
 
     role: str
-    child: str  # the supervisor's name for the process or its parent: generator-0, scorers-0
+    child: str  # the supervisor's name for the process or its parent: generator-0, agent-0, scorers-0
     pid: int
     tree: tuple[int, ...]  # the ids of all processes below it
 
@@ -94,7 +95,7 @@ class Targets:
         at_work = [beat for beat in here if beat.id not in starting]
         ready = {
             role: frozenset(beat.id for beat in at_work if beat.role == role)
-            for role in (GENERATOR, DISPATCHER, SCORER)
+            for role in (GENERATOR, AGENT, DISPATCHER, SCORER)
         }
         announced = int(newest[0][0].partition(b"-")[0]) if newest else 0
         return Observation(
@@ -103,7 +104,7 @@ class Targets:
 
 
 def _root(name: str, pid: int, tree: list[Process]) -> Victim:
-    """Makes a victim of a process that the supervisor started: `generator-0`, `scorers-0`, `learner`."""
+    """Makes a victim of a process that the supervisor started: `generator-0`, `agent-0`, `scorers-0`, `learner`."""
     role = name.partition("-")[0]
     return Victim(POOL if role == "scorers" else role, name, pid, tuple(process.pid for process in tree))
 

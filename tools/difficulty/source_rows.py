@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.errors import PipelineError
 from config.data import EnvironmentSource, ProceduralSource, SourceConfig
 from config.run import Run
-from learner.data.dataset import seed_records
-from learner.data.digits import digit_problems
+from learner.data.dataset import made_problems, seed_records
 from learner.data.tables import tables_of
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def records_of(run: Run, source: SourceConfig) -> Iterator[Values]:
     """Yields every row of a source with all its columns, in the order of their numbers. Raises RowError."""
     match source:
         case ProceduralSource():
-            yield from digit_problems(source.split, source.size)
+            yield from made_problems(source)[0]
         case EnvironmentSource():
             yield from seed_records(source)
         case _:

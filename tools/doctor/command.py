@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from config.loading import load_run, redis_url
@@ -30,6 +30,19 @@ EPILOG = (
     "Each finding is ok, a note or a problem, with what to do. Exit code: 0 no problem; 1 there is one; "
     "2 a configuration that can't be used."
 )
+
+# Questions about a configuration, and what their answers say.
+ONE: Mapping[str, Callable[[Answer, Run], Finding]] = {
+    "scorers": light.check_scorers,
+    "environments": light.check_environments,
+    "template": doctor_run.template,
+    "tokenizer": doctor_run.tokenizer,
+    "data": doctor_run.data,
+}
+SEVERAL: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
+    "model": doctor_run.model_files,
+    "engine": doctor_run.settings,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,27 +102,21 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
         yield doctor_run.check_deadlines(run)
         yield from doctor_run.check_endpoints(run)
     wanted = [
-        *([*light.scorer_questions(run, words), *doctor_run.questions(words)] if run is not None else []),
+        *([*light.own_questions(run, words), *doctor_run.questions(run, words)] if run is not None else []),
         *sandbox.questions(run),
         *doctor_libraries.questions(),
     ]
     libraries: dict[str, Answer] = {}
     for question, answer in ask(wanted):
-        match question.name:
-            case "scorers" if run is not None:
-                yield light.check_scorers(answer, run)
-            case "tokenizer" if run is not None:
-                yield doctor_run.tokenizer(answer, run)
-            case "model" if run is not None:
-                yield from doctor_run.model_files(answer, run)
-            case "engine" if run is not None:
-                yield from doctor_run.settings(answer, run)
-            case "data" if run is not None:
-                yield doctor_run.data(answer, run)
-            case "sandbox":
-                yield from sandbox.check_sandbox(answer, run)
-            case name:
-                libraries[name] = answer
+        name = question.name
+        if name == "sandbox":
+            yield from sandbox.check_sandbox(answer, run)
+        elif run is not None and name in ONE:
+            yield ONE[name](answer, run)
+        elif run is not None and name in SEVERAL:
+            yield from SEVERAL[name](answer, run)
+        else:
+            libraries[name] = answer
     yield from doctor_libraries.check_libraries(libraries, run)
 
 

@@ -26,7 +26,9 @@ from tools.doctor.questions import NO_ANSWER, Answer, Question, ask
 from tools.doctor.run import own_scorers
 
 AREA = "run"
-ENGINE, GPUS, SCORERS, FOLDER = (Check(AREA, name) for name in ("engine", "GPUs", "scorers", "runs_dir"))
+ENGINE, GPUS, SCORERS, ENVIRONMENTS, FOLDER = (
+    Check(AREA, name) for name in ("engine", "GPUs", "scorers", "environments", "runs_dir")
+)
 IMPORT_S = 60.0  # for the import of all own scorers; a slower one is left to the run
 DEVICES = ("nvidia[0-9]*", "dxg", "kfd")  # in /dev: NVIDIA's, Windows' and AMD's
 
@@ -59,8 +61,9 @@ def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) 
     if run.broker.url is not None:
         check_url(run.broker.url.get_secret_value())
     findings = [*check_engine(run, machine or Machine()), *check_folder(run)]
-    if questions := scorer_questions(run, words):
-        findings += [check_scorers(answer, run) for _, answer in ask(questions, deadline_s=IMPORT_S)]
+    checks = {"scorers": check_scorers, "environments": check_environments}
+    for question, answer in ask(own_questions(run, words), deadline_s=IMPORT_S):
+        findings.append(checks[question.name](answer, run))
     if problems := [found for found in findings if found.level is Level.PROBLEM]:
         raise ConfigError("\n".join(f"{found.seen}\n  -> {found.do}" for found in problems))
 
@@ -112,9 +115,10 @@ def check_folder(run: Run) -> Iterator[Finding]:
         )
 
 
-def scorer_questions(run: Run, words: Sequence[str]) -> list[Question]:
-    """Returns the question whether the run's own scorers can be imported; none where there are none."""
-    return [Question(name="scorers", words=words)] if own_scorers(run) else []
+def own_questions(run: Run, words: Sequence[str]) -> list[Question]:
+    """Returns the questions whether the run's own scorers and environments can be imported; none where it has none."""
+    wanted = {"scorers": bool(own_scorers(run)), "environments": run.has_agents}
+    return [Question(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
 
 
 def check_scorers(answer: Answer, run: Run) -> Finding:
@@ -129,6 +133,27 @@ def check_scorers(answer: Answer, run: Run) -> Finding:
             do="start in the folder of that module, or put the folder into PYTHONPATH; docs/scorers.md has examples",
         )
     return SCORERS.ok(f"{_paths(run)} can be imported")
+
+
+def check_environments(answer: Answer, run: Run) -> Finding:
+    """Tells whether each task's environment can be imported here, and starts in a child."""
+    tasks = ", ".join(filter(run.plays, run.scorers.tasks))
+    if answer.trouble.startswith(NO_ANSWER):
+        return ENVIRONMENTS.note(f"the start of the environments of {tasks} gives {answer.trouble}")
+    if answer.trouble:
+        return ENVIRONMENTS.problem(
+            f"no environment can be started: {answer.trouble}", do="mend what it says"
+        )
+    if failed := answer.facts["failed"]:
+        return ENVIRONMENTS.problem(
+            "\n".join(f"scorers.tasks.{task}.environment: {why}" for task, why in failed.items()),
+            do="start in the folder of that module, or put the folder into PYTHONPATH",
+        )
+    if refused := answer.facts["refused"]:
+        return ENVIRONMENTS.note(
+            f"all start; of an empty row {', '.join(refused)} make no episode, which their own rows may do"
+        )
+    return ENVIRONMENTS.ok(f"those of {tasks} start, and begin an episode")
 
 
 def _paths(run: Run) -> str:

@@ -6,6 +6,7 @@ libraries print goes to standard error. Started by `tools.doctor.questions`, whi
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import importlib
 import importlib.util
@@ -15,9 +16,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from config.gpus import system_gpus
+
+if TYPE_CHECKING:
+    from broker.messages import Turn
+    from config.run import Run
 
 Facts = dict[str, Any]
 
@@ -225,6 +230,60 @@ def scorers(words: Sequence[str]) -> Facts:
     return {"failed": failed}
 
 
+def environments(words: Sequence[str]) -> Facts:
+    """Begins an episode of each task in a child, as an agent does, with an empty row, and says what failed by task."""
+    from config.loading import load_run
+
+    failed, refused, _ = asyncio.run(_begun(load_run(words)))
+    return {"failed": failed, "refused": refused}
+
+
+def template(words: Sequence[str]) -> Facts:
+    """Tells which tasks' tools the model's chat template does not show."""
+    from agents.rendering.build import open_rendering
+    from config.loading import load_run
+
+    run = load_run(words)
+    rendering = open_rendering(run, is_offline=True)
+    _, _, tools = asyncio.run(_begun(run))
+    objections = {task: rendering.objection(found) for task, found in tools.items()}
+    return {
+        "tools": {task: len(found) for task, found in tools.items()},
+        "objections": {task: why for task, why in objections.items() if why},
+    }
+
+
+async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Sequence[Turn]]]:
+    """Begin an episode of each task. Returns by task why none could start, why its reset refused, and its tools."""
+    from agents.environments.environments import Environments
+    from agents.environments.seam import EnvironmentFailed, Stage
+
+    failed: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    tools: dict[str, Sequence[Turn]] = {}
+    environments = Environments(run)
+    try:
+        for task in filter(run.plays, run.scorers.tasks):
+            asked = [{"role": "user", "content": "?"}]
+            try:
+                episode, beginning = await environments.begin(
+                    task,
+                    {},
+                    asked,
+                    seed=0,
+                    own_seed=0,
+                    token="doctor",  # noqa: S106 - no secret
+                )
+            except EnvironmentFailed as error:
+                (refused if error.stage is Stage.RESET else failed)[task] = str(error)
+                continue
+            tools[task] = beginning.tools
+            await episode.close()
+    finally:
+        await environments.close()
+    return failed, refused, tools
+
+
 QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
     "torch": torch,
     "transformers": plain("transformers"),
@@ -234,8 +293,10 @@ QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
     "sandbox": sandbox,
     "data": data,
     "engine": engine,
+    "environments": environments,
     "model": model,
     "scorers": scorers,
+    "template": template,
     "tokenizer": tokenizer,
 }
 

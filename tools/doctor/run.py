@@ -26,16 +26,17 @@ from tools.doctor.questions import NO_ANSWER, Answer, Question
 from web.client import Busy
 
 AREA = "run"
-PATHS, DATA, TOKENIZER, MODEL_FILES, SETTINGS, DEADLINES, GROUPS = (
+PATHS, DATA, TOKENIZER, TEMPLATE, MODEL_FILES, SETTINGS, DEADLINES, GROUPS = (
     Check(AREA, name)
-    for name in ("paths", "data", "tokenizer", "model files", "settings", "deadlines", "groups")
+    for name in ("paths", "data", "tokenizer", "template", "model files", "settings", "deadlines", "groups")
 )
 REPLY_S = 10.0
 
 
-def questions(words: Sequence[str]) -> list[Question]:
+def questions(run: Run, words: Sequence[str]) -> list[Question]:
     """Returns the questions about a configuration that need heavy libraries."""
-    return [Question(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
+    names = ["tokenizer", *(["template"] if run.has_agents else []), "model", "engine", "data"]
+    return [Question(name=name, words=words) for name in names]
 
 
 def check_paths(run: Run) -> Iterator[Finding]:
@@ -102,6 +103,19 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
         f"{path} is not on this machine: it will be fetched from the hub at the start",
         do=f"hf download {path}",
     )
+
+
+def template(answer: Answer, run: Run) -> Finding:
+    """Tells whether the policy would see the tools of its tasks, and what they answer."""
+    if answer.trouble:
+        return TEMPLATE.note(f"whether {run.model.path} shows tools can't be told: {answer.trouble}")
+    if objections := answer.facts["objections"]:
+        return TEMPLATE.problem(
+            "\n".join(f"scorers.tasks.{task}.environment: {why}" for task, why in objections.items()),
+            do="model.chat_template=FILE.jinja names one that has tools; or take a model that knows tools",
+        )
+    shown = ", ".join(f"{count} of {task}" for task, count in answer.facts["tools"].items() if count)
+    return TEMPLATE.ok(f"the model's template shows tools: {shown}" if shown else "no task has tools")
 
 
 def model_files(answer: Answer, run: Run) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker.protocol.run_reader import TURNS_SHARE
 from config.run import ModelConfig, Run
 from learner.data.held_out_rounds import held_out_rounds
 from learner.weight_sync.version_folder import KEEP
@@ -41,9 +42,10 @@ class Size:
 
 
 def bytes_in_flight(run: Run) -> float:
-    """Returns what a full budget of groups takes in Redis, at most."""
+    """Returns what a full budget of groups takes in Redis, at most; of episodes with the records of their turns."""
     answers = run.sampling.group_size * run.sampling.max_tokens
-    return run.budget * (answers + run.data.max_prompt_tokens) * (TOKEN_BYTES + TEXT_BYTES)
+    group = (answers + run.data.max_prompt_tokens) * (TOKEN_BYTES + TEXT_BYTES)
+    return run.budget * group * (TURNS_SHARE if run.has_agents else 1)
 
 
 def evaluation_bytes(run: Run) -> float:

@@ -22,7 +22,7 @@ from broker.monitoring.snapshot import Snapshot, snapshot
 from broker.processes import stop_on_signals
 from config.logs import mask, set_up_logging
 from tools.arguments import add_run, add_runs_dir
-from tools.metrics.table import METRICS, UP
+from tools.metrics.table import AGENT_METRICS, METRICS, UP
 from tools.run_view.follower import client_of
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class RunCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Looks at the run once. Yields what is seen as metrics."""
         now = self._look()
-        for metric in METRICS:
+        for metric in (*METRICS, *(AGENT_METRICS if now is not None and now.has_agents else ())):
             if now is None and metric.name != UP:
                 continue
             kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily

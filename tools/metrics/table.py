@@ -93,6 +93,12 @@ def _failures(now: Snapshot) -> Iterator[Sample]:
             yield (stats.queue, stats.scorer, error), float(number)
 
 
+def _ends(now: Snapshot) -> Iterator[Sample]:
+    for process in now.processes:
+        for end, number in process.ends.items():
+            yield (process.id, end), float(number)
+
+
 def _status(now: Snapshot) -> Iterator[Sample]:
     yield (now.status or "not_begun",), 1.0
 
@@ -104,7 +110,8 @@ def _jobs(now: Snapshot) -> Iterator[Sample]:
 
 def _works(role: str, does: str) -> list[Metric]:
     """Makes the metrics that every stage has of its processes."""
-    weight = ", weighted by the share of its room for groups that was taken" if role == "generator" else ""
+    what = {"generator": "groups", "agent": "episodes"}.get(role)
+    weight = f", weighted by the share of its room for {what} that was taken" if what else ""
     return [
         Metric(
             f"millrace_{role}_alive_processes",
@@ -314,5 +321,38 @@ METRICS: tuple[Metric, ...] = (
         "age of the groups trained on, by stage: waiting in prompts, sampling, waiting in rollouts, "
         "scoring, waiting in scored",
         _split("learner", "age", AGES),
+    ),
+)
+
+SAYS_OF_PLAYED = {
+    "turns": ("turns", "turns of the policy that its episodes got"),
+    "tool_calls": ("tool_calls", "calls of tools that the policy made"),
+    "tool_errors": ("tool_errors", "calls of tools that ended in an error, which the policy read"),
+    "tokens_sampled": ("sampled_tokens", "tokens of those turns"),
+    "tokens_observed": ("observed_tokens", "tokens that the policy was given between its turns"),
+    "breaks": ("broken_sequences", "sequences that began anew, since a template can't render what follows"),
+    "environment_s": ("environment_seconds", "seconds that tools and environments worked"),
+    "sampling_s": ("sampling_seconds", "seconds that generators sampled those turns"),
+}
+# Served of a run whose groups are played, or that has agents.
+AGENT_METRICS: tuple[Metric, ...] = (
+    Metric(
+        "millrace_generator_turns_total",
+        "counter",
+        ("process",),
+        "turns of episodes that the process has sampled",
+        _of_processes("generator", "turns"),
+    ),
+    *_works("agent", "played"),
+    *(
+        Metric(f"millrace_agent_{name}_total", "counter", ("process",), says, _of_processes("agent", what))
+        for what, (name, says) in SAYS_OF_PLAYED.items()
+    ),
+    Metric(
+        "millrace_agent_ended_episodes_total",
+        "counter",
+        ("process", "by"),
+        "episodes that have ended, by what ended them",
+        _ends,
     ),
 )

@@ -15,7 +15,7 @@ class Assumption(NamedTuple):
     check: str  # a command, or where to look
 
 
-RANK, VLLM, CARD, SHAPE, ANSWERS, STEP, LAG, OPERATIONS, REDIS, BUDGET = "abcdefghij"
+RANK, VLLM, CARD, SHAPE, ANSWERS, STEP, LAG, OPERATIONS, REDIS, BUDGET, TURNS = "abcdefghijk"
 
 ASSUMPTIONS = {
     RANK: Assumption(
@@ -52,5 +52,10 @@ ASSUMPTIONS = {
     BUDGET: Assumption(
         "every prompt and answer has its full length, and the budget is full",
         "millrace redis-cli RUN INFO memory",
+    ),
+    TURNS: Assumption(
+        "episodes take all their turns and end at full length; a conversation that an update meets is half as long, "
+        "and stays with one generator",
+        "millrace top RUN --once --json: episodes.turns; the generator's log says its prefix-cache hits",
     ),
 }

@@ -305,7 +305,13 @@ def _redis(plan: Plan) -> Iterator[Finding]:
 
 
 def _episodes(plan: Plan) -> Iterator[Finding]:
-    """Yields ends of an episode that cost the policy nothing."""
+    """Yields ends of an episode that cost the policy nothing, and agents that have no room for what is in flight."""
+    agents, most = plan.run.agents, plan.run.budget * plan.run.sampling.group_size
+    if plan.run.has_agents and (room := agents.count * agents.episodes) < most:
+        yield EPISODES.note(
+            f"agents have room for {room} episodes, and the budget for {most}: the others wait in `episodes`",
+            do=f"agents.count={math.ceil(most / agents.episodes)}, or a larger agents.episodes",
+        )
     tasks = [name for name, task in plan.run.scorers.tasks.items() if task.environment is not None]
     if tasks and plan.run.learner.filters.truncated == "mask":
         yield EPISODES.note(

@@ -42,7 +42,19 @@ from tools.estimates.sampling import (
     sampled_groups,
     token_bytes,
 )
-from tools.plan.assumptions import ANSWERS, BUDGET, CARD, LAG, OPERATIONS, RANK, REDIS, SHAPE, STEP, VLLM
+from tools.plan.assumptions import (
+    ANSWERS,
+    BUDGET,
+    CARD,
+    LAG,
+    OPERATIONS,
+    RANK,
+    REDIS,
+    SHAPE,
+    STEP,
+    TURNS,
+    VLLM,
+)
 from tools.plan.cards import Planned
 
 MEMORY, FLOW, RATES, STORES = "memory", "groups and lag", "rates", "Redis and disk"
@@ -266,6 +278,8 @@ def flow(plan: Plan) -> Iterator[Figure]:
         numbers={"groups": sampled, "held_groups": one.groups, "generators": run.generators.count},
         rests_on=(ANSWERS,),
     )
+    if run.has_agents:
+        yield _played(run)
     least, most = expected_lag(run, one)
     yield Figure(
         section=FLOW,
@@ -297,6 +311,8 @@ def rates(plan: Plan) -> Iterator[Figure]:
         numbers={"tokens_per_s": each, "completion_tokens_per_s": each / side_by_side},
         rests_on=(ANSWERS, STEP),
     )
+    if run.has_agents:
+        yield from _turns(plan, completions)
     yield _deadline(run, one)
     yield from _learner(plan, completions)
     worker_s = run.scorers.workers * plan.step_s / completions
@@ -309,6 +325,62 @@ def rates(plan: Plan) -> Iterator[Figure]:
         ),
         numbers={"completions_per_s": completions / plan.step_s, "worker_s": worker_s},
         rests_on=(STEP,),
+    )
+
+
+def _played(run: Run) -> Figure:
+    """Returns how many episodes are played at once."""
+    agents, most = run.agents, run.budget * run.sampling.group_size
+    episodes = min(most, agents.count * agents.episodes)
+    return Figure(
+        section=FLOW,
+        name="episodes",
+        text=(
+            f"{episodes:,} at once by {agents.count} agent{'s' * (agents.count > 1)}, which play at most "
+            f"{agents.episodes} each, of {most:,} in flight"
+        ),
+        numbers={"episodes": episodes, "agents": agents.count, "episodes_each": agents.episodes},
+    )
+
+
+def _turns(plan: Plan, completions: int) -> Iterator[Figure]:
+    """Yields what turns cost: calls of the policy, and prompts that are computed again."""
+    run = plan.run
+    sections = [task.environment for task in run.scorers.tasks.values() if task.environment is not None]
+    turns = max(section.max_turns for section in sections)
+    calls = completions * turns
+    yield Figure(
+        section=RATES,
+        name="turns",
+        text=(
+            f"{calls / plan.step_s:,.3g} calls/s: {calls:,} a step, {turns} turns at most of {completions} episodes"
+        ),
+        numbers={"calls_per_s": calls / plan.step_s, "calls": calls, "turns": turns},
+        rests_on=(STEP, TURNS),
+    )
+    engine = run.generators.engine
+    if isinstance(engine, ScriptedEngineConfig):
+        return
+    at_once = min(run.budget * run.sampling.group_size, run.agents.count * run.agents.episodes)
+    mean = run.data.max_prompt_tokens + run.sampling.max_tokens / 2
+    if isinstance(engine, VllmEngineConfig) and engine.new_weights != "keep_cache":
+        step = completions * (run.data.max_prompt_tokens + run.sampling.max_tokens)
+        update = at_once * mean / run.learner.weights.every
+        text = (
+            f"{step:,} tokens a step, each once; weights that change between two turns empty the cache, and "
+            f"{update:,.0f} more a step are computed again ({update / step:.0%})"
+        )
+    else:
+        step, update = int(calls * mean), 0.0
+        text = (
+            f"{step:,} tokens a step: no turn finds its conversation in a cache, and each computes it whole"
+        )
+    yield Figure(
+        section=RATES,
+        name="prefill",
+        text=text,
+        numbers={"tokens": step, "again_tokens": update},
+        rests_on=(TURNS,),
     )
 
 

@@ -32,7 +32,7 @@ LEAST = 0.5  # utilisation below which nothing is near its limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The processes that do one kind of work: generators, the scorers of some queues, or the learner."""
+    """The processes that do one kind of work: generators, agents, the scorers of some queues, or the learner."""
 
     name: str
     workers: int  # those that could work side by side; of the learner, its ranks

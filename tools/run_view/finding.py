@@ -15,6 +15,7 @@ from broker.protocol.run_state import DRAIN, PAUSE
 from learner.groups.same_reward import WARNING
 from tools.run_view.bottleneck import BUDGET, Bottleneck, find_bottleneck
 from tools.run_view.flow import (
+    AGENTS,
     GENERATORS,
     LEARNER,
     SCORERS,
@@ -40,7 +41,7 @@ class BottleneckFinding:
     """What holds a run up, in one line, and the numbers in that line."""
 
     text: str
-    bottleneck: str = NOTHING  # generators | scorers | learner | budget, or NOTHING
+    bottleneck: str = NOTHING  # generators | agents | scorers | learner | budget, or NOTHING
     queues: tuple[str, ...] = ()  # the queues of the scorers that are meant, where not all serve the same
     utilisation: float = 0.0  # of the bottleneck
     groups_a_second: float = 0.0  # that come out of the bottleneck now
@@ -121,7 +122,7 @@ def _short(rate: float) -> str:
 
 
 def _then(narrow: Bottleneck) -> str:
-    return f"{narrow.then} are" if narrow.then in {GENERATORS, SCORERS} else f"{narrow.then} is"
+    return f"{narrow.then} are" if narrow.then in {GENERATORS, AGENTS, SCORERS} else f"{narrow.then} is"
 
 
 def _knob(works: Works | None, now: Snapshot) -> dict[str, int]:

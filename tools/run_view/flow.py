@@ -16,8 +16,9 @@ from broker.monitoring.work_meter import WAITS
 from config.run import Run
 from tools.run_view.bottleneck import Budget, Stage
 
-GENERATORS, SCORERS, LEARNER = "generators", "scorers", "learner"
-STAGES = {"generator": GENERATORS, "scorer": SCORERS, "learner": LEARNER}  # role -> stage, in a group's order
+GENERATORS, AGENTS, SCORERS, LEARNER = "generators", "agents", "scorers", "learner"
+# Role -> stage, in a group's order.
+STAGES = {"generator": GENERATORS, "agent": AGENTS, "scorer": SCORERS, "learner": LEARNER}
 AGES = ("prompts", "sampling", "rollouts", "scoring", "scored")  # where a group's time goes, in order
 FEW = 3  # with fewer steps between two looks, a learner's rate comes from its mean step
 
@@ -28,15 +29,18 @@ Sums = Mapping[str, float]  # the sums of a `WorkMeter`, or their change
 class Works:
     """The processes of one stage, together: how much of their time they work, and what comes out of them."""
 
-    stage: str  # GENERATORS | SCORERS | LEARNER
+    stage: str  # GENERATORS | AGENTS | SCORERS | LEARNER
     queues: tuple[str, ...] = ()  # the queues that these scorers serve, where other scorers serve others
     workers: int  # processes; of the learner its ranks
     utilisation: float  # share of their time, the mean over them
-    in_hand: float  # groups that the processes work on, on average
+    in_hand: (
+        float  # groups that the processes work on, on average; what is played is in the agents' hands alone
+    )
     kept: float = 0.0  # groups that the learner keeps until others are there too, on average
     groups_a_second: float
     seconds_each: float  # seconds of a process for a group, of the learner for a step; 0 before the first
     tokens_a_second: float = 0.0
+    turns_a_second: float = 0.0  # of episodes: those that generators sampled, and those that agents got
     # Shares of their time, by what the processes waited for.
     waits: Mapping[str, float] = field(default_factory=dict)
 
@@ -156,11 +160,11 @@ def _change(before: Sums, now: Sums) -> Sums:
 
 def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str, ...]) -> Works:
     workers, places = len(pool), 1.0
-    if stage == GENERATORS:
-        places = _places(pool, now)
+    if stage in {GENERATORS, AGENTS}:
+        places = _places(stage, pool, now)
     share = sum(member.share for member in pool) / workers
     rate = sum(member.per_second("groups") for member in pool)
-    in_hand = share * workers * places
+    in_hand = share * workers * places * (_groups_share(pool, now) if stage == GENERATORS else 1.0)
     if stage == LEARNER and now.run is not None:
         workers, in_hand = now.run.learner.ranks, share * now.run.learner.groups_per_step
         if sum(member.change.get("steps", 0.0) for member in pool) < FEW:  # one more or less would be much
@@ -180,15 +184,29 @@ def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str
         kept=sum(member.per_second("kept_s") for member in pool),
         seconds_each=places * _each(pool, "steps" if stage == LEARNER else "groups"),
         tokens_a_second=sum(member.per_second("tokens") for member in pool),
+        turns_a_second=sum(member.per_second("turns") for member in pool),
         waits=waits,
     )
 
 
-def _places(pool: Sequence[_Member], now: Snapshot) -> float:
-    """Returns the groups that a generator holds at most, the mean over them; 1 where nobody has said a number yet."""
-    if rooms := [member.process.room for member in pool if member.process.room]:
+def _places(stage: str, pool: Sequence[_Member], now: Snapshot) -> float:
+    """Returns the groups that a process holds at most, the mean over them; 1 where nobody has said a number yet."""
+    rooms = [member.process.room for member in pool if member.process.room]
+    if stage == AGENTS:  # their room is of episodes
+        return sum(rooms) / len(rooms) / _group_size(now) if rooms else 1.0
+    if rooms:
         return sum(rooms) / len(rooms)
     return float((now.run and now.run.generators.groups_in_flight) or 1)
+
+
+def _group_size(now: Snapshot) -> int:
+    return now.run.sampling.group_size if now.run else 1
+
+
+def _groups_share(pool: Sequence[_Member], now: Snapshot) -> float:
+    """Returns the share of the generators' work that was whole groups, by count; the rest was turns of episodes."""
+    groups, turns = (sum(member.change.get(unit, 0.0) for member in pool) for unit in ("groups", "turns"))
+    return groups / (groups + turns / _group_size(now)) if turns else 1.0
 
 
 def _each(pool: Sequence[_Member], unit: str) -> float:

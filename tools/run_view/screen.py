@@ -19,6 +19,7 @@ from broker.monitoring.snapshot import Process, Snapshot
 ROLE_COLOURS = {
     "learner": "cyan",
     "generator": "magenta",
+    "agent": "blue",
     "scorer": "green",
     "scorers": "green",
     "dispatcher": "green",

@@ -6,12 +6,14 @@ numbers, a share from 0 to 1; what is not known is null.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot
+from broker.monitoring.work_meter import PLAYED
 from tools.run_view.finding import BottleneckFinding
 from tools.run_view.flow import Flow, Works
 from tools.run_view.follower import RunView
@@ -57,6 +59,7 @@ def report(view: RunView) -> dict[str, Any]:
             "max_lag": now.run.learner.max_lag if now.run else None,
         },
         "staleness": staleness(flow.ages),
+        **({} if (played := episodes(now)) is None else {"episodes": played}),
         "queued_jobs": dict(now.queued_jobs),
         "scorers": [_scorer(stats) for stats in now.scorers],
     }
@@ -75,6 +78,21 @@ def staleness(ages: Mapping[str, float]) -> dict[str, float] | None:
         "queue_prompts_s": _round(ages["prompts"]),
         "queue_rollouts_s": _round(ages["rollouts"]),
         "queue_scored_s": _round(ages["scored"]),
+    }
+
+
+def episodes(now: Snapshot) -> dict[str, Any] | None:
+    """Sums what the living agents have done; None in a run without agents."""
+    if not now.has_agents:
+        return None
+    agents = [process for process in now.processes if process.role == "agent"]
+    sums = {what: sum(agent.sums.get(what, 0.0) for agent in agents) for what in ("turns", *PLAYED)}
+    ends: Counter[str] = Counter()
+    for agent in agents:
+        ends.update(agent.ends)
+    return {
+        **{what: _round(value) if what.endswith("_s") else int(value) for what, value in sums.items()},
+        "ends": dict(sorted(ends.items())),
     }
 
 
@@ -106,6 +124,7 @@ def _role(works: Works) -> dict[str, Any]:
         "kept": _round(works.kept),
         "groups_a_second": _round(works.groups_a_second),
         "tokens_a_second": _round(works.tokens_a_second),
+        **({"turns_a_second": _round(works.turns_a_second)} if works.turns_a_second else {}),
         "seconds_each": _round(works.seconds_each),
         "waits": {what: _round(share) for what, share in works.waits.items()},
     }

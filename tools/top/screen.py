@@ -19,13 +19,13 @@ from config.logs import mask
 from tools.run_view.flow import LEARNER, Flow, Works
 from tools.run_view.follower import RunView
 from tools.run_view.screen import clock, depth_bar, frame, policy_of, role_of, table
-from tools.top.report import since_s, staleness
+from tools.top.report import episodes, since_s, staleness
 
 BAR_WIDTH = 16
 FRAME = 2  # lines of the panel's border, and columns of its padding on each side
 FEWEST = 3  # processes that are shown, however low the terminal
-STAGES = {"generators": "magenta", "scorers": "green", "learner": "cyan"}
-ORDER = ("learner", "generator", "dispatcher", "scorer")
+STAGES = {"generators": "magenta", "agents": "blue", "scorers": "green", "learner": "cyan"}
+ORDER = ("learner", "generator", "agent", "dispatcher", "scorer")
 NEARLY_ALL = 0.85  # utilisation from which a role is shown as busy
 
 
@@ -149,6 +149,15 @@ def _facts(now: Snapshot, flow: Flow) -> list[RenderableType]:
                 f"{age['total']}: sampling {age['sampling']}, scoring {age['scoring']}, queue "
                 f"{age['queue']} (prompts {age['queue_prompts']}, rollouts {age['queue_rollouts']}, "
                 f"scored {age['queue_scored']})",
+            )
+        )
+    if (played := episodes(now)) is not None:
+        ends = ", ".join(f"{count} by {end}" for end, count in played["ends"].items())
+        facts.append(
+            _fact(
+                "played",
+                f"{played['turns']} turns, {played['tool_calls']} calls of tools ({played['tool_errors']} errors), "
+                f"{played['tokens_sampled']} tokens sampled, {played['tokens_observed']} read; ended: {ends or 'none'}",
             )
         )
     if now.advice:

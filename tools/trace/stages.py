@@ -176,7 +176,9 @@ def _delivery(sight: Sight) -> str:
 
 
 def _tries(sight: Sight) -> Iterator[str]:
-    """Yields which workers began the group before, how they ended, and what went wrong."""
+    """Yields how far its episodes are, which workers began the group before, how they ended, and what went wrong."""
+    if sight.played:
+        yield str(sight.played)
     if sight.began:
         ends = sight.ends or {}
         before = ", ".join(f"{name} ({ends[name]})" if name in ends else name for name in sight.began[:-1])

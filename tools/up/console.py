@@ -229,6 +229,7 @@ def progress_line(view: RunView, running: int, *, left_s: float | None = None) -
         f"scored={found.scored}",
         f"dead={found.dead}",
         f"generators={found.alive('generator')}",
+        *([f"episodes={found.episodes}", f"agents={found.alive('agent')}"] if found.has_agents else []),
         f"scorers={found.alive('scorer')}",
         f"verdict={view.finding.text!r}",
     ]

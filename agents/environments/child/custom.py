@@ -17,4 +17,4 @@ def prepare(section: Dict[str, Any]) -> Prepared:
         raise TypeError(
             f"{path} has no {' and no '.join(lacking)}: an environment has reset(row, seed) and step(action)"
         )
-    return Prepared(functools.partial(found, **section["options"]), is_async(found), path)
+    return Prepared(functools.partial(found, **section["options"]), is_async(found))

@@ -7,7 +7,7 @@ import socket
 import traceback
 from typing import Optional
 
-LINES = 16  # of a traceback
+LINES, CHARACTERS = 16, 8000  # of a traceback
 OURS = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -19,15 +19,18 @@ def last_lines(error: BaseException) -> str:
         theirs = [frame for frame in part.stack if not frame.filename.startswith(OURS)]
         part.stack = traceback.StackSummary.from_list(theirs)
         part = part.__cause__ or part.__context__
-    return "\n".join("".join(told.format()).strip().split("\n")[-LINES:])
+    return "\n".join("".join(told.format()).strip().split("\n")[-LINES:])[-CHARACTERS:]
 
 
 def is_unreachable(error: Optional[BaseException]) -> bool:
     """Return whether an error, or one that it follows from, says that an address is out of reach."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, (ConnectionError, socket.gaierror, socket.herror)):
+    left, seen = [error], set()
+    while left:
+        one = left.pop()
+        if one is None or id(one) in seen:
+            continue
+        if isinstance(one, (ConnectionError, socket.gaierror, socket.herror)):
             return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
+        seen.add(id(one))
+        left += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
     return False

@@ -15,9 +15,7 @@ from typing import Any
 
 def imported(import_path: str) -> Any:
     """Return the class or function of an import path. Raises AttributeError that says which name is near."""
-    folder = os.getcwd()
-    if not {"", folder} & set(sys.path):
-        sys.path.append(folder)
+    find_beside_the_start()
     module_name, _, name = import_path.partition(":")
     found = importlib.import_module(module_name)
     for part in name.split("."):
@@ -27,3 +25,10 @@ def imported(import_path: str) -> Any:
             raise AttributeError(f"{module_name} has no {name}{hint}")
         found = getattr(found, part)
     return found
+
+
+def find_beside_the_start() -> None:
+    """Put the folder of the start last on the path."""
+    folder = os.getcwd()
+    if not {"", folder} & set(sys.path):
+        sys.path.append(folder)

@@ -23,8 +23,11 @@ from agents.environments.child.frames import receive, receive_with_descriptors, 
 from agents.environments.child.prepared import Prepared
 from agents.environments.child.serving import serve
 
-KINDS = {"custom": "custom", "tools": "tools"}  # type of a section -> the module that prepares it
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
+# Type of a section -> the module that prepares it.
+KINDS = {"custom": "custom", "tools": "tools", "gymnasium": "games", "gem": "games", "textarena": "games"}
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+CHILD = "MILLRACE_ENVIRONMENT_CHILD"  # variable of what a child starts: the child's process id
+MARK = f"{CHILD}=".encode()
 
 
 def main(descriptor: int) -> None:
@@ -83,6 +86,9 @@ class Parent:
         finally:
             for pid in self._children:
                 end_group(pid)
+                os.waitpid(pid, 0)
+            self._children.clear()
+            self._end_orphans()
 
     def _obey(self, message: Dict[str, Any], descriptors: List[int]) -> None:
         if "end" in message:
@@ -107,6 +113,7 @@ class Parent:
     def _be_child(self, link: int, output: int, mark: int) -> NoReturn:
         try:
             os.setsid()
+            os.environ[CHILD] = str(os.getpid())
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -123,13 +130,37 @@ class Parent:
             os._exit(1)
 
     def _reap(self) -> None:
-        for pid in list(self._children):
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                continue
-            end_group(pid)  # what it has left behind; its number is taken until it is reaped
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            pid = found.si_pid
+            if pid in self._children:
+                end_group(pid)  # what it has left behind; its number is taken until it is reaped
             status = os.waitpid(pid, 0)[1]
-            self._children.remove(pid)
-            send(self._control, {"ended": pid, "status": status})
+            if pid in self._children:
+                self._children.remove(pid)
+                self._end_orphans()
+                send(self._control, {"ended": pid, "status": status})
+
+    def _end_orphans(self) -> None:
+        """End what children that are gone have left in groups of their own: it is a child of this process by now."""
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            mine = [int(word) for word in file.read().split()]
+        for pid in mine:
+            if pid in self._children:
+                continue
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    variables = file.read().split(b"\0")
+            except OSError:
+                continue
+            marks = [one for one in variables if one.startswith(MARK)]
+            if marks and int(marks[-1][len(MARK) :]) not in self._children:
+                end_group(pid)
 
 
 def end_group(pid: int) -> None:

@@ -15,7 +15,6 @@ class Prepared(NamedTuple):
 
     make: Callable[[], Any]  # a fresh environment
     is_async: bool  # whether it is served in an event loop
-    name: str  # for people
 
 
 def is_async(environment_class: Any) -> bool:

@@ -25,6 +25,10 @@ class Unfit(Exception):
     """Arguments that a tool does not take; the message is for the policy."""
 
 
+class ServerGone(ConnectionError):
+    """A server of tools is out of reach, or gone; the policy has no part in it."""
+
+
 class Signature(NamedTuple):
     """A function that the policy may call."""
 
@@ -34,22 +38,27 @@ class Signature(NamedTuple):
     hints: Dict[str, Any]  # of its parameters
     required: Tuple[str, ...]
 
-    def arguments(self, given: Any) -> Dict[str, Any]:
+    def fitted(self, given: Dict[str, Any]) -> Dict[str, Any]:
         """Return keyword arguments. Raises Unfit."""
-        if isinstance(given, str):
-            try:
-                given = json.loads(given) if given.strip() else {}
-            except (ValueError, RecursionError) as error:
-                raise Unfit(f"the arguments are no JSON: {error}") from None
-        given = {} if given is None else given
-        if not isinstance(given, dict):
-            raise Unfit(f"the arguments are an object, got {_word(given)}")
         if strange := [name for name in given if name not in self.hints]:
             takes = ", ".join(self.hints) or "none"
             raise Unfit(f"there is no parameter {', '.join(map(repr, strange))}; it takes {takes}")
         if lacking := [name for name in self.required if name not in given]:
             raise Unfit(f"{', '.join(map(repr, lacking))} is missing")
         return {name: fitted(value, self.hints[name], name) for name, value in given.items()}
+
+
+def arguments_of(given: Any) -> Dict[str, Any]:
+    """Return the arguments of a call that the policy wrote. Raises Unfit for what is no object."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given) if given.strip() else {}
+        except (ValueError, RecursionError) as error:
+            raise Unfit(f"the arguments are no JSON: {error}") from None
+    given = {} if given is None else given
+    if not isinstance(given, dict):
+        raise Unfit(f"the arguments are an object, got {_word(given)}")
+    return given
 
 
 def signature_of(function: Any, path: str) -> Signature:

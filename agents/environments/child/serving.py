@@ -32,7 +32,9 @@ def serve(link: socket.socket, mark: int, prepared: Prepared, section: Dict[str,
         mapped = int(file.read().split()[0]) * resource.getpagesize()
     wanted, (_, hard) = mapped + section["memory_bytes"], resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or wanted < hard:
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted))
+        resource.setrlimit(
+            resource.RLIMIT_AS, (wanted, hard)
+        )  # programs behind walls have limits of their own
     child = Child(prepared, mmap.mmap(mark, MARK_BYTES))
     os.close(mark)
     try:

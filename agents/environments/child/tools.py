@@ -8,69 +8,108 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import inspect
 import json
 import os
 import sys
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from agents.environments.child.imports import imported
 from agents.environments.child.prepared import Prepared
-from agents.environments.child.schemas import Signature, Unfit, signature_of
+from agents.environments.child.schemas import ServerGone, Signature, Unfit, arguments_of, signature_of
+
+
+class Said(NamedTuple):
+    """What a server or a program says to a call."""
+
+    is_error: bool
+    text: str
+
 
 SHORTEST_PLACE = 4  # characters of a folder that is taken out of errors
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
     """Import the functions and read their schemas. Raises TypeError for one that can't be a tool."""
+    programs, servers = None, section["servers"]
+    if section["programs"]:  # whose imports come before those of the user
+        programs = importlib.import_module("agents.environments.child.programs").Programs(section)
+    if servers:
+        importlib.import_module("agents.environments.child.servers")
     signatures = [signature_of(imported(path), path) for path in section["functions"]]
-    names = [one.name for one in signatures]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise TypeError(f"functions: two tools have the name {', '.join(twice)}")
-    make = functools.partial(Tools, signatures, section["result_characters"])
-    any_async = any(inspect.iscoroutinefunction(one.function) for one in signatures)
-    return Prepared(make, any_async, ", ".join(names))
+    is_async = bool(servers) or any(inspect.iscoroutinefunction(one.function) for one in signatures)
+    make = functools.partial(Tools, signatures, servers, programs, section["result_characters"])
+    make()  # names are told apart before anything is played
+    return Prepared(make, is_async)
 
 
 class Tools:
-    """An environment that answers calls of functions."""
+    """An environment that answers calls."""
 
     takes_messages = True
 
-    def __init__(self, signatures: Sequence[Signature], result_characters: int) -> None:
-        self._signatures = {one.name: one for one in signatures}
-        self._most = result_characters
-        self.tools = [one.schema for one in signatures]
+    def __init__(
+        self, signatures: Sequence[Signature], servers: Dict[str, Any], programs: Any, result_characters: int
+    ) -> None:
+        self._sections, self._programs, self._most = servers, programs, result_characters
+        self._servers: List[Any] = []
+        self._callers: Dict[str, Callable[[Any], Any]] = {}
+        self.tools: List[Dict[str, Any]] = []
+        for one in signatures:
+            self._offer(one.schema, functools.partial(_call_function, one))
+        for schema in programs.schemas if programs else ():
+            self._offer(schema, functools.partial(_call_program, programs, schema["function"]["name"]))
 
-    def reset(self, row: Any, seed: int) -> None:
-        """Begin with the row's messages."""
+    async def reset(self, row: Any, seed: int) -> None:  # noqa: ARG002
+        """Begin with the row's messages. Raises ConnectionError where a server is out of reach."""
+        for name, section in self._sections.items():
+            server = importlib.import_module("agents.environments.child.servers").Server(name, section)
+            self._servers.append(server)
+            for schema in await server.connect():
+                tool = schema["function"]["name"]
+                self._offer(schema, functools.partial(_call_server, server, tool))
 
     async def step(
         self, said: Dict[str, Any]
     ) -> Tuple[List[Dict[str, Any]], None, bool, bool, Dict[str, Any]]:
-        """Make the calls: those of functions that are not async in order, the others side by side."""
+        """Make the calls: those that do not wait in order, the others side by side."""
         calls = said.get("tool_calls") or []
         waits = [self._begun(call) for call in calls]
-        running = [self._finished(call, is_error, found) for call, (is_error, found) in zip(calls, waits)]
+        running = [self._finished(call, *wait) for call, wait in zip(calls, waits)]
         if any(inspect.isawaitable(found) for _, found in waits):
             messages = list(await asyncio.gather(*running))
         else:
             messages = [await one for one in running]
         return messages, None, not calls, False, {}
 
+    async def close(self) -> None:
+        """Disconnect from the servers, and end the programs."""
+        if self._programs is not None:
+            self._programs.close()
+        for server in self._servers:
+            await server.close()
+
+    def _offer(self, schema: Dict[str, Any], caller: Callable[[Any], Any]) -> None:
+        name = schema["function"]["name"]
+        if name in self._callers:
+            raise TypeError(f"two tools have the name {name}")
+        self._callers[name] = caller
+        self.tools.append(schema)
+
     def _begun(self, call: Dict[str, Any]) -> Tuple[bool, Any]:
-        """Return whether a call has failed, and its result: what to wait for, where the function is async."""
+        """Return whether a call has failed, and its result, or what to wait for."""
         asked = call.get("function") or {}
         if "error" in call:
             return True, str(call["error"])
-        signature = self._signatures.get(str(asked.get("name")))
-        if signature is None:
-            return True, f"there is no tool {asked.get('name')!r}; there is {', '.join(self._signatures)}"
+        name = str(asked.get("name"))
+        if name not in self._callers:
+            return True, f"there is no tool {name!r}; there is {', '.join(self._callers)}"
         try:
-            return False, signature.function(**signature.arguments(asked.get("arguments")))
+            return False, self._callers[name](arguments_of(asked.get("arguments")))
         except Unfit as error:
-            return True, f"{signature.name}: {error}"
-        except MemoryError:
+            return True, f"{name}: {error}"
+        except (MemoryError, ServerGone):
             raise
         except Exception as error:  # noqa: BLE001 - the policy reads it
             return True, told(error)
@@ -79,10 +118,12 @@ class Tools:
         if inspect.isawaitable(found):
             try:
                 found = await found
-            except MemoryError:
+            except (MemoryError, ServerGone):
                 raise
             except Exception as error:  # noqa: BLE001 - the policy reads it
                 is_error, found = True, told(error)
+        if isinstance(found, Said):
+            is_error, found = found
         if not isinstance(found, str):
             try:
                 found = json.dumps(found, ensure_ascii=False, default=str)
@@ -94,6 +135,18 @@ class Tools:
         named = {"tool_call_id": call.get("id"), "name": name if isinstance(name, str) else None}
         message = {"role": "tool", "content": found, **{key: one for key, one in named.items() if one}}
         return {**message, "is_error": True} if is_error else message
+
+
+def _call_function(signature: Signature, arguments: Dict[str, Any]) -> Any:
+    return signature.function(**signature.fitted(arguments))
+
+
+def _call_program(programs: Any, name: str, arguments: Dict[str, Any]) -> Said:
+    return Said(*programs.call(name, arguments))
+
+
+async def _call_server(server: Any, name: str, arguments: Dict[str, Any]) -> Said:
+    return Said(*await server.call(name, arguments))
 
 
 def told(error: BaseException) -> str:

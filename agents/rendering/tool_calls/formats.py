@@ -51,8 +51,8 @@ def schemas_of(tools: Sequence[Turn]) -> Schemas:
     }
 
 
-def said_in(text: str, call_format: CallFormat, tools: Sequence[Turn]) -> Said:
-    """Return the content and the calls of a text."""
+def said_in(text: str, call_format: CallFormat, tools: Sequence[Turn], most_calls: int | None = None) -> Said:
+    """Return the content and the calls of a text; more than `most_calls` are none."""
     first = call_format.begins.search(text)
     if first is None:
         return Said(text)
@@ -62,6 +62,8 @@ def said_in(text: str, call_format: CallFormat, tools: Sequence[Turn]) -> Said:
         return Said(text, unread=str(error))
     if not calls:
         return Said(text)
+    if most_calls is not None and len(calls) > most_calls:
+        return Said(text, unread=f"{len(calls)} calls in one turn; this model takes {most_calls} at a time")
     return Said((text[: first.start()].rstrip() + beside.rstrip()).lstrip("\n"), calls)
 
 
@@ -118,10 +120,10 @@ FORMATS: Final = (
         family="gpt-oss (harmony)",
         shown_by=("<|channel|>", "to=functions."),
         begins=re.compile(
-            r"(?:<\|end\|>)?(?:<\|start\|>assistant)?(?:<\|channel\|>commentary)?\s*to=functions\."
+            r"(?:<\|end\|>)?(?:<\|start\|>assistant)?(?:<\|channel\|>commentary)?\s{0,9}to=functions\."
         ),
         read=named_calls.reader(
-            r"(?:<\|start\|>assistant)?(?:<\|channel\|>commentary)?\s*to=functions\.(?P<name>[\w.:/-]+)\s*"
+            r"(?:<\|start\|>assistant)?(?:<\|channel\|>commentary)?\s{0,9}to=functions\.(?P<name>[\w.:/-]+)\s*"
             r"(?:<\|channel\|>\w+\s*)?(?:<\|constrain\|>)?\s*(?:json)?\s*<\|message\|>",
             r"\s*(?:<\|call\|>|<\|end\|>)?",
         ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agents.rendering.tool_calls.reading import Call, Unreadable, call, shown, value_at
+from agents.rendering.tool_calls.reading import Call, Unreadable, behind, call, shown, value_at
 
 _PYTHON = "<|python_tag|>"
 
@@ -33,11 +33,13 @@ def reader(
             beside.append(text[place:start])
             found, place = value_at(text, start + len(opening))
             calls += [_call(each, keys) for each in (found if isinstance(found, list) else [found])]
-            rest = text[place:].lstrip()
-            if closing and rest.startswith(closing):
-                place = len(text) - len(rest) + len(closing)
-            elif closing and rest:
-                raise Unreadable(f"{closing} is missing behind a call: {shown(rest)}")
+            closed = behind(text, place, closing)
+            if closed is not None:
+                place = closed if closing else place
+            elif behind(text, place, "") != len(text):
+                raise Unreadable(
+                    f"{closing} is missing behind a call: {shown(text[place : place + 80].strip())}"
+                )
         return calls, "".join([*beside, text[place:]]).strip("\n")
 
     return read
@@ -47,23 +49,28 @@ def read_llama(text: str, schemas: Any) -> tuple[list[Call], str]:
     """Read objects with `parameters`, several behind each other with semicolons; JSON of another kind is an answer."""
     del schemas
     is_marked = text.startswith(_PYTHON)
-    rest = text.removeprefix(_PYTHON)
     calls: list[Call] = []
+    place = len(_PYTHON) if is_marked else 0
     try:
-        while rest.strip():
-            found, end = value_at(rest, 0)
-            is_call = (
-                isinstance(found, dict) and "name" in found and {"parameters", "arguments"} & found.keys()
-            )
-            if not is_call and not is_marked and not calls:
+        while True:
+            found, end = value_at(text, place)
+            if not is_marked and not calls and not _is_call(found):
                 return [], ""
-            calls.append(_call(found, ("name", "parameters" if "parameters" in found else "arguments")))
-            rest = rest[end:].lstrip().removeprefix(";")
+            key = "parameters" if isinstance(found, dict) and "parameters" in found else "arguments"
+            calls.append(_call(found, ("name", key)))
+            if behind(text, end, "") == len(text):
+                return calls, ""
+            if (next_place := behind(text, end, ";")) is None:
+                raise Unreadable(f"more behind a call: {shown(text[end : end + 80].strip())}")
+            place = next_place
     except Unreadable:
-        if not is_marked and not calls and '"name"' not in rest:
+        if not is_marked and not calls and '"name"' not in text:
             return [], ""
         raise
-    return calls, ""
+
+
+def _is_call(found: Any) -> bool:
+    return isinstance(found, dict) and "name" in found and bool({"parameters", "arguments"} & found.keys())
 
 
 def _call(found: Any, keys: Sequence[str]) -> Call:
@@ -71,4 +78,5 @@ def _call(found: Any, keys: Sequence[str]) -> Call:
         raise Unreadable(f"a call is a JSON object with {' and '.join(keys)}, got {shown(found)}")
     if missing := [key for key in keys if key not in found]:
         raise Unreadable(f"a call has no {missing[0]}: {shown(found)}")
-    return call(found[keys[0]], found[keys[1]])
+    own = found.get("id")  # which Mistral's models write
+    return call(found[keys[0]], found[keys[1]], own if isinstance(own, str) and own.isalnum() else "")

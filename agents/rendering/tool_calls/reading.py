@@ -46,10 +46,16 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def value_at(text: str, start: int) -> tuple[Any, int]:
+def behind(text: str, place: int, mark: str) -> int | None:
+    """Return the place behind white space and a mark; None where the mark is not there."""
+    while place < len(text) and text[place].isspace():
+        place += 1
+    return place + len(mark) if text.startswith(mark, place) else None
+
+
+def value_at(text: str, place: int) -> tuple[Any, int]:
     """Return the JSON value that begins there, behind white space, and where it ends. Raises Unreadable."""
-    while start < len(text) and text[start] in " \t\r\n":
-        start += 1
+    start = behind(text, place, "") or 0
     try:
         value, end = _DECODER.raw_decode(text, start)
         _check_depth(value)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.rendering.tool_calls.reading import Call, Unreadable, call, shown, value_of
+from agents.rendering.tool_calls.reading import Call, Unreadable, behind, call, shown, value_of
 
 _WORDS: Final = {"True": True, "False": False, "None": None}  # of Python, which templates write for JSON's
 
@@ -37,7 +37,7 @@ def reader(tags: Tags) -> Callable[[str, Mapping[str, Any]], tuple[list[Call], s
         place = 0
         while (start := _next(text, place, tags)) >= 0:
             beside.append(text[place:start])
-            inside = _behind(text, start, tags.opening)
+            inside = behind(text, start, tags.opening)
             found, place = _calls_of_block(text, start if inside is None else inside, tags, schemas)
             calls += found
         return calls, "".join([*beside, text[place:]]).strip("\n")
@@ -55,37 +55,30 @@ def _calls_of_block(text: str, place: int, tags: Tags, schemas: Mapping[str, Any
     """Read the calls of one block; return them and where it ends."""
     calls: list[Call] = []
     while True:
-        if (end := _behind(text, place, tags.closing)) is not None and calls:
+        if (end := behind(text, place, tags.closing)) is not None and calls:
             return calls, end
         if calls and (tags.is_bare or not text[place:].strip()):
             return calls, place
         name, place = _between(text, place, tags.name, "the tool's name")
         pairs: dict[str, str] = {}
-        while _behind(text, place, tags.key[0]) is not None:
+        while behind(text, place, tags.key[0]) is not None:
             key, place = _between(text, place, tags.key, "a parameter's name")
             pairs[key.strip().strip("\"'")], place = _between(text, place, tags.value, f"the value of {key}")
         calls.append(_typed(name.strip().strip("\"'"), pairs, schemas))
         if not tags.end:  # then the block's end is the call's
-            end = _behind(text, place, tags.closing)
+            end = behind(text, place, tags.closing)
             if end is None:
                 raise Unreadable(f"{tags.closing} is missing: {shown(text[place:].strip())}")
             return calls, end
-        end = _behind(text, place, tags.end)
+        end = behind(text, place, tags.end)
         if end is None:
             raise Unreadable(f"{tags.end} is missing: {shown(text[place:].strip())}")
         place = end
 
 
-def _behind(text: str, place: int, mark: str) -> int | None:
-    """Return the place behind white space and a mark; None where the mark is not there."""
-    while place < len(text) and text[place].isspace():
-        place += 1
-    return place + len(mark) if text.startswith(mark, place) else None
-
-
 def _between(text: str, place: int, marks: tuple[str, str], what: str) -> tuple[str, int]:
     """Return what stands between two marks, and the place behind them."""
-    begin = _behind(text, place, marks[0]) if marks[0] else place
+    begin = behind(text, place, marks[0]) if marks[0] else place
     if begin is None:
         raise Unreadable(f"{what} is missing: {shown(text[place:].strip())}")
     end = text.find(marks[1] or "<", begin)

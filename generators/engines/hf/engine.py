@@ -11,9 +11,10 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,16 +140,21 @@ class HfEngine:
                 future.set_exception(error)
 
     async def _next_batch(self) -> list[Waiting]:
-        """Wait for a first group, and for more while they keep coming and there is room."""
-        most = self._config.batch_groups
-        while len(self._waiting) < most:
+        """Wait for a first request, and for more while they keep coming and there is room."""
+        most = self._config.batch_groups * self._run.sampling.group_size
+        while sum(self._places()) < most:
             self._arrived.clear()
             try:
                 await asyncio.wait_for(self._arrived.wait(), GATHER_S if self._waiting else None)
             except TimeoutError:
                 break
-        batch, self._waiting = self._waiting[:most], self._waiting[most:]
+        count = sum(taken <= most for taken in accumulate(self._places()))
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return [waiting for waiting in batch if not waiting[1].done()] or await self._next_batch()
+
+    def _places(self) -> Iterator[int]:
+        """Yield what each request that waits takes of a batch, in completions: no more than a group of training."""
+        return (min(request.n, self._run.sampling.group_size) for request, _ in self._waiting)
 
     # Below: the worker thread.
 

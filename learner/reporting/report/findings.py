@@ -149,7 +149,7 @@ def _of_the_time(facts: RunFacts) -> Iterator[Finding]:
         slowest = max(ages, key=lambda stage: ages[stage], default="")
         where = f" A group spends most of its time in {slowest} ({ages[slowest]:.3g} s)." if slowest else ""
         role = {
-            "prompts": "generators",
+            "prompts": "agents" if facts.run is not None and facts.run.has_agents else "generators",
             "sampling": "generators",
             "rollouts": "scorers",
             "scoring": "scorers",

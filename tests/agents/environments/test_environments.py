@@ -81,6 +81,7 @@ def test_an_environment_that_says_nothing_leaves_the_rows_prompt(play: Played) -
     ("task", "action", "kind", "is_policys", "says"),
     [
         ("guess", "raise no such move", "error", True, "ValueError: no such move"),
+        ("guess", "shout 70", "error", True, "aaaa"),
         ("guess", "exit 3", "exited", True, "ended with exit code 3"),
         ("guess", "leave 77", "exited", True, "ended with exit code 1"),
         ("guess", "kill 11", "exited", True, "ended by SIGSEGV"),

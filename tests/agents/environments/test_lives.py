@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -50,6 +51,20 @@ def test_a_parent_process_that_died_is_started_again_and_its_episodes_are_distur
         assert step.reward == 1.0
 
 
+def test_a_worker_without_room_for_another_process_says_so_and_plays_on() -> None:
+    with played({"guess": custom("Guess")}) as play:
+        episode, _ = play.wait(play.begin("guess"))
+        most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 1, hard))
+        try:
+            with pytest.raises(EnvironmentFailed, match=r"no process for an episode.*Too many open files"):
+                play.wait(play.begin("guess"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        assert play.wait(episode.step(said("7"))).reward == 1.0
+        play.wait(episode.close())
+
+
 def test_what_does_not_start_is_named_at_once_and_tried_again_after_a_pause() -> None:
     with played(
         {"none": custom("NoStep"), "nowhere": {**custom("x"), "import_path": "no_such_module:X"}}
@@ -59,20 +74,28 @@ def test_what_does_not_start_is_named_at_once_and_tried_again_after_a_pause() ->
         assert (caught.value.stage, caught.value.kind, caught.value.is_policys) == ("start", "error", False)
         with pytest.raises(EnvironmentFailed) as again:
             play.wait(play.begin("none"))
-        assert again.value is caught.value, "no second start yet"
+        assert str(again.value) == str(caught.value)
         with pytest.raises(EnvironmentFailed, match="No module named 'no_such_module'"):
             play.wait(play.begin("nowhere"))
 
 
 def test_imports_have_a_deadline_and_an_interpreter_has_to_be_there(tmp_path: Path) -> None:
-    (tmp_path / "sleepy.py").write_text("import time; print('asleep'); time.sleep(100)", encoding="utf-8")
+    (tmp_path / "leaving.py").write_text("import os; print('left early'); os._exit(5)", encoding="utf-8")
+    leaving = {**custom("x"), "import_path": "leaving:X"}
+    (tmp_path / "sleepy.py").write_text("import time; time.sleep(100)", encoding="utf-8")
     slow = {**custom("x"), "import_path": "sleepy:X", "start_deadline_s": 0.4}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(tmp_path))
-        with played({"slow": slow, "gone": custom("Guess", python="/nowhere/python")}) as play:
+        with played(
+            {"slow": slow, "gone": custom("Guess", python="/nowhere/python"), "leaving": leaving}
+        ) as play:
             with pytest.raises(EnvironmentFailed, match=r"start_deadline_s=0\.4") as caught:
                 play.wait(play.begin("slow"))
-            assert "asleep" in str(caught.value)
+            assert (caught.value.stage, caught.value.kind) == ("start", "deadline")
+            with pytest.raises(
+                EnvironmentFailed, match="it ended with exit code 5\nit printed last:\nleft early"
+            ):
+                play.wait(play.begin("leaving"))
             with pytest.raises(EnvironmentFailed, match="/nowhere/python can't be started"):
                 play.wait(play.begin("gone"))
 
@@ -96,6 +119,13 @@ def test_children_see_no_secret_but_those_that_a_task_names(monkeypatch: pytest.
         with pytest.raises(EnvironmentFailed) as caught:
             play.wait(play.say("search", "raise key-planted"))
         assert "key-planted" not in str(caught.value)
+        (told,) = play.wait(
+            play.say(
+                "search",
+                "reply ({'role': 'tool', 'content': os.environ['SEARCH_API_KEY'], 'is_error': True}, 0, True, False, {})",
+            )
+        )
+        assert told.messages[0]["content"] == "**********"
     with pytest.raises(ValueError, match="REDIS_URL stays with the agents"):
         CustomEnvironmentConfig(import_path="a:B", variables=("REDIS_URL",))
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.process
 def play() -> Iterator[Played]:
     sections = {
         "slow": custom("Patient", step_deadline_s=0.4),
+        "patient": custom("Patient", step_deadline_s=0.7),
         "tight": custom("Patient", memory_mb=64),
         "sync": custom("Guess"),
     }
@@ -54,14 +55,14 @@ def test_episodes_share_a_child_and_wait_side_by_side(play: Played) -> None:
 
 
 def test_an_environment_that_waits_too_long_is_stopped_alone(play: Played) -> None:
-    found = together(play, "slow", "wait 9", "wait 0.2", "wait 0")
+    found = together(play, "patient", "wait 9", "wait 0", "wait 0")
     assert ends(found) == ["deadline", "step", "step"]
     assert "asyncio.sleep" in str(found[0])
 
 
 @pytest.mark.parametrize("place", [0, 2])
 def test_who_blocks_its_child_fails_and_the_others_are_disturbed(play: Played, place: int) -> None:
-    actions = ["wait 0.3"] * 3
+    actions = ["wait 5"] * 3
     actions[place] = "block 9"
     found = together(play, "slow", *actions)
     assert ends(found) == ["deadline" if each == place else "disturbed" for each in range(3)]

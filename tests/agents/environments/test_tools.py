@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,6 +61,7 @@ def test_the_policy_calls_reads_and_ends_by_a_message_without_calls(play: Played
         ("add", {"a": 2.0}, "3"),
         ("height", {"of": "tower", "unit": "ft"}, "tower FOOT short"),
         ("height", {"of": "tower", "style": "long"}, "tower METRE long"),
+        ("half", {}, "half ?"),
         ("odd", "", '{"set": "x", "é": 1}'),
         ("odd", {}, '{"set": "x", "é": 1}'),
         ("wait", {"seconds": 0}, "waited 0.0"),
@@ -93,7 +93,7 @@ def test_a_call_gives_what_the_function_returns(
         ("add", "[" * 60_000, "add: the arguments are no JSON: maximum recursion depth"),
         ("height", {"of": "x", "unit": "yd"}, 'height: unit is one of ["m", "ft"], got string "yd"'),
         ("height", {"of": "x", "style": None}, 'height: style is one of ["short", "long"], got null null'),
-        ("shout", {}, "there is no tool 'shout'; there is add, height, wait, fail, long, odd"),
+        ("shout", {}, "there is no tool 'shout'; there is add, height, wait, meet, fail, long, odd, half"),
         ("fail", {"how": "key"}, "KeyError: 'key'"),
         ("fail", {"how": "file"}, "FileNotFoundError: [Errno 2] No such file or directory: 'missing/file'"),
     ],
@@ -113,12 +113,10 @@ def test_a_call_that_could_not_be_parsed_is_told_too(play: Played) -> None:
 
 
 def test_several_calls_are_answered_in_their_order_and_those_that_wait_wait_together(play: Played) -> None:
-    calls = [call("wait", {"seconds": 0.3}, 0), call("add", {"a": 1}, 1), call("wait", {"seconds": 0.2}, 2)]
-    began = time.monotonic()
+    calls = [call("meet", {"name": "a"}, 0), call("add", {"a": 1}, 1), call("meet", {"name": "b"}, 2)]
     (step,) = answered(play, calling(*calls))
-    assert [message["content"] for message in step.messages] == ["waited 0.3", "2", "waited 0.2"]
+    assert [message["content"] for message in step.messages] == ["a met b", "2", "b met a"]
     assert [message["tool_call_id"] for message in step.messages] == ["call-0", "call-1", "call-2"]
-    assert time.monotonic() - began < 0.48
 
 
 @pytest.mark.parametrize(("how", "kind"), [("exit", "exited"), ("memory", "memory")])

@@ -36,6 +36,8 @@ def beat(link: RedisLink, keys: Keys, role: str, **fields: str) -> None:
         ("generator", "generator", 0, "waiting for prompts"),
         ("generator", "", 1, "no generator of this host"),
         ("generator", "learner", 1, "no generator of this host"),
+        ("agent", "agent", 0, "waiting for prompts"),
+        ("agent", "generator", 1, "no agent of this host"),
         ("learner", "learner@elsewhere", 1, "no learner of this host"),
         ("scorer", "dispatcher scorer", 0, "dispatcher"),
         ("scorer", "scorer", 1, "no dispatcher of this host"),

@@ -186,6 +186,20 @@ def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_mo
     assert (chain.slots, chain.buffer.groups) == ({young}, {})
 
 
+@pytest.mark.parametrize(("own_s", "dies_at_s"), [(50.0, 51), (600.0, 601)])
+def test_a_task_may_have_a_deadline_of_its_own(make_chain: MakeChain, own_s: float, dies_at_s: int) -> None:
+    chain = make_chain(scorers={"tasks": {"math": {"deadline_s": own_s}}})
+    (group_id,) = chain.issue()
+    look(chain)
+    look(chain, after_s=dies_at_s - 2)
+    assert chain.entry(group_id).stream == PROMPTS
+    look(chain, after_s=2)
+    assert chain.entry(group_id).stream == DEAD
+    look(chain)
+    chain.read()
+    assert f"(scorers.tasks.math.deadline_s={own_s:g})" in outcomes(chain)[group_id].detail
+
+
 def test_a_scored_group_has_no_deadline(chain: Chain) -> None:
     (group_id,) = chain.issue()
     look(chain)

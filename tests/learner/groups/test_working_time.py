@@ -43,6 +43,7 @@ def test_a_pause_ages_nobody_and_the_deadline_passes_after_it(chain: Chain) -> N
     assert chain.intake.survey.places[PROMPTS] == chain.intake.survey.places[ROLLOUTS] == 1
     assert 200 <= chain.intake.survey.oldest_s < 210
     assert deaths(chain) == set()
+    assert 1000 <= chain.told_lost[-1] < 1010  # who plays the groups subtracts it, too
     look(chain, after_s=101)
     assert deaths(chain) == set(ids)
 

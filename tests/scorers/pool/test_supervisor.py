@@ -16,12 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from broker import codec
+from broker import codec, role_pool
 from broker.connection import RedisLink
 from broker.keys import SCORED, Keys
 from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
-from broker.restarts import RestartPolicy, Restarts
 from scorers.__main__ import main
 from scorers.pool import first_worker, supervisor
 from scorers.pool.several_runs import run_pools
@@ -72,8 +71,8 @@ def with_children(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str = "")
     script.write_text(CHILD % (folder, does, folder))
     script.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(script))
-    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.02)
-    monkeypatch.setattr(supervisor, "POLL_S", 0.02)
+    monkeypatch.setattr(role_pool, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(role_pool, "POLL_S", 0.02)
     return Children(folder)
 
 
@@ -104,7 +103,7 @@ def watched(pool: supervisor.PoolSupervisor, meanwhile: Callable[[], object], *,
 def test_it_ends_with_the_run(
     station: Station, children: Children, monkeypatch: pytest.MonkeyPatch, status: str, code: int
 ) -> None:
-    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(role_pool, "LOOK_EVERY_S", 0.1)
 
     def end_the_run() -> None:
         wait_until(lambda: len(children.all()) == 3)
@@ -170,7 +169,7 @@ def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pyte
 def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station, children: Children) -> None:
     pool = supervisor.PoolSupervisor(station.joined, [])
     assert watched(pool, lambda: wait_until(lambda: len(children.all()) == 3)) == 0
-    assert [part.process.returncode for part in pool._parts if part.process] == [0, 0, 0]
+    assert [part.process.returncode for part in pool.pool.parts if part.process] == [0, 0, 0]
     assert children.signals() == 3, "a second one means: at once"
 
 
@@ -197,56 +196,6 @@ def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
     assert f"child_ended part=dispatcher code={code} failures=1" in caplog.text
     assert f"giving_up part=dispatcher code={code}: it failed 5 times in a row" in caplog.text
     assert not any(map(is_running, children.all()))
-
-
-@pytest.mark.prove(after=99)
-@pytest.mark.parametrize(
-    ("code", "lived_s", "before", "after"),
-    [
-        (-9, 1.0, 3, 4),
-        (-9, 6.0, 3, 0),  # somebody killed it at its work: every ten seconds, if they like
-        (-9, 6.0, 0, 0),
-        (0, 6.0, 3, 0),
-        (0, 1.0, 3, 4),  # nobody told it to
-        (1, 6.0, 3, 4),  # its self-test took so long to fail
-        (-11, 59.0, 3, 4),
-        (1, 61.0, 4, 0),  # redis was away
-    ],
-)
-def test_only_failures_in_a_row_count(code: int, lived_s: float, before: int, after: int) -> None:
-    policy = RestartPolicy(most=supervisor.MOST_FAILURES - 1, window_s=math.inf)
-    restarts = Restarts(policy)
-    for _ in range(before):
-        restarts.fail(0.0)
-    part = supervisor._Part("worker", restarts, started=100.0)
-    assert part.may_restart(code, now=100.0 + lived_s)
-    assert restarts.failures == after
-    assert restarts.not_before == 100.0 + lived_s + (0.5 if after < 2 else 4.0)
-
-
-def test_what_a_child_says_is_passed_on_and_its_last_lines_are_kept(
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:
-    reader, writer = os.pipe()
-    echo = supervisor._Echo(os.fdopen(reader, "rb"))
-    lines = b"".join(b"%d\n" % number for number in range(100))
-    said = lines + b"x" * (2 * supervisor.LONGEST_LINE) + b"\xff no end of line"
-    with os.fdopen(writer, "wb") as stream:
-        stream.write(said)
-    kept = echo.last_lines()
-    assert capfdbinary.readouterr().err == said, "every byte of it"
-    assert (len(kept), kept[-1]) == (40, "\ufffd no end of line")
-
-
-def test_a_log_that_can_not_be_written_holds_no_child_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, writer = os.pipe()
-    with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr(sys, "stderr", full)
-        echo = supervisor._Echo(os.fdopen(reader, "rb"))
-        with os.fdopen(writer, "wb", buffering=0) as stream:
-            for _ in range(3):  # a pipe holds 64 KiB: who did not read would stop us here
-                stream.write(b"x" * 65_535 + b"\n")
-        assert [len(line) for line in echo.last_lines()] == [65_535] * 3
 
 
 def test_the_real_thing_scores_survives_a_kill_and_dies_whole(

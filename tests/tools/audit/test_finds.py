@@ -317,3 +317,12 @@ def test_a_note_is_shown_and_counts_nothing(chain: Chain) -> None:
     result = look(chain)
     assert (result.dead, result.is_clean) == (1, True)
     assert f"purge by {result.notes[0]['by']}" in as_text("test", result)
+
+
+def test_turns_that_no_group_plays_are_named_and_the_run_is_not_clean(chain: Chain) -> None:
+    train_7(chain)
+    assert look(chain).is_clean
+    chain.client.hset(chain.keys.turns("7"), "attempt", "a")
+    found = look(chain)
+    assert (found.leftovers, found.is_clean) == (("turns of group 7, which is not in episodes",), False)
+    assert as_text("test", found).endswith("NOT CLEAN: turns or calls of episodes are left over\n")

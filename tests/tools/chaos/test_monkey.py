@@ -113,15 +113,18 @@ def spared(*roles: str) -> list[Spared]:
     return [Spared(role, role, 1, ()) for role in roles]
 
 
-def test_a_kill_hits_the_whole_tree_and_is_forgiven(keeper: RedisKeeper, start: Start, only: Only) -> None:
+@pytest.mark.parametrize("role", ["generator", "agent"])
+def test_a_kill_hits_the_whole_tree_and_is_forgiven(
+    keeper: RedisKeeper, start: Start, only: Only, role: str
+) -> None:
     parent, child, other = start(), start(), start()
-    stage = Stage(keeper, Victim("generator", "generator-0", parent.pid, (child.pid,)))
-    only("kill_tree", "generator")
+    stage = Stage(keeper, Victim(role, f"{role}-0", parent.pid, (child.pid,)))
+    only("kill_tree", role)
     stage.tick()
     assert (parent.wait(5), child.wait(5), other.poll()) == (-9, -9, None)
-    assert stage.forgiven == ["generator-0"]
+    assert stage.forgiven == [f"{role}-0"]
     record = stage.monkey.record
-    assert (record.kills, record.disturbances) == ({"generator": 1}, {"kill_tree generator": 1})
+    assert (record.kills, record.disturbances) == ({role: 1}, {f"kill_tree {role}": 1})
 
 
 def any_has_ended(processes: list[subprocess.Popen[bytes]]) -> bool:
@@ -301,7 +304,8 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
         now = targets.look()
         assert [victim.pid for victim in now.of("dispatcher")] == [dispatcher]
         assert [victim.pid for victim in now.of("scorer")] == [worker], "the stranger is nobody's to kill"
-        ready = {"generator": frozenset(), "dispatcher": {f"dispatcher-{dispatcher}"}, "scorer": frozenset()}
+        ready: dict[str, set[str]] = {role: set() for role in ("generator", "agent", "scorer")}
+        ready["dispatcher"] = {f"dispatcher-{dispatcher}"}
         assert now.ready == ready, "one that only starts is not at work"
     finally:
         for victim in targets.look().of("pool"):

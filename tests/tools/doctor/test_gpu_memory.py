@@ -114,7 +114,7 @@ NAMED = {
     **dict.fromkeys(("code_qwen2.5-coder-7b_8gpu", "swe_qwen2.5-coder-7b_8gpu"), (EIGHT, cards(*[79.2] * 8))),
     **dict.fromkeys(("rrm_train_grade", "rrm_policy_polaris"), (EIGHT, cards(*[79.2] * 8))),
 }
-CPU_RECIPES = {"demo_cpu"}
+CPU_RECIPES = {"demo_cpu", "demo_agents"}
 
 
 def test_every_recipe_for_gpus_names_its_cards() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from config.explanations import ConfigError
+from config.loading import load_run
 from tests.support.paths import ROOT
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
@@ -25,6 +26,15 @@ from scorers.custom import SimpleScorer
 class Letter(SimpleScorer):
     name = version = "1"
     def score(self, text, verification_info): return self.scored(1, "")
+"""
+PLAYED = """
+def look_up(key: str) -> str:
+    "Look a key up."
+    return key
+
+class Game:
+    def reset(self, row, seed): return row["level"]
+    def step(self, action): return "", 0.0, True, False, {}
 """
 HF = {"engine": {"type": "hf"}}
 
@@ -85,13 +95,36 @@ def test_a_scorer_that_cant_be_imported_is_refused_by_its_key(
         f"scorers: {{tasks: {{letter: {{scorer: {{type: custom, import_path: '{path}'}}}}}}}}\n"
     )
     monkeypatch.chdir(tmp_path)
-    from config.loading import load_run
-
     words = ("--config", str(config))
     found = refusal(load_run(words), GPU, words)
     assert said in found
     assert bool(found) == bool(said)
     assert not said or found.startswith("scorers.tasks.letter.scorer: "), "the key that names it"
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ("{type: tools, functions: ['mine:look_up']}", ""),
+        ("{type: tools, functions: ['mine:look_in']}", "scorers.tasks.find.environment: task find"),
+        ("{type: custom, import_path: 'gone:Game'}", "No module named 'gone'"),
+        ("{type: custom, import_path: 'mine:Game'}", ""),  # an empty row is none of its own
+    ],
+)
+def test_an_environment_that_cant_start_is_refused_by_its_task(
+    tmp_path: Path, monkeypatch: Patch, environment: str, said: str
+) -> None:
+    (tmp_path / "mine.py").write_text(PLAYED)
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        "name: own\nmodel: {path: tiny}\ndata: {train: {type: procedural}}\n"
+        f"scorers: {{tasks: {{find: {{scorer: {{type: math}}, environment: {environment}}}}}}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ("--config", str(config))
+    found = refusal(load_run(words), GPU, words)
+    assert said in found
+    assert bool(found) == bool(said)
 
 
 # On a machine without a GPU.

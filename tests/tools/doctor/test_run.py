@@ -15,6 +15,7 @@ import pytest
 from config.loading import load_run
 from tests.conftest import free_port
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
+from tests.support.paths import RECIPES
 from tests.support.tiny import write_own_head, write_tiny_model
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
@@ -210,3 +211,37 @@ def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch:
     shown = " ".join(" ".join(lines_of([found])).split())
     assert "10 rows can't be used" in shown
     assert [at for at in range(0, 30, 3) if f" row {at}, line {at + 1}: " not in shown] == [], shown
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "said"),
+    [
+        (Answer({"tools": {"find": 2, "talk": 0}, "objections": {}}), OK, "shows tools: 2 of find"),
+        (Answer({"tools": {"talk": 0}, "objections": {}}), OK, "no task has tools"),
+        (
+            Answer({"tools": {"find": 2}, "objections": {"find": "its template does not show tools"}}),
+            PROBLEM,
+            "scorers.tasks.find.environment: its template does not show tools",
+        ),
+        (Answer(trouble="no tokenizer"), NOTE, "can't be told: no tokenizer"),
+    ],
+)
+def test_a_policy_that_would_not_see_its_tools_is_found(
+    make_run: MakeRun, answer: Answer, level: Level, said: str
+) -> None:
+    assert_found(doctor_run.template(answer, make_run()), level, said)
+
+
+@pytest.mark.prove  # a tokenizer is loaded
+@pytest.mark.process
+def test_a_model_whose_template_shows_no_tools_is_asked_in_a_process_of_its_own(tmp_path: Path) -> None:
+    tools = "{scorer: {type: math}, environment: {type: tools, functions: ['textwrap:dedent']}}"
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        f"name: own\nmodel: {{path: {RECIPES / 'demo_model'}}}\ndata: {{train: {{type: procedural}}}}\n"
+        f"scorers: {{tasks: {{find: {tools}}}}}\n"
+    )
+    ((_, answer),) = ask([Question(name="template", words=("--config", str(config)))])
+    assert answer.trouble == ""
+    assert answer.facts["tools"] == {"find": 1}
+    assert "does not show tools" in answer.facts["objections"]["find"]

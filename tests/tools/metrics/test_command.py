@@ -22,13 +22,14 @@ from tests.support.laid_heartbeats import Laid
 from tests.support.told import Millrace
 from tests.support.waiting import wait_until
 from tools.metrics.command import RunCollector
-from tools.metrics.table import METRICS
+from tools.metrics.table import AGENT_METRICS, METRICS
 
 pytestmark = pytest.mark.process
 
 NAME = re.compile(
-    r"millrace_(run|stream|budget|generator|dispatcher|scorer|learner)(_[a-z]+)*_"
-    r"(groups|steps|seconds|processes|jobs|tokens|completions|retries|failures|questions|info)(_total)?"
+    r"millrace_(run|stream|budget|generator|agent|dispatcher|scorer|learner)(_[a-z]+)*_"
+    r"(groups|steps|seconds|processes|jobs|tokens|completions|retries|failures|questions|turns|calls|errors|"
+    r"sequences|episodes|info)(_total)?"
 )
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -54,7 +55,7 @@ def laid(link: RedisLink, keys: Keys) -> Laid:
     return Laid(link, keys)
 
 
-@pytest.mark.parametrize("metric", METRICS[1:], ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", [*METRICS[1:], *AGENT_METRICS], ids=lambda metric: metric.name)
 def test_a_name_says_whose_it_is_what_it_counts_and_in_which_unit(metric: object) -> None:
     name, kind = metric.name, metric.kind  # type: ignore[attr-defined]
     assert NAME.fullmatch(name), name
@@ -101,6 +102,28 @@ def test_a_run_is_served_as_it_stands(laid: Laid) -> None:
         ("millrace_learner_age_seconds_total", {"part": "sampling", "process": "box-1"}, 80),
     ):
         assert found[name, tuple(sorted(labels.items()))] == value, name
+
+
+def test_of_a_run_whose_groups_are_played_it_serves_what_agents_do(laid: Laid) -> None:
+    plain = {name for name, _ in samples(registry_of(laid.client))}
+    assert not any("agent" in name or "turns" in name for name in plain)
+    laid.play()
+    found = samples(registry_of(laid.client))
+    assert {name for name, _ in found} >= {metric.name for metric in AGENT_METRICS}
+    for name, labels, value in (
+        ("alive_processes", {}, 1),
+        ("busy_seconds_total", {}, 25),
+        ("waiting_seconds_total", {"for": "episodes"}, 75),
+        ("turns_total", {}, 90),
+        ("tool_calls_total", {}, 60),
+        ("tool_errors_total", {}, 2),
+        ("observed_tokens_total", {}, 700),
+        ("environment_seconds_total", {}, 12.5),
+        ("ended_episodes_total", {"by": "message"}, 28),
+        ("ended_episodes_total", {"by": "turns"}, 2),
+    ):
+        of = {} if name == "alive_processes" else {"process": "box-5"}
+        assert found[f"millrace_agent_{name}", tuple(sorted({**of, **labels}.items()))] == value, name
 
 
 def test_a_run_that_has_not_begun_is_served_without_what_is_not_known(link: RedisLink) -> None:

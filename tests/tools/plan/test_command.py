@@ -81,6 +81,32 @@ def test_the_figures_are_arithmetic_that_can_be_done_on_paper(plan_of: PlanOf) -
     assert numbers(plan, "rates", "learner's rank")["operations"] == operations
 
 
+def test_what_turns_cost_is_said_of_runs_with_agents_alone(plan_of: PlanOf) -> None:
+    plain = plan_of()
+    assert not {"episodes", "turns", "prefill"} & {one["name"] for one in plain["figures"]}
+    game = LAKE.replace("Lake'", "Lake', max_turns: 5")
+    plan = plan_of(game, "agents.episodes=40", "--step-s", "10")
+    assert numbers(plan, "groups and lag", "episodes")["episodes"] == 40  # of 12 groups of 4
+    assert said(plan, "room for 40 episodes")["do"].startswith("agents.count=2,")
+    turns = numbers(plan, "rates", "turns")
+    assert (turns["calls"], turns["calls_per_s"]) == (16 * 5, 8)
+    prefill = numbers(plan, "rates", "prefill")
+    assert prefill == {"tokens": 16 * 1024, "again_tokens": 40 * 524}  # 24 of the prompt, and half of 1,000
+    redis = numbers(plan, "Redis and disk", "Redis")["groups_bytes"]
+    assert redis == pytest.approx(2.6 * numbers(plain, "Redis and disk", "Redis")["groups_bytes"])
+
+
+@pytest.mark.parametrize(
+    "engine", ["generators.engine.new_weights=keep_cache", "generators.engine={type: hf}"]
+)
+def test_without_a_prefix_cache_each_turn_computes_its_conversation_whole(
+    plan_of: PlanOf, engine: str
+) -> None:
+    game = LAKE.replace("Lake'", "Lake', max_turns: 5")
+    prefill = numbers(plan_of(game, engine, "generators.gpus=[]", "learner.gpus=[]"), "rates", "prefill")
+    assert prefill == {"tokens": 16 * 5 * 524, "again_tokens": 0}
+
+
 def test_every_figure_that_rests_on_an_assumption_names_one_with_a_check(plan_of: PlanOf) -> None:
     plan = plan_of("--gpu", "H100")
     used = {letter for figure in plan["figures"] for letter in figure["rests_on"]}
@@ -178,7 +204,7 @@ def test_every_recipe_has_a_plan_and_says_what_doctor_says(recipe: Path, millrac
     findings = check_gpu_memory(run, size_of(run.model), cards)
     doctors = [one.seen for one in findings if one.name == "GPU memory"]
     assert [one["seen"] for one in plan["findings"] if one["name"] == "GPU memory"] == doctors
-    assert bool(doctors) == (recipe.stem != "demo_cpu")
+    assert bool(doctors) == (recipe.stem not in {"demo_cpu", "demo_agents"})
 
 
 def test_the_table_has_100_columns_and_nothing_is_started(monkeypatch: Patch, millrace: Millrace) -> None:

@@ -104,6 +104,19 @@ def test_the_places_of_generators_are_those_that_they_say_they_have(
     assert works.in_hand == in_hand
 
 
+def test_what_is_played_is_in_the_agents_hands_alone() -> None:
+    """Thirty turns of groups of two are as much work as the fifteen groups beside them; no slot is counted twice."""
+    run = make_run(Path("nowhere"), sampling={"group_size": 2})
+    now = look(
+        replace(beat("generator", up_s=10, busy_s=5, groups=15, turns=30), room=8),
+        replace(beat("agent", up_s=10, busy_s=10, groups=5, turns=30, wait_episodes_s=0), room=6),
+        run=run,
+    )
+    generators, agents = flow(look(), now).works
+    assert (generators.in_hand, generators.turns_a_second) == (2.0, 3.0)  # half of 8 places, half of it turns
+    assert (agents.name, agents.in_hand, agents.groups_a_second) == ("agents", 3.0, 0.5)
+
+
 def test_scorers_of_other_queues_are_a_stage_of_their_own() -> None:
     now = look(
         beat("scorer", "1", ("code",), up_s=10, busy_s=10, groups=5),

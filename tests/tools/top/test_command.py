@@ -72,6 +72,24 @@ def test_the_screen_names_bottleneck_roles_streams_and_processes(follower: RunFo
         assert re.search(pattern, shown), f"{pattern}\n{shown}"
 
 
+def test_what_is_played_is_shown_of_a_run_with_agents_alone(follower: RunFollower, laid: Laid) -> None:
+    assert "played" not in drawn(follower)
+    assert "episodes" not in report(follower.view)
+    laid.play()
+    assert follower.look()
+    shown = drawn(follower, width=140, height=60)
+    for pattern in (
+        r"agents +1 +25% +0.04 +12.5 ",
+        r"played +90 turns, 60 calls of tools \(2 errors\), 500 tokens sampled, 700",
+        r"ended: 28 by message, 2 by turns",
+        r"agent +box +5 +- +25% .*playing",
+    ):
+        assert re.search(pattern, shown), f"{pattern}\n{shown}"
+    told = report(follower.view)
+    assert told["episodes"]["ends"] == {"message": 28, "turns": 2}
+    assert told["episodes"]["environment_s"] == 12.5
+
+
 def test_a_low_terminal_shows_some_of_every_role_and_how_many_more(laid: Laid, follower: RunFollower) -> None:
     for number in range(20):
         key = laid.keys.alive("scorer", f"more-{number:02}")

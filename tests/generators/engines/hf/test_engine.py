@@ -16,7 +16,9 @@ from transformers import PreTrainedModel
 from broker.errors import Retryable, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.generators import HfEngineConfig
+from generators.engine import Sample
 from generators.engines.hf.engine import HfEngine
+from generators.engines.hf.sampling import Request
 from tests.support import byte_model
 from tests.support.byte_model import STOP_ID, VOCABULARY, make_prompt, random_model, save_weights
 from tests.support.sampled import sample
@@ -227,6 +229,28 @@ def test_more_groups_than_a_batch_takes_are_all_sampled(tiny_model: Path) -> Non
         groups = started.sample(*prompts)
     for prompt, group in zip(prompts, groups, strict=True):
         assert_agrees(random_model(seed=0), prompt, group)
+
+
+def test_a_batch_has_room_for_completions_not_for_requests(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of an episode asks for one completion of a group's 8; a held-out prompt may ask for more than a group."""
+    batches: list[list[int]] = []
+
+    def noted(engine: HfEngine, requests: list[Request]) -> list[tuple[Sample, ...]]:
+        batches.append([request.n for request in requests])
+        return sample_batch(engine, requests)
+
+    sample_batch = HfEngine._sample
+    monkeypatch.setattr(HfEngine, "_sample", noted)
+    asked = [*[1] * 12, 8, 20, 8, 1]
+    prompts = [make_prompt("1", n=n, seed=i, max_tokens=2) for i, n in enumerate(asked)]
+    with closing(Started(tiny_model, batch_groups=2)) as started:
+        assert started.engine._run.sampling.group_size == 8
+        started.load(0, tiny_model / "model.safetensors")
+        groups = started.sample(*prompts)
+    assert batches == [[1] * 12, [8, 20], [8, 1]]
+    assert [len(group) for group in groups] == asked
 
 
 def test_an_error_of_a_batch_reaches_its_callers_and_the_next_batch_runs(started: Started) -> None:

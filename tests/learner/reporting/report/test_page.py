@@ -24,6 +24,7 @@ from tests.support.episodes import MESSAGES, an_episode
 from tests.support.growth import is_linear
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
+from tests.support.played import TASKS
 from tests.support.tiny import random_groups
 
 HOSTILE = "</pre><script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
@@ -69,6 +70,24 @@ def written(folder: Path, *records: dict[str, Any], **status: Any) -> RunFacts:
 
 def texts(facts: RunFacts) -> list[str]:
     return [f"{finding.level}: {finding.text}" for finding in findings_of(facts)]
+
+
+@pytest.mark.parametrize(("tasks", "who"), [({}, "generators"), (TASKS, "agents")])
+def test_what_would_shorten_a_wait_before_sampling_is_named(
+    tmp_path: Path, tasks: dict[str, Any], who: str
+) -> None:
+    facts = RunFacts(
+        name="test",
+        folder=tmp_path,
+        run=make_run(tmp_path, scorers={"tasks": tasks}),
+        status={},
+        records=[{"step": 1, "age_prompts_s": 9.0, "age_sampling_s": 2.0}],
+        outcomes={},
+        reasons={},
+        incarnations=1,
+        seconds={"wait": 9.0, "train": 1.0},
+    )
+    assert any(f"More {who} would shorten it." in text for text in texts(facts))
 
 
 class Asks(HTMLParser):

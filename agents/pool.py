@@ -1,0 +1,43 @@
+"""`python -m agents --workers N`: several workers under one parent, and the wait in a run that needs none.
+
+In: the run and how many workers. Out: an exit code. How children are kept alive is `broker.role_pool`'s: each is a
+`python -m agents` of one worker, which ends with the run by itself, too.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+
+from broker.joining import Joined, RunState, state_of
+from broker.monitoring.heartbeat import Heartbeat
+from broker.role_pool import Part, RolePool
+
+LOOK_EVERY_S = 1.0
+IDLE = "waiting for the run's end: no task of it has an environment"
+
+
+def run_pool(joined: Joined, words: Sequence[str], workers: int, stop: threading.Event) -> int:
+    """Watch `workers` children until the run ends or `stop` is set.
+
+    Args:
+        words: of every child.
+    Returns:
+        0; 1: the run failed, or a child can't be kept alive; 2: a child can't, and another start would not help.
+    """
+    command = [sys.executable, "-m", "agents", *words]
+    return RolePool(joined, [Part(name="worker", command=command) for _ in range(workers)]).run(stop)
+
+
+def wait_for_the_end(joined: Joined, heartbeat: Heartbeat, stop: threading.Event) -> RunState:
+    """Wait until a run without an environment ends, or `stop` is set. Returns its last state.
+
+    A container that ended at once would be started again by its cluster, or would take all the others with it
+    (`docker compose up --exit-code-from learner`).
+    """
+    heartbeat.set_state(IDLE)
+    while True:
+        state = state_of(joined.link, joined.keys)
+        if state.has_ended or stop.wait(LOOK_EVERY_S):
+            return state

@@ -1,0 +1,91 @@
+"""What the agents' demo's model is warm-started with: chats in which a policy looks into boxes, or answers too early.
+
+In: the train split of the boxes. Out: questions, with what the policy says in each turn and what the tool answers; the
+words of the tokenizer, and its chat template. Used by `tools.make_demo_model` alone. In GOES_ON of the turns in which a
+box is to be opened, the policy looks into it. In the others it answers with the box's name, which is never right. So
+the model knows how to call the tool, how to read what it is told, and how to answer, and leaves it to RL to find out
+what pays.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from tasks.boxes import NEXT, NUMBER, QUESTION, boxes, inside, look, path
+
+NUM_BOXES = 4096  # of the train split, those that are demonstrated
+GOES_ON = 0.3  # of the turns in which looking, or looking further, is right
+ANSWER = "\\boxed{{{}}}"
+MARKS = ("<tool_call>", "</tool_call>")
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": look.__name__,
+        "description": "Look into a box.",
+        "parameters": {
+            "type": "object",
+            "properties": {"box": {"type": "string", "description": "name of the box, four digits"}},
+            "required": ["box"],
+        },
+    },
+}
+CHAT_TEMPLATE = """\
+{%- if tools %}
+    {{- '<|im_start|>system\\nTools:' }}
+    {%- for tool in tools %}
+        {{- ' ' + tool.function.name + '(' + tool.function.parameters.properties | join(', ') + ')' }}
+    {%- endfor %}
+    {{- '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' + (message.content or '') }}
+    {%- for call in message.tool_calls or [] %}
+        {{- '<tool_call>{"name": "' + call.function.name + '", "arguments": ' }}
+        {{- call.function.arguments if call.function.arguments is string else call.function.arguments | tojson }}
+        {{- '}</tool_call>' }}
+    {%- endfor %}
+    {{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+
+def sentences() -> Iterator[str]:
+    """Yield what the tokenizer's words are learnt from: all that is said, with a digit, which is a word of its own."""
+    yield QUESTION.format(box=1)
+    yield from (each.format(1) for each in (NUMBER, NEXT, ANSWER))
+    yield _said("1")
+    yield f"Tools: {look.__name__}(box)"
+    yield from ("system\n", "user\n", "assistant\n", "tool\n")
+
+
+def call(box: str) -> str:
+    """Write a call of the tool."""
+    return _said(box).join(MARKS)
+
+
+def _said(box: str) -> str:
+    return json.dumps({"name": look.__name__, "arguments": {"box": box}})
+
+
+def demonstration(box: str, draw: random.Random) -> list[tuple[str, str]]:
+    """Return what the policy says in each turn, with what the tool answers; "" behind the last."""
+    turns: list[tuple[str, str]] = []
+    found = box
+    for each in path(box):
+        if draw.random() >= GOES_ON:
+            break
+        turns.append((call(each), look(each)))
+        found = inside(each)
+    return [*turns, (ANSWER.format(found), "")]
+
+
+def chats(draw: random.Random, count: int) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Draw `count` questions, each with a demonstration."""
+    for box in draw.choices(boxes("train", NUM_BOXES), k=count):
+        yield QUESTION.format(box=box), demonstration(box, draw)
