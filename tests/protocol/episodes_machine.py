@@ -629,9 +629,11 @@ class EpisodesMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "history"):
             return
+        before = self.actions
         try:
             self._undisturbed()
         finally:
+            self.did["actions at the undisturbed end"] += self.actions - before
             self.link.close()
 
     def _undisturbed(self) -> None:

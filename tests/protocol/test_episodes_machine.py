@@ -46,7 +46,7 @@ BROKEN: Mapping[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(300 + ACTIONS // 20)
+@pytest.mark.timeout(300 + ACTIONS // 5)
 def test_invariants_hold_at_random(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = machine_on(redis_url)
     if WITHOUT:
