@@ -124,6 +124,7 @@ class Episodes:
         )
         if not count:
             return None
+        consumer.note_begun(entry)
         return Attempt(entry.group_id, entry.floor, token, int(count), tuple(ends))
 
     def look(self, attempt: Attempt, call: Call) -> tuple[Answer, bytes]:
