@@ -45,7 +45,6 @@ BROKEN: Mapping[str, tuple[str, str, str]] = {
     "a held-out group needs no slot": ("keys", "if not slot then return is_eval(id) end", "if not slot then return false end"),
     "an answer is asked": ("answer", "local is_asked = redis.call('HGET', turns, 'asked:' .. at) == stream .. ' ' .. entry and is_floor(id, floor)", "local is_asked = redis.call('EXISTS', turns) == 1"),
     "an answer takes its call": ("answer", "if not asked_at(stream, entry) then remove(stream, entry) end", ""),
-    "an answer leaves another's call": ("answer", "if not asked_at(stream, entry) then remove(stream, entry) end", "remove(stream, entry)"),
     "a hand-over is of the newest attempt": ("hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call('HGET', turns, 'attempt') ~= attempt then return 0 end", ""),
     "a hand-over forgets": ("hand_over", "if source == 'episodes' then forget(id) end", ""),
     "retirement forgets": ("retire", "  forget(id)\n", ""),
