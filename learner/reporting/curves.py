@@ -72,7 +72,7 @@ def draw(folder: Path) -> Path | None:
             records,
             "Groups in flight",
             {
-                "to be sampled": (BLUE, _depths(records, "prompts")),
+                "to be sampled": (BLUE, _depths(records, "prompts", "episodes")),
                 "to be scored": (ORANGE, _depths(records, "rollouts")),
                 "to be trained": (GREEN, _depths(records, "scored")),
             },
@@ -189,6 +189,6 @@ def _seconds(records: Records, part: str) -> list[float]:
     return [record.get(f"seconds_{part}", 0.0) for record in records]
 
 
-def _depths(records: list[dict[str, Any]], stream: str) -> list[float]:
-    """Return the depth of a stream at each step; 0 for a step that was trained again, when nothing was counted."""
-    return [record.get("queues", {}).get(stream, 0) for record in records]
+def _depths(records: list[dict[str, Any]], *streams: str) -> list[float]:
+    """Return the depth of streams at each step; 0 for a step that was trained again, when nothing was counted."""
+    return [sum(record.get("queues", {}).get(stream, 0) for stream in streams) for record in records]
