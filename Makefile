@@ -114,7 +114,7 @@ prove-lag: $(INSTALLED)    ## is every token's lag bounded? a generator twenty t
 prove-bottleneck: $(INSTALLED)    ## does `millrace top` name what holds a run up, and what one more of it gives? four made situations; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.bottleneck --write $(ARGS)
 
-prove-protocol: $(INSTALLED)    ## 200,000 random actions of the protocol on Redis 6.2 and 7, and each of its rules taken out; goes on where it was interrupted
+prove-protocol: $(INSTALLED)    ## 200,000 random actions of the protocol and 100,000 of episodes on Redis 6.2 and 7, and each rule taken out; goes on where it was interrupted
 	@scripts/redis7.sh
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.protocol --write $(ARGS)
 

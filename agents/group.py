@@ -222,8 +222,11 @@ class GroupPlay:
         )
 
     def _group(self, prompt: Prompt, attempt: Attempt, ends: Sequence[EpisodeEnd]) -> SampledGroup:
-        """Return the group. Where all episodes begin alike, the group's prompt is what they began with."""
-        openings = [end.opening for end in ends]
+        """Return the group. Where all episodes begin alike, the group's prompt is what they began with.
+
+        One that never began, since nobody could play it, says nothing of that.
+        """
+        openings = [end.opening for end in ends if end.completion.segments]
         completions = [end.completion for end in ends]
         firsts = [one.segments[0].prompt_ids for one in completions if one.segments]
         if all(np.array_equal(firsts[0], other) for other in firsts):

@@ -80,6 +80,7 @@ class Parent:
         self._asked: dict[int, tuple[Child, asyncio.Future[None]]] = {}
         self._numbers = count(1)
         self._children: dict[int, Child] = {}
+        self._held = contextlib.ExitStack()
         self._status = 0
         self.listening: set[asyncio.Task[None]] = set()  # to children, each until it has ended
         self.stops_episodes = False  # whether its children stop an episode at its deadline, and go on
@@ -96,9 +97,14 @@ class Parent:
 
     async def start(self) -> None:
         """Start the process and wait for its imports. Raises EnvironmentFailed."""
-        self._control, theirs = socket.socketpair()
-        self._control.setblocking(False)
-        self._output = Output()
+        try:
+            self._control, theirs = socket.socketpair()
+            self._held.callback(self._control.close)
+            self._control.setblocking(False)
+            self._output = Output()
+            self._held.callback(self._output.close)
+        except OSError as error:
+            raise self._unforked(str(error)) from error
         python = self._section.python or sys.executable
         with theirs:
             try:
@@ -179,8 +185,7 @@ class Parent:
         self._bury()
         if self.listening:
             await asyncio.wait(self.listening, timeout=ENDED_S)
-        self._control.close()
-        self._output.close()
+        self._held.close()
 
     def _begin(self) -> Reply:
         fields = self._section.model_dump(mode="json")
@@ -269,11 +274,17 @@ class Child:
         self._parent, self._room = parent, room
         self.pid = 0
         self.episodes: set[int] = set()
-        self._ours, self._theirs = socket.socketpair()
-        self._output = Output()
-        self._shared = os.memfd_create("mark")
-        os.ftruncate(self._shared, MARK_BYTES)
-        self._mark = mmap.mmap(self._shared, MARK_BYTES)
+        with contextlib.ExitStack() as undone:
+            self._ours, self._theirs = socket.socketpair()
+            undone.callback(self._ours.close)
+            undone.callback(self._theirs.close)
+            self._output = Output()
+            undone.callback(self._output.close)
+            self._shared = os.memfd_create("mark")
+            undone.callback(os.close, self._shared)
+            os.ftruncate(self._shared, MARK_BYTES)
+            self._mark = mmap.mmap(self._shared, MARK_BYTES)
+            undone.pop_all()
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
         self._over: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self.is_over, self._is_killed = False, False

@@ -1,10 +1,11 @@
 """`make prove-protocol`: random runs of the protocol, and those without its rules.
 
-In: how many actions. Out: a line of JSON in `runs/prove-protocol/runs.jsonl` for each batch of random runs, on Redis
-6.2, on 7 or newer, and for each rule that was taken out; and a table, which `--write` puts at the end of
-benchmarks/RESULTS.md. The runs themselves are tests/protocol. When it was interrupted, the next start goes on from the
-file, with the batches of this very commit. Exit code 0 if nothing failed but what had a rule less, all of that did, and
-each kind of action took effect on each Redis.
+In: how many actions, of which state machine (`machines.py`). Out: a line of JSON in
+`runs/prove-protocol/MACHINE/runs.jsonl` for each batch of random runs, on Redis 6.2, on 7 or newer, and for each rule
+that was taken out; and tables, which `--write` puts at the end of benchmarks/RESULTS.md. The runs themselves are
+tests/protocol. When it was interrupted, the next start goes on from the files, with the batches of this very commit.
+Exit code 0 if nothing failed but what had a rule less, all of that did, and each kind of action took effect on each
+Redis.
 """
 
 from __future__ import annotations
@@ -22,52 +23,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.proofs.machines import MACHINES, Machine
 from broker.private_redis import server
 
 REDIS = ("6.2", "7")
 NEWER = (7, 0)
 BATCH = 10_000  # actions of one process
 AT_ONCE = 2
-SEARCH, SEARCH_SEEDS = 20_000, range(1, 6)  # a missing rule has to show in so many actions of one of these
-RULES = (
-    "announce before retire",
-    "trained groups keep their slots",
-    "the position compare",
-    "the floor inside issue",
-    "rule 3",
-    "the fence",
-    "the ledger asked at every read",
-)
+SEARCH_SEEDS = range(1, 6)  # with one of which a missing rule has to show
 TIMEOUT_S = 3600.0
-TESTS = "tests/protocol/test_random_runs.py"
 NO_END, BY_HAND = -9, 2  # exit codes: of what is killed, of pytest after Ctrl-C
-# What tests/protocol counts where it took effect, each of which has to have happened on each Redis.
-ACTS = (
-    "entries leased",
-    "leases renewed",
-    "results handed over",
-    "hand-overs without a reply",
-    "handed over late or twice",
-    "destinations full",
-    "destinations of a wrong type",
-    "given up",
-    "workers killed",
-    "buried by hand",
-    "letters retried",
-    "entries deleted",
-    "`where` deleted",
-    "memory full",
-    "redis set back",
-    "redis emptied",
-    "learners killed",
-    "power cuts",
-    "second learners",
-    "older learners woken",
-    "learners with other settings",
-    "replies lost",
-    "groups trained",
-    "steps trained",
-)
 AT_THE_END = "actions at the undisturbed end"
 
 Row = Mapping[str, Any]
@@ -79,29 +44,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.proofs.protocol", description="Random runs of the protocol."
     )
-    parser.add_argument("--actions", type=int, default=200_000, help="on each version of Redis (200000)")
     parser.add_argument(
-        "--out", type=Path, default=Path("runs") / "prove-protocol", metavar="DIR", help="of the table"
+        "--actions", type=int, help="of each machine on each version of Redis (its own number)"
+    )
+    parser.add_argument("--machine", choices=[one.title for one in MACHINES], help="that one alone")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs") / "prove-protocol", metavar="DIR", help="of the tables"
     )
     results.add_write(parser)
     args = parser.parse_args(argv)
-    out: Path = args.out.absolute()
-    out.mkdir(parents=True, exist_ok=True)
     commit = results.commit()
-    heading = results.heading(
+    lines = results.heading(
         "Random runs of the protocol", redis=" and ".join(map(results.redis_version, servers()))
     )
-    seeds = range(1, max(1, args.actions // BATCH) + 1)
-    jobs = [(version, seed, "") for seed in seeds for version in REDIS]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda job: run(job, out), missing_of(jobs, read(out))))
-        list(pool.map(lambda rule: search(rule, out), RULES))
-    rows = read(out)
-    lines = [*heading, *as_table(rows, jobs), *results.remarks(commit)]
+    is_all_proven = True
+    for machine in MACHINES:
+        if args.machine in {None, machine.title}:
+            table, is_one_proven = prove(machine, args.actions or machine.actions, args.out.absolute())
+            lines += [f"### {machine.title}", "", *table, ""]
+            is_all_proven &= is_one_proven
+    lines = [*lines[:-1], *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
-    return 0 if is_proven(rows, jobs) and results.commit() == commit else 1
+    return 0 if is_all_proven and results.commit() == commit else 1
+
+
+def prove(machine: Machine, actions: int, out: Path) -> tuple[list[str], bool]:
+    """Run what is missing of one machine. Returns its table, and whether it is proven."""
+    folder = out / machine.title.lower()
+    folder.mkdir(parents=True, exist_ok=True)
+    seeds = range(1, max(1, actions // BATCH) + 1)
+    jobs = [(version, seed, "") for seed in seeds for version in REDIS]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda job: run(machine, job, folder), missing_of(jobs, read(folder))))
+        list(pool.map(lambda rule: search(machine, rule, folder), machine.rules))
+    rows = read(folder)
+    return as_table(machine, rows, jobs), is_proven(machine, rows, jobs)
 
 
 def servers() -> list[Path]:
@@ -112,17 +91,17 @@ def servers() -> list[Path]:
     return [server.carried("redis-server"), *([newer] if newer else [])]
 
 
-def search(rule: str, out: Path) -> None:
+def search(machine: Machine, rule: str, out: Path) -> None:
     """Run without one rule, seed after seed, until a run fails; a seed that the table has is not run again."""
     for seed in SEARCH_SEEDS:
         found = [row for row in read(out) if row["without"] == rule]
         if any(map(is_missed, found)):
             return
         if seed not in {row["seed"] for row in found}:
-            run((REDIS[0], seed, rule), out)
+            run(machine, (REDIS[0], seed, rule), out)
 
 
-def run(job: Job, out: Path) -> None:
+def run(machine: Machine, job: Job, out: Path) -> None:
     """Run one process of random actions; its line goes to the table, and its output to a log.
 
     One that ends before it can tell has a line too, unless it was interrupted or skipped: then it is still missing.
@@ -132,12 +111,17 @@ def run(job: Job, out: Path) -> None:
     report = out / f"{name}.json"
     report.unlink(missing_ok=True)
     variables = {
-        "PROTOCOL_ACTIONS": str(SEARCH if without else BATCH),
+        "PROTOCOL_ACTIONS": str(machine.search if without else BATCH),
         "PROTOCOL_SEED": str(seed),
         "PROTOCOL_WITHOUT": without,
         "PROTOCOL_REPORT": str(report),
     }
-    words = [sys.executable, *["-m", "pytest", "-q", "-p", "no:cacheprovider", "--redis"], version, TESTS]
+    words = [
+        sys.executable,
+        *["-m", "pytest", "-q", "-p", "no:cacheprovider", "--redis"],
+        version,
+        machine.tests,
+    ]
     code = NO_END
     with (out / f"{name}.log").open("wb") as log, contextlib.suppress(subprocess.TimeoutExpired):
         code = subprocess.run(
@@ -169,7 +153,7 @@ def run(job: Job, out: Path) -> None:
     if code == BY_HAND:
         sys.stdout.write(f"{name}: not run to its end; see {out / f'{name}.log'}\n")
         return
-    if code != 0 and not row["failure"] and not is_in_vain(row):
+    if code != 0 and not row["failure"] and not is_in_vain(machine, row):
         row["failure"] = f"exit code {code}: see {name}.log"
     with (out / "runs.jsonl").open("a", encoding="utf-8") as table:
         table.write(json.dumps(row) + "\n")
@@ -189,14 +173,14 @@ def read(out: Path) -> list[Row]:
     return [row for row in rows if row["commit"] == results.commit()]
 
 
-def is_proven(rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
+def is_proven(machine: Machine, rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
     """Tell whether all jobs are whole, each missing rule was noticed, and every kind of action took effect."""
     whole = [row for row in rows if (row["redis"], row["seed"], row["without"]) in {*jobs}]
     return (
         not missing_of(jobs, rows)
         and all(map(is_passed, whole))
-        and {row["without"] for row in rows if is_missed(row)} == {*RULES}
-        and not never_done(whole)
+        and {row["without"] for row in rows if is_missed(row)} == {*machine.rules}
+        and not never_done(machine, whole)
     )
 
 
@@ -210,15 +194,17 @@ def is_missed(row: Row) -> bool:
     return bool(row["without"] and row["failure"] and row["exit"] == 0)
 
 
-def is_in_vain(row: Row) -> bool:
+def is_in_vain(machine: Machine, row: Row) -> bool:
     """Tell whether a search ended without a failure: another seed may find one."""
-    return bool(row["without"]) and not row["failure"] and row["exit"] == 1 and row["actions"] >= SEARCH
+    return (
+        bool(row["without"]) and not row["failure"] and row["exit"] == 1 and row["actions"] >= machine.search
+    )
 
 
-def never_done(rows: Sequence[Row]) -> list[str]:
+def never_done(machine: Machine, rows: Sequence[Row]) -> list[str]:
     """List the acts that took no effect in any of the batches, each with its Redis."""
     did = {version: done(rows, version) for version in sorted({row["redis"] for row in rows})}
-    return [f"{act} on {version}" for version in did for act in ACTS if not did[version][act]]
+    return [f"{act} on {version}" for version in did for act in machine.acts if not did[version][act]]
 
 
 def done(rows: Sequence[Row], version: str) -> Counter[str]:
@@ -236,10 +222,10 @@ def missing_of(jobs: Sequence[Job], rows: Sequence[Row]) -> list[Job]:
     return [job for job in jobs if job not in there]
 
 
-def as_table(rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
+def as_table(machine: Machine, rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
     """Write Markdown lines: the whole protocol on each Redis, the protocol without one rule, the verdict."""
     whole = [row for row in rows if not row["without"]]
-    columns = [column(whole, version) for version in REDIS]
+    columns = [column(machine, whole, version) for version in REDIS]
     lines = [f"| Redis | {' | '.join(REDIS)} |", f"|---|{'--:|' * len(REDIS)}"]
     lines += [
         f"| {name} | {' | '.join(f'{numbers[name]:,}' for numbers in columns)} |" for name in columns[0]
@@ -251,7 +237,7 @@ def as_table(rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
             "roles do something; the others are counted where they took effect."
         ),
     ]
-    if never := never_done(whole):
+    if never := never_done(machine, whole):
         lines += ["", f"NEVER done: {', '.join(never)}."]
     lines += ["", "| taken out | seed | actions until it failed | with |", "|---|--:|--:|---|"]
     lines += [
@@ -263,7 +249,7 @@ def as_table(rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
         *lines,
         "",
         (
-            f"**{'Proven' if is_proven(rows, jobs) else 'NOT proven'}**: with all rules "
+            f"**{'Proven' if is_proven(machine, rows, jobs) else 'NOT proven'}**: with all rules "
             "nothing may fail, and without one of them something has to; seeds 1 to "
             f"{max(seed for _, seed, _ in jobs)}; {len(missing_of(jobs, rows))} of {len(jobs)} batches "
             "are missing."
@@ -271,7 +257,7 @@ def as_table(rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
     ]
 
 
-def column(rows: Sequence[Row], version: str) -> dict[str, int]:
+def column(machine: Machine, rows: Sequence[Row], version: str) -> dict[str, int]:
     """Return the numbers of one Redis, by name."""
     ours = [row for row in rows if row["redis"] == version]
     did = done(ours, version)
@@ -279,7 +265,7 @@ def column(rows: Sequence[Row], version: str) -> dict[str, int]:
         "actions": sum(row["actions"] for row in ours),
         "rules": sum(row["rules"] for row in ours),
         AT_THE_END: did[AT_THE_END],
-        **{act: did[act] for act in ACTS},
+        **{act: did[act] for act in machine.acts},
         "seeds": len(ours),
         "failed": sum(not is_passed(row) for row in ours),
         "s": round(sum(row["seconds"] for row in ours)),

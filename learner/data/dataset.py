@@ -208,6 +208,11 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
         if column != "verification_info":
             where = f"{where}, column {column}"
     row = _chat_row(run, turns, given, where=where, data_source=_data_source(record))
+    if raw and run.plays(row.task):
+        raise RowError(
+            f"{where}: apply_chat_template is false, and the prompts of task {shown(row.task)} are rendered by the "
+            "chat template: agents play it"
+        )
     if not row.messages and source.system_prompt:
         row = replace(row, messages=(_system(source.system_prompt),))
     columns = _travelling(run.data.columns, record, where)

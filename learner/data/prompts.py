@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from broker.errors import RunFailed
 from broker.group_ids import ordinal_of
-from broker.messages import NO_IDS, NOTHING, Ids, JsonObject, Prompt, Split
+from broker.messages import NO_IDS, NOTHING, Ids, JsonObject, Prompt, Split, Turn
 from config.data import DatasetSource, SourceConfig
 from config.run import Run
 from learner.data.gold import GoldTest, gold_tests
@@ -151,13 +151,19 @@ class PromptSource:
             seed=seed,
             temperature=sampling.temperature,
             max_tokens=sampling.max_tokens,
-            messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in row.messages),
+            messages=self._messages(row),
             token_ids=self._ids(row),
             verification_info=JsonObject(row.verification_info),
             data_source=row.data_source,
             columns=JsonObject(row.columns) if row.columns else NOTHING,
             top_p=sampling.top_p,
         )
+
+    def _messages(self, row: Row) -> tuple[Turn, ...]:
+        """Return the chat as people read it; whole where agents render it."""
+        if self.run.plays(row.task):
+            return tuple(map(dict, row.messages))
+        return tuple({"role": turn["role"], "content": turn["content"]} for turn in row.messages)
 
     def _ids(self, row: Row) -> Ids:
         """Return the ids of a prompt; none where agents make them when the episode begins."""

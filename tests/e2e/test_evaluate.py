@@ -57,6 +57,33 @@ def evaluated(folder: Path, *words: str) -> str:
 
 
 @pytest.mark.prove
+def test_a_set_of_seeds_is_played_by_agents_beside_a_set_of_answers(tmp_path: Path) -> None:
+    lay_out(tmp_path, REFERENCES[:2], by="seed")
+    tree = json.loads((tmp_path / "run.yaml").read_text())
+    ladder = {"type": "custom", "import_path": "tests.support.arena_environments:Ladder", "max_turns": 3}
+    tree["scorers"]["tasks"] = {
+        "math": {},
+        "ladder": {"environment": ladder, "scorer": {"type": "environment"}},
+    }
+    seeds = {"type": "environment", "task": "ladder", "split": "eval", "size": 3, "samples": 2}
+    tree["data"]["held_out"].append({**seeds, "name": "ladders"})
+    tree["data"]["max_prompt_tokens"] = 256
+    tree["sampling"]["max_tokens"] = 400
+    (tmp_path / "run.yaml").write_text(json.dumps(tree))
+    evaluated(tmp_path, "run.yaml", "-o", "found.json", "sampling.temperature=1.0")
+    found = {
+        (one["set"], one["source"]): one
+        for one in json.loads((tmp_path / "found.json").read_bytes())["summary"]
+    }
+    problems = {
+        name: (one["problems"], one["unscorable"]) for (name, source), one in found.items() if not source
+    }
+    assert problems == {"digits": (2, 0), "ladders": (3, 0)}
+    assert found["ladders", None]["average"]["value"] == 0.0, "nobody says `right`"
+    assert "has all 5 rows already" in evaluated(tmp_path, "run.yaml", "-o", "again.json")
+
+
+@pytest.mark.prove
 def test_a_known_share_of_right_answers_is_what_an_evaluation_finds(tmp_path: Path) -> None:
     lay_out(tmp_path, REFERENCES)
     out = evaluated(tmp_path, "run.yaml", "-o", "found.json")

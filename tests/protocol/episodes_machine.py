@@ -409,7 +409,7 @@ class EpisodesMachine(RuleBasedStateMachine):
         floor = self.sampled.get(place, {}).get(record)
         require(floor is not None, 17, f"{place} has a record that nobody sampled for it")
         require(floor == attempt.floor, 17, f"{place} has a record of floor {floor}, not {attempt.floor}")
-        require(self.found.setdefault(place, record) == record, 21, f"{place} has another record than before")
+        require(self.found.get(place, record) == record, 21, f"{place} has another record than before")
         self._did("turns used")
 
     def _end(self, name: str, worker: Worker, episode: int) -> bool:
@@ -609,16 +609,25 @@ class EpisodesMachine(RuleBasedStateMachine):
                 20,
                 f"{group_id} is gone, and its turns are not",
             )
-            for name, place in turns.items():
+            for name, value in turns.items():
                 if name.startswith(b"asked:"):
-                    stream, _, entry_id = place.decode().partition(" ")
+                    stream, _, entry_id = value.decode().partition(" ")
                     is_there = (stream, entry_id) in now.calls
                     require(is_there or stream != POLICY_CALLS, 20, f"{name!r} names no entry")
                     asked.add((stream, entry_id))
+                elif name.startswith(b"turn:"):
+                    self._is_written_once(group_id, name.decode(), value)
         left = now.calls - asked - self.orphans
         require(not left, 20, f"nobody asks {left}")
         own = [key for key in now.streams if key.startswith(calls_near(""))]
         require(all(now.to_live[key] > 0 for key in own), 20, "a generator's own stream never expires")
+
+    def _is_written_once(self, group_id: str, name: str, record: bytes) -> None:
+        _, k, key = name.split(":", 2)
+        place = (group_id, int(k), key)
+        require(
+            self.found.setdefault(place, record) == record, 17, f"the record of {place} was written again"
+        )
 
     def _comes_back(self, group_id: str) -> bool:
         """Whether the learner will put back what was deleted by hand."""
@@ -629,9 +638,11 @@ class EpisodesMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "history"):
             return
+        before = self.actions
         try:
             self._undisturbed()
         finally:
+            self.did["actions at the undisturbed end"] += self.actions - before
             self.link.close()
 
     def _undisturbed(self) -> None:

@@ -36,7 +36,7 @@ class Row:
     source: str  # the row's `data_source`; "": it does not say
     scores: tuple[float | None, ...]  # one a sample; None: unscorable
     tokens: tuple[int, ...]  # of each sample
-    cut: tuple[bool, ...]  # whether each sample was cut at its max_tokens
+    cut: tuple[bool, ...]  # whether each sample was cut: an answer at its max_tokens, an episode at a limit
     reasons: tuple[str, ...] = ()  # why samples could not be scored, each reason once
     scorers: tuple[str, ...] = ()  # who scored, with the version
     min_version: int = 0  # oldest policy version that sampled

@@ -32,7 +32,7 @@ class Summary:
     samples: int
     unscorable: int  # samples without a score, which count nowhere
     unsampled: int  # rows to which nothing was sampled
-    cut: int  # samples that ended at max_tokens
+    cut: int  # samples that were cut
     tokens: float | None  # mean of a sample
     most: int  # samples of a problem, the largest number
     average: Estimate | None  # share of right samples: avg@n

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.messages import Turn
-from config.environments import ToolsConfig
+from config.episodes.environments import ToolsConfig
 from sandbox.choice import best_local
 from sandbox.program import SandboxMissing
 from tests.support.played import Played, played, said

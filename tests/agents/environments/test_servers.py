@@ -13,7 +13,7 @@ import pytest
 from agents.environments.environments import Episode
 from agents.environments.seam import EnvironmentFailed
 from broker.messages import Turn
-from config.environments import ToolsConfig
+from config.episodes.environments import ToolsConfig
 from tests.support.paths import ROOT
 from tests.support.played import OWN, Played, played, said
 from tests.support.redis_servers import free_port

@@ -159,6 +159,16 @@ def test_a_group_is_opened_by_the_holder_of_its_lease_alone(ground: Playground) 
     assert ground.worker("c").open(moved, N) is None, "another life of the group, with another floor"
 
 
+def test_a_group_that_is_handed_back_was_no_attempt(ground: Playground) -> None:
+    first, second = (Consumer(ground.link, ground.keys, EPISODES, name, lease_s=60) for name in "ab")
+    first.lease(1, block_s=0)
+    opened(ground, Episodes(first))
+    assert first.hand_back() == 1
+    second.lease(1, block_s=0)
+    assert opened(ground, Episodes(second)).number == 1
+    assert ground.board.hash("tries")["0"] == "b"
+
+
 def test_a_failure_is_of_its_attempt_and_a_new_one_asks_anew(ground: Playground) -> None:
     worker, generator = ground.worker(), ground.generator()
     attempt = opened(ground, worker)

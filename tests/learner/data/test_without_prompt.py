@@ -119,6 +119,32 @@ def test_a_seed_becomes_a_prompt_without_ids_beside_rows_of_other_tasks(run: Run
     assert prompts[4].messages == ()
 
 
+def test_a_chat_travels_whole_to_agents_who_render_it(run: Run, tmp_path: Path) -> None:
+    function = {"name": "look", "arguments": "{}"}
+    asks = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "1", "type": "function", "function": function}],
+    }
+    chat = [ASKED, asks, {"role": "tool", "tool_call_id": "1", "content": "4"}]
+    records = [{"messages": chat, "task": task, "verification_info": FIVE} for task in ("shop", "math")]
+    source = opened(run, DatasetSource(path=str(write_jsonl(tmp_path / "rows.jsonl", records))))
+    sampling = Sampling(n=2, temperature=1.0, max_tokens=8)
+    played, answered = (source.evaluation_prompt(f"eval-0-{row}", row, sampling) for row in range(2))
+    assert list(played.messages) == chat
+    assert [sorted(turn) for turn in answered.messages] == [["content", "role"]] * 3, "for people alone"
+
+
+def test_a_prompt_that_is_no_chat_is_none_for_agents(read: Read) -> None:
+    raw = {"apply_chat_template": False, "raw_prompt": "2 + 3 =", "verification_info": FIVE}
+    (row,) = read({**raw, "messages": [ASKED]})
+    assert row.raw_prompt == "2 + 3 ="
+    with pytest.raises(
+        RowError, match="apply_chat_template is false, and the prompts of task 'shop' are rendered"
+    ):
+        read({**raw, "messages": [ASKED], "task": "shop"})
+
+
 def test_only_what_generators_are_given_has_a_length(run: Run) -> None:
     long = Row(messages=(ASKED,), task="math", verification_info=FIVE)
     played = Row(messages=(ASKED,), task="shop", verification_info=FIVE)

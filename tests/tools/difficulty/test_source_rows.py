@@ -12,8 +12,9 @@ import pytest
 from pyarrow import parquet
 
 from broker.errors import PipelineError
-from config.data import DatasetSource
+from config.data import DatasetSource, EnvironmentSource
 from tests.support.chain import make_run
+from tests.support.ingested import load_rows, with_data
 from tests.support.told import Patch
 from tools.difficulty import source_rows
 from tools.difficulty.source_rows import SourceRows, records_of
@@ -38,6 +39,18 @@ def test_each_row_has_its_columns_and_the_new_ones(tmp_path: Path) -> None:
         {"q": "b", "info": None, "more": [1, 2], "m_pass_rate": 0.25},
         {"q": "c", "info": {"x": None, "y": "z"}, "more": None, "m_pass_rate": 0.5},
     ]
+
+
+def test_seeds_of_an_environment_come_back_as_rows_of_a_data_set(tmp_path: Path) -> None:
+    lake = {"environment": {"type": "custom", "import_path": "lake:Lake"}, "scorer": {"type": "environment"}}
+    run = with_data(make_run(tmp_path, scorers={"tasks": {"lake": lake}}), cache_dir=tmp_path / "cache")
+    for system_prompt in (None, "Be brief."):
+        seeds = EnvironmentSource(task="lake", size=4, split="eval", system_prompt=system_prompt)
+        found = SourceRows(lambda seeds=seeds: records_of(run, seeds), lambda _: {"m_pass_rate": 0.5}, RATE)
+        file = tmp_path / f"{system_prompt}.parquet"
+        assert found.write(file, keeps=lambda number: number > 1) == 2
+        rows, _ = load_rows(run, DatasetSource(path=str(file)))
+        assert rows == load_rows(run, seeds)[0][2:]
 
 
 def test_only_rows_that_are_kept_are_in_the_file(tmp_path: Path) -> None:

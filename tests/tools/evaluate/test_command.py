@@ -153,3 +153,16 @@ def test_a_dry_run_shows_the_commands_and_starts_nothing(here: Path, millrace: M
     assert owner.endswith(f"name={name}")
     assert [name in line for line in others] == [True] * 3, "two generators, and the scorers"
     assert not (here / "runs" / name).exists()
+
+
+def test_agents_are_among_the_commands_where_a_task_has_an_environment(millrace: Millrace) -> None:
+    lake = "scorers.tasks.lake={environment: {type: custom, import_path: 'lake:Lake'}, scorer: {type: environment}}"
+    seeds = "data.held_out={type: environment, task: lake, split: eval}"
+    told = millrace("evaluate", DEMO, "--dry-run", lake, seeds, "agents.count=2")
+    assert [line.split(" -m ")[1].split()[0] for line in told.lines] == [
+        "learner.collect",
+        "generators",
+        "agents",
+        "agents",
+        "scorers",
+    ]
