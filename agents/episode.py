@@ -188,6 +188,8 @@ class EpisodePlay:
             if room < 1:
                 return End.CONTEXT, ""
             turn = await self._sample(ids, room)
+            if turn is None:
+                break
             spoken = self._rendering.message(
                 ids, turn.record.token_ids, turn.record.finish_reason, tools=self._tools
             )
@@ -195,7 +197,7 @@ class EpisodePlay:
             if turn.record.finish_reason is FinishReason.LENGTH:
                 return (End.CONTEXT if len(turn.record.token_ids) >= room else End.TOKENS), ""
             if self._seconds > self._section.deadline_s:
-                return End.DEADLINE, f"{self._seconds:.0f} s at work"
+                break
             step = _about(spoken) or await playing.step(spoken.message)
             self._note(spoken.message, step)
             if step.terminated or step.truncated:
@@ -203,11 +205,13 @@ class EpisodePlay:
                 return end, step.remark
             if len(self._turns) >= self._section.max_turns:
                 return End.TURNS, step.remark
-            if self._seconds > self._section.deadline_s or self._is_late():
-                return End.DEADLINE, f"{self._seconds:.0f} s at work"
+            if self._seconds > self._section.deadline_s:
+                break
             ids = self._following(turn, step)
+        return End.DEADLINE, f"{self._seconds:.0f} s at work"
 
-    async def _sample(self, ids: Ids, room: int) -> Turn:
+    async def _sample(self, ids: Ids, room: int) -> Turn | None:
+        """Return the next turn; None where it is too late to ask for one that was not asked before."""
         prompt = self._prompt
         most = min(room, self._section.turn_tokens or room)
         shape = f"{most} {prompt.temperature} {prompt.top_p}".encode()
@@ -224,9 +228,12 @@ class EpisodePlay:
             )
         )
         key = key_of(packed, repeat)
+        call = Call(self._k, key)
+        if self._turns and self._is_late() and not await self._desk.is_asked(self._attempt, call):
+            return None
         near = self._desk.queues.near(self._turns[-1].record.generator) if self._turns else ""
         started = time.monotonic()
-        stored = await self._desk.turn(self._attempt, Call(self._k, key), packed, near=near)
+        stored = await self._desk.turn(self._attempt, call, packed, near=near)
         self.used[key] = stored
         turn = Turn(ids, unpack(content_of(stored), TurnRecord))
         self._turns.append(turn)

@@ -117,10 +117,17 @@ class TurnDesk:
                             self._episodes.ask, attempt, call, prompt, near=near
                         )
                     case _:
+                        # `wait_for` of Python 3.11 forgets a cancellation that comes with a hint: this does not.
                         with contextlib.suppress(TimeoutError):
-                            await asyncio.wait_for(hint.wait(), LOOK_EVERY_S)
+                            async with asyncio.timeout(LOOK_EVERY_S):
+                                await hint.wait()
                         hint.clear()
                         found, said = await self._in_thread(self._episodes.look, attempt, call)
+
+    async def is_asked(self, attempt: Attempt, call: Call) -> bool:
+        """Return whether a turn was asked before, in this attempt or an older one, answered or not."""
+        found, _ = await self._in_thread(self._episodes.look, attempt, call)
+        return bool(found is not Answer.ASK)
 
     @contextlib.contextmanager
     def _hinted(self, group_id: str, episode: int) -> Iterator[asyncio.Event]:

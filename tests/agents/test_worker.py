@@ -11,18 +11,14 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from agents import group, turns, worker
+from agents import group
 from broker.connection import RedisLink
 from broker.keys import DEAD, EPISODES, POLICY_CALLS, ROLLOUTS, Keys
 from broker.messages import Completion, End, FinishReason
-from broker.monitoring import heartbeat
 from broker.monitoring.snapshot import Process, processes_of
 from broker.monitoring.work_meter import PLAYED
-from generators import calls
-from generators import worker as generator_worker
 from generators.decoding import Decoder
 from generators.engines.scripted import ScriptedChat
-from generators.weight_sync import follower
 from tests.support.arena import SIZE, Arena, run_of
 from tests.support.generator_floor import FloorEngine
 from tests.support.in_loop import in_loop
@@ -35,18 +31,8 @@ MakeArena = Callable[..., Arena]
 
 
 @pytest.fixture
-def arena(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeArena:
-    for module, *names in (
-        (worker, "LOOK_EVERY_S", "BLOCK_S"),
-        (turns, "LOOK_EVERY_S", "HEAR_S"),
-        (group, "FIRST_PAUSE_S"),
-        (generator_worker, "LOOK_EVERY_S", "BLOCK_S"),
-        (calls, "TAKE_OVER_EVERY_S"),
-        (follower, "BLOCK_S", "ASK_S"),
-        (heartbeat, "LOOK_S"),
-    ):
-        for name in names:
-            monkeypatch.setattr(module, str(name), 0.05)
+def arena(link: RedisLink, keys: Keys, tmp_path: Path, quick: None) -> MakeArena:
+    del quick
 
     def make(*answers: str, environment: dict[str, Any] = LADDER, **sections: Any) -> Arena:
         run = run_of(environment, answers=answers or ("right",), **sections)
@@ -143,7 +129,11 @@ async def test_what_a_worker_has_done_is_in_its_heartbeat_as_its_readers_know_it
         found = processes_of(ground.client, ground.keys)
         return next(process for process in found if process.role == "agent")
 
+    def roles() -> set[str]:
+        return {process.role for process in processes_of(ground.client, ground.keys)}
+
     async with ground.generator(engine_of(ground)), ground.agent() as (_, playing):
+        await wait_in_loop(lambda: "agent" in roles(), task=playing)
         await wait_in_loop(lambda: agent().sums.get("groups") == 1 and agent().ends, task=playing)
         done = agent()
         assert done.sums.keys() >= {"turns", "up_s", *PLAYED}
@@ -235,9 +225,15 @@ async def test_a_worker_that_is_told_to_end_hands_its_group_back_and_counts_no_a
     assert ground.rollout("0").attempts == 1
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["in time", "late"])
 @in_loop
-async def test_a_worker_that_dies_costs_no_turn(arena: MakeArena) -> None:
-    """Two turns of each episode are recorded, and the third is out, when another worker takes the group over."""
+async def test_a_worker_that_dies_costs_no_turn(
+    is_late: bool, arena: MakeArena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two turns of each episode are recorded, and the third is out, when another worker takes the group over.
+
+    Where the group's deadline is near by then, what was asked before is there, and nothing else is asked.
+    """
     ground = arena()
     ground.rows["0"] = {"columns": {"turns": 4}}
     ground.issue(0)
@@ -258,10 +254,16 @@ async def test_a_worker_that_dies_costs_no_turn(arena: MakeArena) -> None:
             first.hand_back = first.consumer.hand_back = lambda *_: 0  # type: ignore[method-assign]
             playing.cancel()
         ground.age_episodes()
+        if is_late:
+            monkeypatch.setattr(group, "PLAY_SHARE", 0.0)
         async with ground.agent("second") as (_, playing):
             await asyncio.sleep(0.2)
             gate.set()
             await wait_in_loop(lambda: ground.ids(ROLLOUTS) == ["0"], task=playing)
-    assert ground.rollout("0").attempts == 2
-    assert len(engine.began) == 4 * SIZE, f"{before} began before, and none of them twice"
+    rollout = ground.rollout("0")
+    turns = [sum(turn["role"] == "assistant" for turn in one.messages) for one in rollout.completions]
+    assert rollout.attempts == 2
+    assert len(engine.began) == sum(turns), f"{before} began before, and none of them twice or in vain"
+    assert is_late or turns == [4] * SIZE
+    assert any(one.ended_by is End.DEADLINE for one in rollout.completions) == is_late
     assert not sampling.cancelled()

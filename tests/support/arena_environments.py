@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -32,3 +33,40 @@ class Ladder:
             return "?", 7.0, True, False, {}
         is_over = self._taken >= self._turns
         return f"Step {self._taken}.", (action == "right") / self._turns, is_over, False, {}
+
+
+class Walk:
+    """It asks two to six times, as the episode's own chance says, at a length by the same chance.
+
+    What it says at step `fickle` is another text whenever the episode is played. One episode of a group `breaks` at that
+    step, once. At step `turns_back` its `word` tells the test's rendering to rewrite the history.
+    """
+
+    def reset(self, row: dict[str, Any], seed: int, own_seed: int) -> str:
+        self._row, self._chance, self._taken = row, random.Random(own_seed), 0
+        self._turns = self._chance.randint(2, 6)
+        alone = f" You are {own_seed}." if row.get("apart") else ""
+        return f"Walk {seed}.{alone}"
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        del action
+        self._taken += 1
+        if self._taken == self._row.get("breaks") and not (once := Path(self._row["once"])).exists():
+            once.touch()
+            raise ZeroDivisionError("the walk broke")
+        is_fickle = self._taken == self._row.get("fickle")
+        said = os.urandom(8).hex() if is_fickle else "-" * self._chance.randint(0, 9)
+        word = self._row["word"] if self._taken == self._row.get("turns_back") else "Go on"
+        return f"{word}. <{said}>", self._chance.random(), self._taken >= self._turns, False, {}
+
+
+class Doubt:
+    """It begins with the row's own question, doubts the answer until it was given in a box three times, and pays words."""
+
+    def reset(self, row: dict[str, Any], seed: int) -> None:
+        del row, seed
+        self._boxes = 0
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self._boxes += "\\boxed" in action
+        return "Is it?", min(len(action), 50) / 200, self._boxes == 3, False, {}
