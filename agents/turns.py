@@ -1,7 +1,8 @@
 """The turns that a worker's episodes ask of the policy: each is asked once, and waited for until its record is there.
 
 In: prompts of turns. Out: their records, which are in Redis before anybody here has seen them. Generators hint at each
-answer on a channel; without the right to hear it, or where a hint is lost, a look every few seconds finds the record.
+answer on a channel. A look now and then finds what no hint told: a lost hint, a call whose generator is gone. Without
+the right to hear hints there is a look every few seconds.
 Belongs to one worker: calls to Redis run in its threads, and one more thread hears the hints.
 """
 
@@ -22,7 +23,8 @@ from broker.protocol.episodes import Answer, Attempt, Call, Episodes
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LOOK_EVERY_S = 2.0
+LOOK_EVERY_S = 2.0  # where no hints are heard
+HEARD_SHARE = 1 / 4  # of a lease, between two looks where hints are heard
 HEAR_S = 1.0  # of one read of the channel
 AGAIN_S = 2.0  # before the channel is listened to once more, after an outage
 
@@ -45,11 +47,14 @@ class TurnDesk:
     Args:
         episodes: the worker's view of them.
         in_thread: runs a blocking call beside the event loop.
+        lease_s: after which a generator that went silent has lost its calls.
     """
 
-    def __init__(self, episodes: Episodes, in_thread: Callable[..., Any]) -> None:
+    def __init__(self, episodes: Episodes, in_thread: Callable[..., Any], *, lease_s: float) -> None:
         self._episodes = episodes
         self._in_thread = in_thread
+        self._lease_s = lease_s
+        self._hears = False
         self._hints: defaultdict[tuple[str, int], set[asyncio.Event]] = defaultdict(set)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = threading.Event()
@@ -92,9 +97,13 @@ class TurnDesk:
                         )
                     case _:
                         with contextlib.suppress(TimeoutError):
-                            await asyncio.wait_for(hint.wait(), LOOK_EVERY_S)
+                            await asyncio.wait_for(hint.wait(), self._look_every_s)
                         hint.clear()
                         found, said = await self._in_thread(self._episodes.look, attempt, call)
+
+    @property
+    def _look_every_s(self) -> float:
+        return max(LOOK_EVERY_S, HEARD_SHARE * self._lease_s) if self._hears else LOOK_EVERY_S
 
     @contextlib.contextmanager
     def _hinted(self, group_id: str, episode: int) -> Iterator[asyncio.Event]:
@@ -114,15 +123,18 @@ class TurnDesk:
             for hint in self._hints.get((group_id, int(episode)), ()):
                 hint.set()
 
+    def _hint_all(self) -> None:
+        """Have everybody look who waits: hints were lost before they were heard."""
+        for hints in self._hints.values():
+            for hint in hints:
+                hint.set()
+
     def _listen(self) -> None:
         """Pass hints on to the event loop, until `close`."""
         while not self._stop.is_set():
             try:
                 with self._episodes.hints() as channel:
-                    while not self._stop.is_set():
-                        found = channel.get_message(timeout=HEAR_S)
-                        if found and self._loop is not None:
-                            self._loop.call_soon_threadsafe(self._hint, found["data"].decode())
+                    self._pass_on(channel)
             except redis.exceptions.NoPermissionError as error:
                 log.warning("no_hints error=%s: turns are looked for every %.0f s", error, LOOK_EVERY_S)
                 return
@@ -130,3 +142,16 @@ class TurnDesk:
                 self._stop.wait(AGAIN_S)
             except RuntimeError:  # the event loop is closed
                 return
+
+    def _pass_on(self, channel: Any) -> None:
+        if self._loop is None:
+            raise RuntimeError("hints are heard before start()")
+        channel.get_message(timeout=HEAR_S)  # the word that they are heard from now on
+        self._hears = True
+        try:
+            self._loop.call_soon_threadsafe(self._hint_all)
+            while not self._stop.is_set():
+                if found := channel.get_message(timeout=HEAR_S):
+                    self._loop.call_soon_threadsafe(self._hint, found["data"].decode())
+        finally:
+            self._hears = False

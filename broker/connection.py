@@ -109,7 +109,7 @@ class RedisLink:
             socket_connect_timeout=5.0,
             health_check_interval=0,
         )
-        self._scripts: dict[str, Any] = {}
+        self._scripts: dict[str, tuple[str, str]] = {}  # name -> text, and its hash
 
     @property
     def address(self) -> str:
@@ -224,11 +224,11 @@ class RedisLink:
         self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool
     ) -> Any:
         if name not in self._scripts:
-            self._scripts[name] = script_text(*(["guard"] if guarded else []), name)
-        text = self._scripts[name]
-        script = client.register_script(text)
+            text = script_text(*(["guard"] if guarded else []), name)
+            self._scripts[name] = text, client.register_script(text).sha
+        text, sha = self._scripts[name]
         try:
-            return client.evalsha(script.sha, len(keys), *keys, *args)
+            return client.evalsha(sha, len(keys), *keys, *args)
         except NoScriptError:
             return client.eval(text, len(keys), *keys, *args)
 

@@ -35,13 +35,17 @@ local function place_of(id)             -- stream and entry of a group, or nil
   return string.match(place, '^(%S+) (%S+)$')
 end
 
-local function header(stream, entry, wanted)        -- a field of an entry, or nil; and whether the entry is there
+local function fields_of(stream, entry)             -- of an entry, by name, or nil
   local found = STREAMS[stream] and redis.call('XRANGE', STREAMS[stream], entry, entry) or {}
-  if #found == 0 then return nil, false end
-  for i = 1, #found[1][2], 2 do
-    if found[1][2][i] == wanted then return found[1][2][i + 1], true end
-  end
-  return nil, true
+  if #found == 0 then return nil end
+  local fields, flat = {}, found[1][2]
+  for i = 1, #flat, 2 do fields[flat[i]] = fields[flat[i]] or flat[i + 1] end
+  return fields
+end
+
+local function header(stream, entry, wanted)        -- a field of an entry, or nil; and whether the entry is there
+  local fields = fields_of(stream, entry)
+  return fields and fields[wanted], fields ~= nil
 end
 
 local function without_payload(fields)              -- of an entry, field after field with its value
