@@ -14,17 +14,17 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import redis
 
-from broker.protocol.episodes import Answer, Attempt, Call, Episodes
+from broker.protocol.episodes import Answer, Asking, Attempt, Call, Episodes
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 LOOK_EVERY_S = 2.0  # where no hints are heard
 HEARD_SHARE = 1 / 4  # of a lease, between two looks where hints are heard
+AT_ONCE = 32  # questions in one round trip
 HEAR_S = 1.0  # of one read of the channel
 AGAIN_S = 2.0  # before the channel is listened to once more, after an outage
 
@@ -55,6 +55,8 @@ class TurnDesk:
         self._in_thread = in_thread
         self._lease_s = lease_s
         self._hears = False
+        self._waiting: list[tuple[Asking, asyncio.Future[tuple[Answer, bytes]]]] = []
+        self._asking: asyncio.Task[None] | None = None
         self._hints: defaultdict[tuple[str, int], set[asyncio.Event]] = defaultdict(set)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = threading.Event()
@@ -79,8 +81,9 @@ class TurnDesk:
         Raises:
             Superseded, HasEnded, TurnFailed: as their names say.
         """
+        ask, look = Asking(attempt, call, prompt, near), Asking(attempt, call)
         with self._hinted(attempt.group_id, call.episode) as hint:
-            found, said = await self._in_thread(self._episodes.ask, attempt, call, prompt, near=near)
+            found, said = await self._answer_to(ask)
             while True:
                 match found:
                     case Answer.TURN:
@@ -92,14 +95,34 @@ class TurnDesk:
                     case Answer.ENDED:
                         raise HasEnded
                     case Answer.ASK:
-                        found, said = await self._in_thread(
-                            self._episodes.ask, attempt, call, prompt, near=near
-                        )
+                        found, said = await self._answer_to(ask)
                     case _:
                         with contextlib.suppress(TimeoutError):
                             await asyncio.wait_for(hint.wait(), self._look_every_s)
                         hint.clear()
-                        found, said = await self._in_thread(self._episodes.look, attempt, call)
+                        found, said = await self._answer_to(look)
+
+    async def _answer_to(self, asking: Asking) -> tuple[Answer, bytes]:
+        """Ask Redis, together with all that is to be asked while it answers others."""
+        answer: asyncio.Future[tuple[Answer, bytes]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((asking, answer))
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_all())
+        return await answer
+
+    async def _ask_all(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
+            try:
+                found = await self._in_thread(self._episodes.ask_all, [asking for asking, _ in batch])
+            except Exception as error:  # noqa: BLE001 - whoever waits raises it
+                for _, answer in batch:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            for (_, answer), one in zip(batch, found, strict=True):
+                if not answer.done():
+                    answer.set_result(one)
 
     @property
     def _look_every_s(self) -> float:

@@ -3,7 +3,7 @@
 Ours is the whole way of a group of episodes: a generator on vLLM, an agents' worker with its children, and Redis, each
 in a process of its own. Beside it are groups of one turn with as many completions as the episodes have turns, from the
 same generator: the same number of sampled tokens, without the agents. Processor seconds are those of all processes
-that take part. A random model of 50 million parameters; on a CPU, vLLM's CPU build on all processors.
+that take part. A random model of 50 million parameters; on a CPU, vLLM's CPU build with one thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Size:
     """
 
     talk: Talk
-    groups: int = 8
+    groups: int = 4
     rounds: int = 15
 
 

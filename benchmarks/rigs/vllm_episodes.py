@@ -16,7 +16,6 @@ import torch
 
 from benchmarks.rigs.groups import demo_run
 from benchmarks.rigs.random_model import large_model, save_folder, save_weights
-from benchmarks.rigs.vllm_rig import processors
 from broker.codec import encode_prompt
 from broker.keys import EPISODES, PROMPTS
 from broker.messages import NO_IDS, JsonObject, Prompt, Split
@@ -43,7 +42,7 @@ class Talk:
     prompt_tokens: int = 128
 
 
-def vllm_run(folder: Path, talk: Talk, *, generators: int = 1, max_num_seqs: int = 16) -> tuple[Run, Path]:
+def vllm_run(folder: Path, talk: Talk, *, generators: int = 1, max_num_seqs: int = 8) -> tuple[Run, Path]:
     """Write a model into a folder, and return a run with it, and the file of its weights."""
     model = large_model(0)
     save_folder(model, folder / "model")
@@ -73,7 +72,7 @@ def vllm_run(folder: Path, talk: Talk, *, generators: int = 1, max_num_seqs: int
                 "kv_cache_mb": None if torch.cuda.is_available() else 1024,  # for all episodes in flight
                 "max_num_seqs": max_num_seqs,
                 "enforce_eager": True,
-                "threads": max(1, processors() // generators),
+                "threads": 1,  # several would spin while they wait for each other, and that is no work
             },
         },
         agents={"episodes": IN_FLIGHT, "episodes_per_child": 8},
