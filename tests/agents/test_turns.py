@@ -61,7 +61,7 @@ class Board:
 
     async def answer(self, count: int) -> list[bytes]:
         """Answer so many calls, each with a record of its own, when they are out."""
-        records = []
+        records: list[bytes] = []
         while len(records) < count:
             for entry in await asyncio.to_thread(self.calls.lease, count, takes_over=False):
                 asked = self.calls.begin(entry)
