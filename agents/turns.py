@@ -1,7 +1,8 @@
 """The turns that a worker's episodes ask of the policy: each is asked once, and waited for until its record is there.
 
 In: prompts of turns. Out: their records, which are in Redis before anybody here has seen them. Generators hint at each
-answer on a channel; without the right to hear it, or where a hint is lost, a look every few seconds finds the record.
+answer on a channel. A look now and then finds what no hint told: a lost hint, a call whose generator is gone. Without
+the right to hear hints there is a look every few seconds.
 Belongs to one worker: calls to Redis run in its threads, and one more thread hears the hints.
 """
 
@@ -14,16 +15,17 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import redis
 
-from broker.protocol.episodes import Answer, Attempt, Call, Episodes
+from broker.protocol.episodes import Answer, Asking, Attempt, Call, Episodes
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
-LOOK_EVERY_S = 2.0
+LOOK_EVERY_S = 2.0  # where no hints are heard
+HEARD_SHARE = 1 / 4  # of a lease, between two looks where hints are heard
+AT_ONCE = 32  # questions in one round trip
 HEAR_S = 1.0  # of one read of the channel
 BEHIND_S, SHUN_S = 2.0, 10.0  # of waiting, after which a generator is not asked by name for a while
 AGAIN_S = 2.0  # before the channel is listened to once more, after an outage
@@ -70,12 +72,17 @@ class TurnDesk:
     Args:
         episodes: the worker's view of them.
         in_thread: runs a blocking call beside the event loop.
+        lease_s: after which a generator that went silent has lost its calls.
     """
 
-    def __init__(self, episodes: Episodes, in_thread: Callable[..., Any]) -> None:
+    def __init__(self, episodes: Episodes, in_thread: Callable[..., Any], *, lease_s: float) -> None:
         self._episodes = episodes
         self._in_thread = in_thread
         self.queues = Queues()
+        self._lease_s = lease_s
+        self._hears = False
+        self._waiting: list[tuple[Asking, asyncio.Future[tuple[Answer, bytes]]]] = []
+        self._asking: asyncio.Task[None] | None = None
         self._hints: defaultdict[tuple[str, int], set[asyncio.Event]] = defaultdict(set)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = threading.Event()
@@ -100,8 +107,9 @@ class TurnDesk:
         Raises:
             Superseded, HasEnded, TurnFailed: as their names say.
         """
+        ask, look = Asking(attempt, call, prompt, near), Asking(attempt, call)
         with self._hinted(attempt.group_id, call.episode) as hint:
-            found, said = await self._in_thread(self._episodes.ask, attempt, call, prompt, near=near)
+            found, said = await self._answer_to(ask)
             while True:
                 match found:
                     case Answer.TURN:
@@ -113,16 +121,40 @@ class TurnDesk:
                     case Answer.ENDED:
                         raise HasEnded
                     case Answer.ASK:
-                        found, said = await self._in_thread(
-                            self._episodes.ask, attempt, call, prompt, near=near
-                        )
+                        found, said = await self._answer_to(ask)
                     case _:
                         # `wait_for` of Python 3.11 forgets a cancellation that comes with a hint: this does not.
                         with contextlib.suppress(TimeoutError):
-                            async with asyncio.timeout(LOOK_EVERY_S):
+                            async with asyncio.timeout(self._look_every_s):
                                 await hint.wait()
                         hint.clear()
-                        found, said = await self._in_thread(self._episodes.look, attempt, call)
+                        found, said = await self._answer_to(look)
+
+    async def _answer_to(self, asking: Asking) -> tuple[Answer, bytes]:
+        """Ask Redis, together with all that is to be asked while it answers others."""
+        answer: asyncio.Future[tuple[Answer, bytes]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((asking, answer))
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_all())
+        return await answer
+
+    async def _ask_all(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
+            try:
+                found = await self._in_thread(self._episodes.ask_all, [asking for asking, _ in batch])
+            except Exception as error:  # noqa: BLE001 - whoever waits raises it
+                for _, answer in batch:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            for (_, answer), one in zip(batch, found, strict=True):
+                if not answer.done():
+                    answer.set_result(one)
+
+    @property
+    def _look_every_s(self) -> float:
+        return max(LOOK_EVERY_S, HEARD_SHARE * self._lease_s) if self._hears else LOOK_EVERY_S
 
     async def is_asked(self, attempt: Attempt, call: Call) -> bool:
         """Return whether a turn was asked before, in this attempt or an older one, answered or not."""
@@ -147,15 +179,18 @@ class TurnDesk:
             for hint in self._hints.get((group_id, int(episode)), ()):
                 hint.set()
 
+    def _hint_all(self) -> None:
+        """Have everybody look who waits: hints were lost before they were heard."""
+        for hints in self._hints.values():
+            for hint in hints:
+                hint.set()
+
     def _listen(self) -> None:
         """Pass hints on to the event loop, until `close`."""
         while not self._stop.is_set():
             try:
                 with self._episodes.hints() as channel:
-                    while not self._stop.is_set():
-                        found = channel.get_message(timeout=HEAR_S)
-                        if found and self._loop is not None:
-                            self._loop.call_soon_threadsafe(self._hint, found["data"].decode())
+                    self._pass_on(channel)
             except redis.exceptions.NoPermissionError as error:
                 log.warning("no_hints error=%s: turns are looked for every %.0f s", error, LOOK_EVERY_S)
                 return
@@ -163,3 +198,16 @@ class TurnDesk:
                 self._stop.wait(AGAIN_S)
             except RuntimeError:  # the event loop is closed
                 return
+
+    def _pass_on(self, channel: Any) -> None:
+        if self._loop is None:
+            raise RuntimeError("hints are heard before start()")
+        channel.get_message(timeout=HEAR_S)  # the word that they are heard from now on
+        self._hears = True
+        try:
+            self._loop.call_soon_threadsafe(self._hint_all)
+            while not self._stop.is_set():
+                if found := channel.get_message(timeout=HEAR_S):
+                    self._loop.call_soon_threadsafe(self._hint, found["data"].decode())
+        finally:
+            self._hears = False

@@ -10,6 +10,7 @@ Consumes: episodes, records. Produces: calls, ends, rollouts. Ends with the run.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 import time
@@ -61,7 +62,7 @@ class AgentWorker:
         self.consumer = Consumer(joined.link, joined.keys, EPISODES, name, lease_s=joined.run.broker.lease_s)
         self._episodes = Episodes(self.consumer)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="redis")
-        self._desk = TurnDesk(self._episodes, self._in_thread)
+        self._desk = TurnDesk(self._episodes, self._in_thread, lease_s=joined.run.broker.lease_s)
         self._tasks: dict[asyncio.Task[None], int] = {}  # -> episodes of the group
         self._meter = WorkMeter()  # of the heartbeat, once it is there
         self._counts = Counts()
@@ -79,6 +80,7 @@ class AgentWorker:
         heartbeat.set_state("starting")
         rendering = await self._in_thread(open_rendering, self._run)
         environments = Environments(self._run)
+        gc.freeze()  # what the imports have made: to look through it again and again takes a fifth of the worker's time
         self._desk.start()
         try:
             return await self._work(environments, rendering, heartbeat)

@@ -41,6 +41,9 @@ TITLES = {
     "vllm_updates": "vLLM under new weights",
     "vllm_updates_kept": "vLLM under new weights, behind the cache of older ones",
     "vllm_head": "The type of the head: vLLM beside the learner",
+    "episodes": "Episodes beside single turns",
+    "prefix_hits": "Prefixes of episodes that vLLM finds in its cache",
+    "failing_environments": "Groups beside environments that fail",
 }
 LONG = {
     "ingest",
@@ -54,6 +57,9 @@ LONG = {
     "vllm_updates",
     "vllm_updates_kept",
     "vllm_head",
+    "episodes",
+    "prefix_hits",
+    "failing_environments",
 }  # minutes: only where it is asked for by name
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import comb
 from statistics import median
 
 
@@ -47,6 +48,18 @@ class Comparison:
     def ratio(self) -> float:
         """The median of the rounds' own ratios."""
         return median(self.ratios)
+
+
+def median_interval(values: Sequence[float], share: float = 0.9) -> tuple[float, float]:
+    """Return two of the values between which the median lies with a chance of at least `share`; of a few, the extremes.
+
+    The chance that the median lies beyond the k-th value from either end is that of fewer than k heads in as many
+    tosses as there are values.
+    """
+    ordered, count, k = sorted(values), len(values), 1
+    while 2 * k < count and 1 - 2 * sum(comb(count, heads) for heads in range(k + 1)) / 2**count >= share:
+        k += 1
+    return ordered[k - 1], ordered[-k]
 
 
 def timed(work: Callable[[], float]) -> Turn:

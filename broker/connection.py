@@ -12,7 +12,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from importlib import resources
 from typing import Any, TypeVar
@@ -109,7 +109,7 @@ class RedisLink:
             socket_connect_timeout=5.0,
             health_check_interval=0,
         )
-        self._scripts: dict[str, Any] = {}
+        self._scripts: dict[str, tuple[str, str]] = {}  # name -> text, and its hash
 
     @property
     def address(self) -> str:
@@ -220,15 +220,40 @@ class RedisLink:
 
         return self._patiently(attempt, wait)
 
+    def scripts(self, name: str, keys: list[str], many: Sequence[Sequence[Any]]) -> list[Any]:
+        """Run lua/`name`.lua once for each of several arguments, in one round trip. Raises as a call of the link does.
+
+        What Redis refuses of them is raised when all have run, and all are tried again.
+        """
+
+        def attempt(client: redis.Redis) -> list[Any]:
+            text, sha = self._script(client, name)
+            pipe = client.pipeline(transaction=False)
+            for args in many:
+                pipe.evalsha(sha, len(keys), *keys, *args)
+            replies = pipe.execute(raise_on_error=False)
+            errors = [reply for reply in replies if isinstance(reply, redis.RedisError)]
+            if any(isinstance(error, NoScriptError) for error in errors):
+                return [client.eval(text, len(keys), *keys, *args) for args in many]
+            if errors:
+                raise errors[0]
+            return list(replies)
+
+        return self._patiently(attempt, Wait.FOR_ALL)
+
+    def _script(self, client: redis.Redis, name: str, *, guarded: bool = False) -> tuple[str, str]:
+        """Return a script's text, and the hash by which Redis knows it."""
+        if name not in self._scripts:
+            text = script_text(*(["guard"] if guarded else []), name)
+            self._scripts[name] = text, client.register_script(text).sha
+        return self._scripts[name]
+
     def _evaluate(
         self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool
     ) -> Any:
-        if name not in self._scripts:
-            self._scripts[name] = script_text(*(["guard"] if guarded else []), name)
-        text = self._scripts[name]
-        script = client.register_script(text)
+        text, sha = self._script(client, name, guarded=guarded)
         try:
-            return client.evalsha(script.sha, len(keys), *keys, *args)
+            return client.evalsha(sha, len(keys), *keys, *args)
         except NoScriptError:
             return client.eval(text, len(keys), *keys, *args)
 

@@ -60,6 +60,11 @@ class Engine(Protocol):
         """Groups that the engine has use for at once; known when `start` has returned."""
         ...
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the engine has counted by itself so far, by the names of `broker.monitoring.work_meter`."""
+        ...
+
     async def start(self) -> None:
         """Load the architecture, and no weights. Raises RunFailed with what a person can do about it."""
         ...

@@ -403,5 +403,6 @@ class Generator:
             "groups": str(self.groups),
             **({"turns": str(self.turns)} if self._desk is not None else {}),
             "tokens": str(self.tokens),
+            **{name: str(count) for name, count in self.engine.counts.items()},
             "began": began,
         }

@@ -253,7 +253,8 @@ class TemplatedRendering:
 
     def _ids(self, text: str) -> Ids:
         whole = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
-        return np.array(self._tokenizer.encode(whole, add_special_tokens=False), np.int32)
+        # Not verbose: it would warn of what is longer than the model's own limit, and the engine knows that limit.
+        return np.array(self._tokenizer.encode(whole, add_special_tokens=False, verbose=False), np.int32)
 
     def _token(self, token_id: int) -> str:
         return str(self._tokenizer.convert_ids_to_tokens(token_id))

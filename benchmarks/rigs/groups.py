@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ RECIPE = ROOT / "config" / "recipes" / "demo_cpu.yaml"
 VOCABULARY = 151_936  # of the Qwen2 family: ids of the size that real runs have
 
 
-def demo_run(folder: Path, **sections: Mapping[str, Any]) -> Run:
+def demo_run(folder: Path, **sections: Any) -> Run:
     """Load the demo's run, with `sections` over the recipe's; the environment has no say in it."""
     model = ROOT / "config" / "recipes" / "demo_model"
     here: dict[str, Any] = {"runs_dir": str(folder), "model": {"path": str(model)}, **sections}

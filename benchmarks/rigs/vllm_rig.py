@@ -64,6 +64,11 @@ class StartedEngine:
         self.version = engine.version
         self.room = engine.room
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the engine has counted."""
+        return self._engine.counts
+
     async def start(self) -> None:
         """Start nothing."""
 

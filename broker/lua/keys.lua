@@ -35,13 +35,17 @@ local function place_of(id)             -- stream and entry of a group, or nil
   return string.match(place, '^(%S+) (%S+)$')
 end
 
-local function header(stream, entry, wanted)        -- a field of an entry, or nil; and whether the entry is there
+local function fields_of(stream, entry)             -- of an entry, by name, or nil
   local found = STREAMS[stream] and redis.call('XRANGE', STREAMS[stream], entry, entry) or {}
-  if #found == 0 then return nil, false end
-  for i = 1, #found[1][2], 2 do
-    if found[1][2][i] == wanted then return found[1][2][i + 1], true end
-  end
-  return nil, true
+  if #found == 0 then return nil end
+  local fields, flat = {}, found[1][2]
+  for i = 1, #flat, 2 do fields[flat[i]] = fields[flat[i]] or flat[i + 1] end
+  return fields
+end
+
+local function header(stream, entry, wanted)        -- a field of an entry, or nil; and whether the entry is there
+  local fields = fields_of(stream, entry)
+  return fields and fields[wanted], fields ~= nil
 end
 
 local function without_payload(fields)              -- of an entry, field after field with its value
@@ -88,9 +92,9 @@ local function remove(stream, entry)                -- of a call, wherever it wa
 end
 
 local function asked_at(stream, entry)              -- the turns and K:KEY of the call that asks for this entry, or nil
-  local id, k, key = header(stream, entry, 'group'), header(stream, entry, 'k'), header(stream, entry, 'key')
-  if not (id and k and key) then return nil end
-  local turns, at = turns_of(id), k .. ':' .. key
+  local fields = fields_of(stream, entry)
+  if not (fields and fields.group and fields.k and fields.key) then return nil end
+  local turns, at = turns_of(fields.group), fields.k .. ':' .. fields.key
   if redis.call('HGET', turns, 'asked:' .. at) == stream .. ' ' .. entry then return turns, at end
 end
 

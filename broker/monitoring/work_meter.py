@@ -25,6 +25,8 @@ UNITS = (
     "groups",
     "tokens",
     "turns",
+    "prompt_tokens",
+    "prefix_hits",
     "steps",
     "age_prompts_s",
     "age_sampling_s",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -61,6 +61,23 @@ class Call:
 
     episode: int  # 0 <= k < n
     key: str  # from `key_of`
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A question for one turn: to be asked with its prompt, or only looked for."""
+
+    attempt: Attempt
+    call: Call
+    prompt: bytes | None = None
+    near: str = ""  # the generator that has the conversation in its cache; it is asked while it has a stream
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Return what lua/call.lua is told."""
+        attempt, call = self.attempt, self.call
+        told = (attempt.group_id, attempt.token, call.episode, call.key, attempt.floor, self.near)
+        return told if self.prompt is None else (*told, self.prompt)
 
 
 def key_of(prompt: bytes, repeat: int) -> str:
@@ -129,29 +146,16 @@ class Episodes:
 
     def look(self, attempt: Attempt, call: Call) -> tuple[Answer, bytes]:
         """Look how far a call is. Returns the record with TURN, the reason with FAILED, else b""."""
-        return self._call(attempt, call, "")
+        return self.ask_all([Asking(attempt, call)])[0]
 
     def ask(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> tuple[Answer, bytes]:
-        """Ask for a turn, unless it was asked before. Returns as `look` does.
+        """Ask for a turn, unless it was asked before. Returns as `look` does."""
+        return self.ask_all([Asking(attempt, call, prompt, near)])[0]
 
-        Args:
-            near: the generator that has the conversation in its cache; it is asked while it has a stream.
-        """
-        return self._call(attempt, call, near, prompt)
-
-    def _call(self, attempt: Attempt, call: Call, near: str, *prompt: bytes) -> tuple[Answer, bytes]:
-        found, *said = self._link.script(
-            "call",
-            self._keys.scripts(),
-            attempt.group_id,
-            attempt.token,
-            call.episode,
-            call.key,
-            attempt.floor,
-            near,
-            *prompt,
-        )
-        return Answer(found.decode()), said[0] if said else b""
+    def ask_all(self, many: Sequence[Asking]) -> list[tuple[Answer, bytes]]:
+        """Ask or look for several turns in one round trip. Returns for each as `look` does."""
+        replies = self._link.scripts("call", self._keys.scripts(), [one.arguments for one in many])
+        return [(Answer(found.decode()), said[0] if said else b"") for found, *said in replies]
 
     def end(self, attempt: Attempt, episode: int, result: bytes, used: Mapping[str, bytes]) -> Ended:
         """End an episode.

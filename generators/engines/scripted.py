@@ -40,6 +40,11 @@ class ScriptedEngine:
         """Groups at once; a script has no limit of its own."""
         return ROOM
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Nothing: a script reads no prompt."""
+        return {}
+
     async def start(self) -> None:
         """Load nothing."""
 

@@ -1,49 +1,121 @@
-"""Whom the next turn of a conversation is asked of, and how one is given up."""
+"""The desk finds what a generator answered: at once by a hint, and without hints by a look. Real Redis."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from agents.turns import BEHIND_S, SHUN_S, Queues, TurnDesk
-from broker.protocol.episodes import Answer, Attempt, Call
+import pytest
+
+from agents import turns
+from agents.turns import TurnDesk
+from broker import codec
+from broker.connection import RedisLink
+from broker.keys import EPISODES, Keys
+from broker.protocol.consumer import Consumer
+from broker.protocol.episodes import Attempt, Call, Calls, Episodes, key_of, with_id
+from broker.protocol.run_owner import NewGroup, RunOwner
+from tests.support.groups import a_prompt
 from tests.support.in_loop import in_loop
-from tests.support.made_up_time import MadeUpTime
+from tests.support.waiting import wait_in_loop
+
+LEASE_S = 10_000.0  # nobody looks by the clock
+PROMPT = b"what is asked"
+N = 40
 
 
-def test_a_generator_that_falls_behind_is_not_asked_by_name_for_a_while() -> None:
-    time = MadeUpTime()
-    queues = Queues(time.clock)
-    queues.note("slow", took_s=2 * BEHIND_S + 1, sampled_s=1.0)
-    queues.note("busy", took_s=11.0, sampled_s=8.0)  # a long turn, which waited less than it took
-    assert (queues.near("slow"), queues.near("busy"), queues.near("new")) == ("", "busy", "new")
-    time.sleep(SHUN_S + 0.1)
-    assert queues.near("slow") == "slow"
-    queues.note("slow", took_s=2 * BEHIND_S + 1, sampled_s=1.0)
-    queues.note("slow", took_s=1.0, sampled_s=1.0)
-    assert queues.near("slow") == "slow", "it has caught up"
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "HEAR_S", 0.05)
 
 
-class Unanswered:
-    """Episodes whose every turn is out."""
+class Board:
+    """A group whose turns are asked, and the generator that answers them."""
 
-    def ask(self, *_: object, **__: object) -> tuple[Answer, bytes]:
-        return Answer.ASKED, b""
+    def __init__(self, link: RedisLink, keys: Keys) -> None:
+        self.link, self.keys = link, keys
+        owner = RunOwner(link, keys)
+        owner.claim(0)
+        owner.issue(0, 1, 10, 0, [NewGroup("0", codec.encode_prompt(a_prompt("0", n=N)), EPISODES)])
+        consumer = Consumer(link, keys, EPISODES, "agent", lease_s=LEASE_S)
+        (entry,) = consumer.lease(1, block_s=0)
+        self.episodes = Episodes(consumer)
+        self.calls = Calls(link, keys, "g", lease_s=LEASE_S)
+        opened = self.episodes.open(entry, N)
+        assert opened is not None
+        self.attempt: Attempt = opened
 
-    look = ask
+    @asynccontextmanager
+    async def desk(self) -> AsyncIterator[TurnDesk]:
+        desk = TurnDesk(self.episodes, asyncio.to_thread, lease_s=LEASE_S)
+        desk.start()
+        try:
+            yield desk
+        finally:
+            desk.close()
+
+    def listeners(self) -> int:
+        ((_, found),) = self.link.client.pubsub_numsub(self.keys.answered)
+        return int(found)
+
+    async def answer(self, count: int) -> list[bytes]:
+        """Answer so many calls, each with a record of its own, when they are out."""
+        records: list[bytes] = []
+        while len(records) < count:
+            for entry in await asyncio.to_thread(self.calls.lease, count, takes_over=False):
+                asked = self.calls.begin(entry)
+                assert asked is not None
+                records.append(with_id(b"said"))
+                assert self.calls.answer(asked, records[-1])
+            await asyncio.sleep(0.01)
+        return records
 
 
 @in_loop
-async def test_a_turn_that_is_given_up_just_when_a_hint_comes_is_given_up() -> None:
-    async def at_once(call: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        return call(*args, **named)
+async def test_turns_that_are_asked_together_are_all_answered(link: RedisLink, keys: Keys) -> None:
+    board = Board(link, keys)
+    async with board.desk() as desk:
+        await wait_in_loop(lambda: board.listeners() == 1)
+        asked = [desk.turn(board.attempt, Call(k, key_of(PROMPT, 0)), PROMPT) for k in range(N)]
+        answered, found = await asyncio.gather(board.answer(N), asyncio.gather(*asked))
+    assert sorted(found) == sorted(answered)
 
-    episodes: Any = Unanswered()
-    desk = TurnDesk(episodes, at_once)
-    turn = asyncio.create_task(desk.turn(Attempt("17", 0, "token", 1, (None,)), Call(0, "key"), b""))
-    await asyncio.sleep(0.01)
-    desk._hint("17 0")
-    turn.cancel()
-    await asyncio.wait([turn], timeout=1)
-    assert turn.cancelled()
+
+@in_loop
+async def test_an_answer_whose_hint_is_lost_is_found_when_hints_are_heard_again(
+    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "AGAIN_S", 0.3)
+    monkeypatch.setattr(turns, "LOOK_EVERY_S", LEASE_S)
+    board = Board(link, keys)
+    async with board.desk() as desk:
+        await wait_in_loop(lambda: board.listeners() == 1)
+        turn = asyncio.create_task(desk.turn(board.attempt, Call(0, key_of(PROMPT, 0)), PROMPT))
+        await wait_in_loop(lambda: link.client.xlen(keys.stream("policy_calls")) == 1)
+        link.client.client_kill_filter(_type="pubsub")
+        (record,) = await board.answer(1)
+        assert await asyncio.wait_for(turn, 20) == record
+
+
+@in_loop
+async def test_without_the_right_to_hear_hints_there_is_a_look_every_few_seconds(
+    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LOOK_EVERY_S", 0.05)
+    board = Board(link, keys)
+    link.client.acl_setuser(
+        "deaf", enabled=True, nopass=True, keys=["*"], commands=["+@all"], reset_channels=True
+    )
+    deaf = RedisLink(link.url.replace("://", "://deaf:@", 1), outage_s=10)
+    consumer = Consumer(deaf, keys, EPISODES, "agent", lease_s=LEASE_S)
+    desk = TurnDesk(Episodes(consumer), asyncio.to_thread, lease_s=LEASE_S)
+    desk.start()
+    try:
+        turn = desk.turn(board.attempt, Call(0, key_of(PROMPT, 0)), PROMPT)
+        (record,), found = await asyncio.gather(board.answer(1), asyncio.wait_for(turn, 20))
+        assert found == record
+    finally:
+        desk.close()
+        deaf.close()
+        link.client.acl_deluser("deaf")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import LONG, TITLES
-from benchmarks.comparison import Comparison, Turn, as_table, take_turns
+from benchmarks.comparison import Comparison, Turn, as_table, median_interval, take_turns
 from benchmarks.measures.journal import shares_of
 from benchmarks.proofs.demo_seeds import ENGINES, parse_seeds
 from benchmarks.results import append, commit, remarks
@@ -72,6 +72,16 @@ def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
     ours, other = take_turns(side("a"), side("b"), rounds=2)
     assert begun == ["a0", "b0", "b1", "a1", "a2", "b2"]
     assert [turn.rate for turn in ours] == [turn.rate for turn in other] == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "low", "high"),
+    [(1, 1, 1), (4, 1, 4), (5, 1, 5), (8, 2, 7), (15, 4, 12)],  # of 8: 2 x (1 + 8) / 2**8 lies beyond
+)
+def test_median_lies_between_two_of_the_rounds_with_a_chance_of_nine_in_ten(
+    rounds: int, low: int, high: int
+) -> None:
+    assert median_interval([float(value) for value in range(rounds, 0, -1)]) == (low, high)
 
 
 def benchmarks(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import redis
+from redis.exceptions import ResponseError
 
 from broker.connection import RedisLink, Wait
 from broker.errors import BrokerUnavailable, WrongBroker
@@ -253,3 +254,14 @@ def test_a_script_is_sent_again_to_a_redis_that_has_forgotten_it(link: RedisLink
     assert claim(link) == [1, 0]
     link.client.script_flush()
     assert claim(link) == [2, 0]
+
+
+def test_one_script_runs_for_several_arguments_in_one_go(link: RedisLink) -> None:
+    def claims(*journal_fences: Any) -> list[Any]:
+        return link.scripts("claim", KEYS, [(fence,) for fence in journal_fences])
+
+    assert claims(0, 0, 7) == [[1, 0], [2, 0], [8, 0]]
+    link.client.script_flush()
+    assert claims(0) == [[9, 0]]
+    with pytest.raises(ResponseError):
+        claims(0, "no number")

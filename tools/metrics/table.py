@@ -235,6 +235,20 @@ METRICS: tuple[Metric, ...] = (
         _of_processes("generator", "tokens"),
     ),
     Metric(
+        "millrace_generator_prompt_tokens_total",
+        "counter",
+        ("process",),
+        "tokens of prompts and turns that the process was given, where its engine is vLLM",
+        _of_processes("generator", "prompt_tokens"),
+    ),
+    Metric(
+        "millrace_generator_prefix_hits_total",
+        "counter",
+        ("process",),
+        "of these, tokens that vLLM found in its cache of prefixes",
+        _of_processes("generator", "prefix_hits"),
+    ),
+    Metric(
         "millrace_generator_version_steps",
         "gauge",
         ("process",),

@@ -64,6 +64,11 @@ class HfEngine:
         """Groups of one batch: more would wait here while another generator has nothing to do."""
         return self._config.batch_groups
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Nothing: it keeps no cache from one group to the next."""
+        return {}
+
     async def start(self) -> None:
         """Build the architecture.
 

@@ -66,6 +66,7 @@ class VllmEngine:
         self._parts: _Parts | None = None
         self._control = asyncio.Lock()  # a weight update or a ping, not both
         self._request = itertools.count()
+        self._prompt_tokens = self._prefix_hits = 0
 
     @property
     def version(self) -> int:
@@ -84,6 +85,11 @@ class VllmEngine:
             max_num_seqs=self._config.max_num_seqs,
             group_size=self._run.sampling.group_size,
         )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Tokens of prompts, and those among them that vLLM found in its cache of prefixes."""
+        return {"prompt_tokens": self._prompt_tokens, "prefix_hits": self._prefix_hits}
 
     async def start(self) -> None:
         """Start vLLM's processes for the model, without its weights, and wait until they answer.
@@ -258,6 +264,8 @@ class VllmEngine:
             raise BadMessage(f"vLLM refuses the prompt: {error}") from error
         if final is None or len(final.outputs) != asked.n:
             raise Retryable(f"vLLM ended a request without its {asked.n} samples")
+        self._prompt_tokens += len(token_ids)
+        self._prefix_hits += final.num_cached_tokens or 0
         found = await asyncio.to_thread(_samples, final.outputs)
         return found * (n // asked.n)
 

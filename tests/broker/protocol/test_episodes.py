@@ -17,6 +17,7 @@ from broker.protocol.consumer import Consumer, read_any
 from broker.protocol.episodes import (
     Answer,
     Asked,
+    Asking,
     Attempt,
     Call,
     Calls,
@@ -140,6 +141,16 @@ def test_a_group_that_is_played_again_gets_the_answers_that_it_had(ground: Playg
     assert ground.answer(other := with_id(b"for whoever plays now"))
     assert second.look(after, SECOND) == (Answer.TURN, other)
     assert not ground.hand_over(before, [end, with_id(b"")]), "of an older attempt"
+
+
+def test_several_turns_are_asked_and_looked_for_in_one_go(ground: Playground) -> None:
+    worker = ground.worker()
+    attempt = opened(ground, worker)
+    asked = [Asking(attempt, FIRST, PROMPT), Asking(attempt, SECOND)]
+    assert worker.ask_all(asked) == [(Answer.ASKED, b""), (Answer.ASK, b"")]
+    assert ground.answer(record := with_id(b"said"))
+    looks = [Asking(attempt, FIRST), Asking(attempt, SECOND, PROMPT)]
+    assert worker.ask_all(looks) == [(Answer.TURN, record), (Answer.ASKED, b"")]
 
 
 def test_an_open_whose_reply_is_lost_counts_once(ground: Playground) -> None:
