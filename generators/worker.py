@@ -352,7 +352,9 @@ class Generator:
         """
         deadline_s = self._run.generators.update_deadline_s
         try:
-            await asyncio.wait_for(self.follower.at_least(floor), deadline_s)
+            # `wait_for` of Python 3.11 may forget a cancellation that comes with the weights.
+            async with asyncio.timeout(deadline_s):
+                await self.follower.at_least(floor)
         except TimeoutError:
             self._late_for = max(self._late_for, floor)
             log.warning(

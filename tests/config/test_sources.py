@@ -55,7 +55,7 @@ def test_a_mistake_in_a_list_is_named_with_its_number(train: Any, held_out: Any,
 
 LAKE = {"type": "custom", "import_path": "lake:Lake"}
 TOOLS = {"type": "tools", "functions": ["my_tools:search"]}
-SEEDS = {"type": "environment", "task": "lake"}
+SEEDS: dict[str, Any] = {"type": "environment", "task": "lake"}
 
 
 def of_seeds(task: dict[str, Any], source: dict[str, Any] = SEEDS) -> Run:

@@ -150,7 +150,8 @@ class HfEngine:
         while sum(self._places()) < most:
             self._arrived.clear()
             try:
-                await asyncio.wait_for(self._arrived.wait(), GATHER_S if self._waiting else None)
+                async with asyncio.timeout(GATHER_S if self._waiting else None):
+                    await self._arrived.wait()
             except TimeoutError:
                 break
         count = sum(taken <= most for taken in accumulate(self._places()))

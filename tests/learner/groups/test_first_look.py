@@ -105,7 +105,7 @@ def test_episodes_are_their_turns_generators_and_not_their_players(make_chain: M
         replace(wrong, generators=("a", "b"), ended_by=End.MESSAGE),
     )
     group = replace(scored, rollout=replace(scored.rollout, completions=played))
-    policy = Compared(largest=7.31, only="b")
+    policy: Any = Compared(largest=7.31, only="b")
     look = FirstLook(chain.run, policy, chain.journal, chain.version, began=0.0)
     with pytest.raises(RunFailed, match=r"^generator a\+b .*a token of group 0, completion 2, has"):
         look([group])

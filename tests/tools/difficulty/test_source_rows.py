@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_seeds_of_an_environment_come_back_as_rows_of_a_data_set(tmp_path: Path)
     run = with_data(make_run(tmp_path, scorers={"tasks": {"lake": lake}}), cache_dir=tmp_path / "cache")
     for system_prompt in (None, "Be brief."):
         seeds = EnvironmentSource(task="lake", size=4, split="eval", system_prompt=system_prompt)
-        found = SourceRows(lambda seeds=seeds: records_of(run, seeds), lambda _: {"m_pass_rate": 0.5}, RATE)
+        found = SourceRows(partial(records_of, run, seeds), lambda _: {"m_pass_rate": 0.5}, RATE)
         file = tmp_path / f"{system_prompt}.parquet"
         assert found.write(file, keeps=lambda number: number > 1) == 2
         rows, _ = load_rows(run, DatasetSource(path=str(file)))
