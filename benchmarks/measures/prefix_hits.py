@@ -32,9 +32,9 @@ class Size:
     """
 
     talk: Talk
-    groups: int = 24
+    groups: int = 16
     groups_per_step: int = 4
-    rounds: int = 3
+    rounds: int = 1
 
 
 FULL = Size(talk=Talk(episodes=4, turns=10, turn_tokens=32))
