@@ -45,6 +45,7 @@ TITLES = {
     "prefix_hits": "Prefixes of episodes that vLLM finds in its cache",
     "failing_environments": "Groups beside environments that fail",
 }
+PLAYING = {"episodes", "prefix_hits", "failing_environments"}
 LONG = {
     "ingest",
     "weight_delta",
@@ -110,7 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure(name: str, *, is_smoke: bool, rounds: int | None) -> list[Comparison]:
-    module = import_module(f"benchmarks.measures.{name}")  # its libraries are heavy: not before its turn
+    folder = "measures.playing" if name in PLAYING else "measures"
+    module = import_module(f"benchmarks.{folder}.{name}")  # its libraries are heavy: not before its turn
     size = module.SMOKE if is_smoke else module.FULL
     if rounds is not None:
         if not hasattr(size, "rounds"):

@@ -36,7 +36,7 @@ OUTAGE_S = 900.0  # that the roles wait for Redis: longer than it is ever away h
 # That groups of episodes are played with.
 GAME = {
     "type": "custom",
-    "import_path": "benchmarks.rigs.games:AskingAgain",
+    "import_path": "benchmarks.rigs.episodes.games:AskingAgain",
     "options": {"seconds": SLOW_S},
     "turn_tokens": 16,
 }

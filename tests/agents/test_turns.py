@@ -62,13 +62,16 @@ class Board:
     async def answer(self, count: int) -> list[bytes]:
         """Answer so many calls, each with a record of its own, when they are out."""
         records: list[bytes] = []
-        while len(records) < count:
-            for entry in await asyncio.to_thread(self.calls.lease, count, takes_over=False):
+
+        def answered() -> bool:
+            for entry in self.calls.lease(count, takes_over=False):
                 asked = self.calls.begin(entry)
                 assert asked is not None
                 records.append(with_id(b"said"))
                 assert self.calls.answer(asked, records[-1])
-            await asyncio.sleep(0.01)
+            return len(records) == count
+
+        await wait_in_loop(answered)
         return records
 
 

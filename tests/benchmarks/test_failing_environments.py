@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.measures.failing_environments import SMOKE, measure
+from benchmarks.measures.playing.failing_environments import SMOKE, measure
 
 pytestmark = pytest.mark.process
 

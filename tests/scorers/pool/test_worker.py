@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from broker import codec
+from broker import codec, role_pool
 from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import SampledGroup
@@ -22,7 +22,6 @@ from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
 from sandbox.program import SandboxUnavailable
 from scorers.group import GroupScorer
-from scorers.pool import supervisor
 from scorers.pool import worker as worker_module
 from tests.support.pool_workers import busy_and_idle, delivered, running, sleeping_for, sweep_later, workers
 from tests.support.redis_servers import RedisServer
@@ -297,7 +296,7 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
 def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
     link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(role_pool, "FIRST_PAUSE_S", 0.02)
     section = {"workers": 1, "tasks": {"math": {"scorer": DEADLY}}}
     station = Station(link, keys, make_run(broker={"lease_s": 0.5, "max_attempts": 2}, scorers=section))
     station.roll_out(0, text=HANGING)

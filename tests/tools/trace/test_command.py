@@ -534,7 +534,8 @@ def test_a_group_of_episodes_waits_for_an_agent_and_is_in_its_hands(chain: Chain
     chain.run_owner.issue(0, 0, 1000, 0, [NewGroup("0", prompt, stream=EPISODES)])
     told = trace("0")
     assert told.of("state", "says") == (0, "episodes", "waits in episodes to be played")
-    assert told.now["says"] == "issued with floor 0; waits for an agent; no agent is alive"
+    none = "0 of 2 episodes have ended, 0 turns are recorded, 0 wait for a generator or are being sampled"
+    assert told.now["says"] == f"issued with floor 0; {none}; waits for an agent; no agent is alive"
     beat(chain, "agent", GENERATOR, state="plays 8 episodes")
     lease(chain, EPISODES, GENERATOR)
     told = trace("0")

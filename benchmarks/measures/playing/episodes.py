@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.comparison import Comparison, Turn, median_interval, take_turns
-from benchmarks.rigs.process_rig import ProcessRig, process_rig
-from benchmarks.rigs.vllm_episodes import Talk, group_of, vllm_run
+from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
+from benchmarks.rigs.episodes.vllm_episodes import Talk, group_of, vllm_run
 
 BAR = 0.9
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.rigs.beside_tree TREE`: single-turn groups of this checkout beside those of another one.
+"""`python -m benchmarks.rigs.episodes.beside_tree TREE`: single-turn groups of this checkout beside those of another.
 
 In: another checkout of the project. Out: completions' tokens a processor second of generator and Redis, of both, in
 alternating rounds, and the 90% interval of the ratio's median. The demo's model on its engine; each side has a Redis
@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from benchmarks.comparison import Comparison, Turn, as_table, median_interval, take_turns
 from benchmarks.results import ROOT
+from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
 from benchmarks.rigs.groups import demo_prompts, demo_run
-from benchmarks.rigs.process_rig import ProcessRig, process_rig
 from broker.codec import encode_prompt
 from broker.messages import Prompt
 from broker.protocol.run_owner import NewGroup
@@ -34,7 +34,9 @@ RUN = "from benchmarks.rigs.groups import demo_run as run; from config.loading i
 
 def main() -> int:
     """Compare two checkouts. Returns 0 where the interval reaches the bar."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rigs.beside_tree", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.rigs.episodes.beside_tree", description=__doc__
+    )
     parser.add_argument("tree", type=Path, help="the other checkout")
     parser.add_argument("--pairs", type=int, default=15, help="rounds of each side")
     parser.add_argument("--groups", type=int, default=96, help="of a round")

@@ -53,7 +53,7 @@ def vllm_run(folder: Path, talk: Talk, *, generators: int = 1, max_num_seqs: int
     file = save_weights(model, folder / "v0" / "model.safetensors")
     environment = {
         "type": "custom",
-        "import_path": "benchmarks.rigs.episode_rig:AtOnce",
+        "import_path": "benchmarks.rigs.episodes.episode_rig:AtOnce",
         "options": {"turns": talk.turns},
         "max_turns": talk.turns + 1,
     }

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.rigs.episodes.process_rig import Spent, process_rig
 from benchmarks.rigs.groups import demo_run
-from benchmarks.rigs.process_rig import Spent, process_rig
 from broker.codec import encode_prompt, pack, unpack
 from broker.connection import RedisLink
 from broker.keys import EPISODES, Keys
@@ -80,7 +80,7 @@ def run_of(folder: Path, load: Load) -> Run:
     """Return a run whose task is played."""
     environment = {
         "type": "custom",
-        "import_path": "benchmarks.rigs.episode_rig:AtOnce",
+        "import_path": "benchmarks.rigs.episodes.episode_rig:AtOnce",
         "options": {"turns": load.turns},
         "max_turns": load.turns + 1,
     }

@@ -16,9 +16,9 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from benchmarks.comparison import Comparison, Turn, take_turns
-from benchmarks.rigs.failing_environment import WAYS
+from benchmarks.rigs.episodes.failing_environment import WAYS
+from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
 from benchmarks.rigs.groups import demo_run
-from benchmarks.rigs.process_rig import ProcessRig, process_rig
 from broker.codec import encode_prompt
 from broker.keys import EPISODES
 from broker.messages import NO_IDS, End, JsonObject, Prompt, SampledGroup, Split
@@ -77,7 +77,7 @@ def measure(size: Size) -> list[Comparison]:
 def _run(folder: Path, size: Size) -> Run:
     environment = {
         "type": "custom",
-        "import_path": "benchmarks.rigs.failing_environment:Failing",
+        "import_path": "benchmarks.rigs.episodes.failing_environment:Failing",
         "options": {"step_deadline_s": STEP_DEADLINE_S},
         "step_deadline_s": STEP_DEADLINE_S,
         "memory_mb": 256,
