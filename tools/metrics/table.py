@@ -242,7 +242,7 @@ METRICS: tuple[Metric, ...] = (
         _of_processes("generator", "prompt_tokens"),
     ),
     Metric(
-        "millrace_generator_prefix_hits_total",
+        "millrace_generator_cached_prompt_tokens_total",
         "counter",
         ("process",),
         "of these, tokens that vLLM found in its cache of prefixes",

@@ -39,7 +39,7 @@ def main() -> int:
     )
     parser.add_argument("tree", type=Path, help="the other checkout")
     parser.add_argument("--pairs", type=int, default=15, help="rounds of each side")
-    parser.add_argument("--groups", type=int, default=96, help="of a round")
+    parser.add_argument("--groups", type=int, default=1200, help="of a round")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         rigs, run = [], demo_run(Path(folder))

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
 NAME = re.compile(
     r"millrace_(run|stream|budget|generator|agent|dispatcher|scorer|learner)(_[a-z]+)*_"
     r"(groups|steps|seconds|processes|jobs|tokens|completions|retries|failures|questions|turns|calls|errors|"
-    r"sequences|episodes|hits|info)(_total)?"
+    r"sequences|episodes|info)(_total)?"
 )
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
