@@ -18,7 +18,7 @@ from broker.monitoring.snapshot import keys_of
 from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
 
 READ_COUNT = 64  # entries of one read
-TURNS_SHARE = 3.0  # of a group's memory, up to its hand-over: its turns, its ends, which repeat them, and the payload
+TURNS_SHARE = 3.0  # of a group's memory, up to its hand-over: turns, ends that repeat them, and the payload
 MEMORY_SHARE = 0.8  # of maxmemory: the learner issues nothing beyond it, so that what is there can leave
 
 
