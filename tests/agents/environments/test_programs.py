@@ -92,7 +92,7 @@ def test_nothing_of_an_ended_episode_is_left(play: Played) -> None:
         return episode
 
     episode = play.wait(begin())
-    assert left()
+    wait_until(left)
     (task,) = play.environments._tasks.values()
     task._children[-1].kill()  # no goodbye, as at a deadline
     wait_until(lambda: not left())
