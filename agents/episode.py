@@ -9,6 +9,7 @@ generator sampled, so an episode that is played again asks the same, and finds i
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -40,6 +41,8 @@ from broker.protocol.episodes import Attempt, Call, content_of, key_of
 from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.run import Run
 from tasks.seeds import seed_of
+
+log = logging.getLogger(__name__)
 
 SEED_BYTES = 4
 
@@ -82,6 +85,10 @@ class Openings:
         """Return the ids of the first prompt. Raises as `Rendering.first`."""
         key = msgspec.json.encode((messages, tools))
         if key not in self._ids:
+            if why := rendering.objection(
+                tools
+            ):  # a policy that does not see its tools would learn to do without
+                raise Unrenderable(why)
             self._ids[key] = rendering.first(messages, tools)
         return self._ids[key]
 
@@ -189,7 +196,11 @@ class EpisodePlay:
                 return End.CONTEXT, ""
             turn = await self._sample(ids, room)
             if turn is None:
-                break
+                deadline_s = self._run.deadline_of(self._prompt.task)
+                return (
+                    End.DEADLINE,
+                    f"the group, which has {deadline_s:g} s in all, had to go on to its scorers",
+                )
             spoken = self._rendering.message(
                 ids, turn.record.token_ids, turn.record.finish_reason, tools=self._tools
             )
@@ -208,7 +219,10 @@ class EpisodePlay:
             if self._seconds > self._section.deadline_s:
                 break
             ids = self._following(turn, step)
-        return End.DEADLINE, f"{self._seconds:.0f} s at work"
+        return (
+            End.DEADLINE,
+            f"{self._seconds:.0f} s at work, and environment.deadline_s={self._section.deadline_s:g}",
+        )
 
     async def _sample(self, ids: Ids, room: int) -> Turn | None:
         """Return the next turn; None where it is too late to ask for one that was not asked before."""
@@ -267,6 +281,12 @@ class EpisodePlay:
         )
         if ids is None:
             self._counts.breaks += 1
+            if self._counts.breaks == 1:
+                log.warning(
+                    "sequence_broken group=%s: the template has no tail for what was said, so a turn begins a sequence "
+                    "of its own; told once, counted as breaks",
+                    self._prompt.group_id,
+                )
             return self._rendering.first([*self._opening, *self._said], self._tools)
         self._counts.observed += len(ids) - turn.length
         return ids

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 PLAY_SHARE = 0.5  # of the time that a group has in all; scorers and queues have the rest
 FIRST_PAUSE_S = 0.5  # before an attempt that follows a failure; doubled each time
+MOST_DISTURBED = (
+    8  # plays of one attempt that end for another episode's sake; then it is this one that can't be played
+)
 CRASHES_ALIKE = 2  # attempts at least, until a crash is the policy's doing; fewer where fewer are allowed
 
 
@@ -66,9 +69,7 @@ class GroupPlay:
         self._rendering, self._in_thread, self._counts = rendering, in_thread, counts
         self._lost_since = lost_since
         self._most = run.agents.max_attempts
-        self._crashes: defaultdict[int, list[str]] = defaultdict(
-            list
-        )  # by episode: what broke, "" for what else
+        self._crashes: defaultdict[int, list[str]] = defaultdict(list)  # by episode, as `EpisodeFailed.by`
         self._last = ""  # failure
         self._openings = Openings()
         self._started = time.monotonic()
@@ -110,19 +111,9 @@ class GroupPlay:
 
     async def _one(self, prompt: Prompt, attempt: Attempt, k: int) -> bytes | None:
         while True:
-            play = self._play_of(prompt, attempt, k)
-            ended: EpisodeEnd | None
-            try:
-                ended = self._used_up(prompt, attempt) or await play.play()
-            except Disturbed as error:
-                log.info("played_again group=%s episode=%d: %s", prompt.group_id, k, error)
-                continue
-            except HasEnded:
+            play, ended = await self._played(prompt, attempt, k)
+            if ended is None:
                 return None
-            except EpisodeFailed as error:
-                ended = self._judge(play, attempt, k, error)
-                if ended is None:
-                    return None
             stored = with_id(pack(ended))
             used = {} if ended.completion.ended_by is End.FAILED else play.used
             match await self._in_thread(self._episodes.end, attempt, k, stored, used):
@@ -137,6 +128,25 @@ class GroupPlay:
                     log.warning(
                         "undone group=%s episode=%d: a turn is not recorded any more", prompt.group_id, k
                     )
+
+    async def _played(
+        self, prompt: Prompt, attempt: Attempt, k: int
+    ) -> tuple[EpisodePlay, EpisodeEnd | None]:
+        """Return the last play of an episode, and how it ended; None: another attempt is to be made."""
+        failure = EpisodeFailed("it was not played")
+        for number in range(1, MOST_DISTURBED + 1):
+            play = self._play_of(prompt, attempt, k)
+            try:
+                return play, self._used_up(prompt, attempt) or await play.play()
+            except HasEnded:
+                return play, None
+            except Disturbed as error:
+                log.info("played_again group=%s episode=%d: %s", prompt.group_id, k, error)
+                failure = EpisodeFailed(f"{error}; {number} plays in a row ended so")
+            except EpisodeFailed as error:
+                failure = error
+                break
+        return play, self._judge(play, attempt, k, failure)
 
     def _play_of(self, prompt: Prompt, attempt: Attempt, k: int) -> EpisodePlay:
         return EpisodePlay(

@@ -88,7 +88,7 @@ class CallDesk:
         if taken:
             return taken
         consumers = [calls.consumer for calls in self.streams]
-        return [entry for _, entry in read_any([*consumers, *[self._prompts] * (room >= 1)], block_s=block_s)]
+        return read_any([*consumers, *[self._prompts] * (room >= 1)], block_s=block_s)
 
     def of(self, entry: Entry) -> Calls | None:
         """Return the calls that an entry is of; None: it is a group of `prompts`."""

@@ -306,7 +306,7 @@ class Consumer:
             return attempt()
 
 
-def read_any(consumers: Sequence[Consumer], *, block_s: float) -> list[tuple[Consumer, Entry]]:
+def read_any(consumers: Sequence[Consumer], *, block_s: float) -> list[Entry]:
     """Lease an entry of each of several streams that no worker has read, waiting up to `block_s` for the first.
 
     Args:
@@ -327,18 +327,21 @@ def read_any(consumers: Sequence[Consumer], *, block_s: float) -> list[tuple[Con
         for one in consumers:
             one.create_group()
         return []
-    found = [
-        (by_key[key], entry)
-        for key, items in entries_by_stream(reply)
-        for entry in entries_of(by_key[key].stream, items)
-    ]
-    for consumer, entry in found:
-        consumer.hold(entry)
+    found: list[Entry] = []
+    for key, items in entries_by_stream(reply):
+        for entry in entries_of(by_key[key].stream, items):
+            by_key[key].hold(entry)
+            found.append(entry)
     return found
 
 
 class Renewable(Protocol):
     """What holds leases."""
+
+    @property
+    def stream(self) -> str:
+        """Of what."""
+        ...
 
     @property
     def lease_s(self) -> float:
@@ -371,7 +374,7 @@ class Renewer:
                 try:
                     consumer.renew()
                 except Exception:
-                    log.exception("renewal_failed")
+                    log.exception("renewal_failed stream=%s", consumer.stream)
             if time.monotonic() - started > self._period_s:
                 lease_s = self._period_s * 3
                 log.warning("renewal_slow took_s=%.1f lease_s=%.1f", time.monotonic() - started, lease_s)

@@ -217,6 +217,11 @@ class Calls:
         kind, stream = (NearConsumer, calls_near(name)) if own else (Consumer, POLICY_CALLS)
         self.consumer = kind(link, keys, stream, name, lease_s=lease_s)
 
+    @property
+    def stream(self) -> str:
+        """Return the name of the stream."""
+        return self.consumer.stream
+
     def keep(self) -> None:
         """Keep the generator's own stream for another lease; it is made again where it has expired."""
         if self._is_own:

@@ -27,9 +27,7 @@ class EpisodeFacts:
     tool_calls: int
     tool_errors: int  # tools' answers that say that the call failed
     sampled_tokens: int
-    observed_tokens: (
-        int  # that stand between turns: what tools and environment said, and the template's marks
-    )
+    observed_tokens: int  # that stand between turns: of tools, the environment, and the template's marks
     segments: int
     ended_by: End | None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from agents import group
+from agents import group, worker
+from agents.episode import Openings
+from agents.rendering.rendering import Unrenderable
+from agents.rendering.scripted import ScriptedRendering
 from broker.connection import RedisLink
 from broker.keys import DEAD, EPISODES, POLICY_CALLS, ROLLOUTS, Keys
-from broker.messages import Completion, End, FinishReason
+from broker.messages import Completion, End, FinishReason, Ids, Turn
 from broker.monitoring.snapshot import Process, processes_of
 from broker.monitoring.work_meter import PLAYED
 from generators.decoding import Decoder
@@ -186,6 +189,46 @@ async def test_what_breaks_at_the_same_step_each_time_is_the_policys_doing(
         assert completion.ended_by is ended_by
         assert said in completion.remark
         assert completion.segments, "it keeps its turns"
+
+
+@in_loop
+async def test_an_environment_that_ends_all_of_its_kind_is_not_played_for_ever(
+    arena: MakeArena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "MOST_DISTURBED", 2)
+    ground = arena("kill", agents={"max_attempts": 1})
+    ground.issue(0)
+    for completion in (await played(ground, "0"))[0]:
+        assert completion.ended_by is End.FAILED
+        assert completion.remark.endswith("2 plays in a row ended so")
+
+
+def test_a_policy_is_given_no_tools_that_its_template_does_not_show() -> None:
+    class Blind(ScriptedRendering):
+        def objection(self, tools: Sequence[Turn]) -> str:
+            return "the template shows no tools" if tools else ""
+
+    asked: list[Turn] = [{"role": "user", "content": "?"}]
+    tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    assert len(Openings().first(Blind(), asked, [])) > 0
+    with pytest.raises(Unrenderable, match="shows no tools"):
+        Openings().first(Blind(), asked, [tool])
+
+
+@in_loop
+async def test_a_template_without_a_tail_is_told_once_and_counted(
+    arena: MakeArena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Whole(ScriptedRendering):
+        def following(self, *_: object, **__: object) -> Ids:
+            return None  # type: ignore[return-value]
+
+    monkeypatch.setattr(worker, "open_rendering", lambda _: Whole())
+    ground = arena()
+    ground.issue(0, 1)
+    for completions in await played(ground, "0", "1"):
+        assert [len(completion.segments) for completion in completions] == [1] * SIZE
+    assert caplog.text.count("sequence_broken") == 1
 
 
 @in_loop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ class Ladder:
         self._taken += 1
         if action == "exit":
             os._exit(3)
+        if action == "kill":
+            os.kill(os.getppid(), signal.SIGKILL)  # of all children of the task
+            time.sleep(100)
         if action == "hang":
             time.sleep(100)
         if action == "cheat":
