@@ -32,9 +32,9 @@ pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
 CHILD = """#!/bin/bash
 part=${@: -1}
+trap 'echo TERM >> %s/signals; sleep 0.2; exit 0' TERM
 echo $$ >> %s/$part
 %s
-trap 'echo TERM >> %s/signals; sleep 0.2; exit 0' TERM
 [ -z "$SCORER_READY" ] || eval "exec $SCORER_READY>&-"
 while :; do sleep 0.02; done
 """
@@ -68,7 +68,7 @@ def station(link: RedisLink, keys: Keys) -> Station:
 def with_children(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str = "") -> Children:
     """Put the script in the interpreter's place."""
     script = folder / "child"
-    script.write_text(CHILD % (folder, does, folder))
+    script.write_text(CHILD % (folder, folder, does))
     script.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(script))
     monkeypatch.setattr(role_pool, "FIRST_PAUSE_S", 0.02)
