@@ -8,43 +8,26 @@ generator sampled, so an episode that is played again asks the same, and finds i
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
+from agents.asking import Asker, Counts, seed_by
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Step
 from agents.rendering.rendering import Rendering, Spoken, Unrenderable
 from agents.sequences import Turn, segments_of
 from agents.turns import TurnDesk, TurnFailed
-from broker.codec import pack, unpack
 from broker.errors import BadMessage
-from broker.messages import (
-    NO_IDS,
-    Completion,
-    End,
-    EnvironmentReward,
-    EpisodeEnd,
-    FinishReason,
-    Ids,
-    Prompt,
-    TurnPrompt,
-    TurnRecord,
-)
+from broker.messages import NO_IDS, Completion, End, EnvironmentReward, EpisodeEnd, FinishReason, Ids, Prompt
 from broker.messages import Turn as Message
-from broker.protocol.episodes import Attempt, Call, content_of, key_of
+from broker.protocol.episodes import Attempt
 from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.run import Run
 from tasks.seeds import seed_of
 
 log = logging.getLogger(__name__)
-
-SEED_BYTES = 4
 
 
 class EpisodeFailed(Exception):
@@ -58,21 +41,6 @@ class EpisodeFailed(Exception):
     def __init__(self, reason: str, *, by: str = "", again: bool = True) -> None:
         super().__init__(reason)
         self.by, self.again = by, again
-
-
-@dataclass(slots=True)
-class Counts:
-    """What the episodes of one worker have done so far."""
-
-    turns: int = 0
-    sampled: int = 0  # tokens
-    observed: int = 0  # tokens
-    calls: int = 0  # of tools
-    tool_errors: int = 0
-    breaks: int = 0  # sequences that began anew, since the rest of a prompt could not be had
-    environment_s: float = 0.0
-    sampling_s: float = 0.0
-    ends: Counter[str] = field(default_factory=Counter)
 
 
 class Openings:
@@ -102,8 +70,6 @@ class EpisodePlay:
         k: the number of the episode, below prompt.n.
         openings: of the group.
         is_late: whether the group's deadline is near.
-    Attributes:
-        used: the key of each record so far, in order -> the stored record.
     """
 
     def __init__(
@@ -121,19 +87,30 @@ class EpisodePlay:
         is_late: Callable[[], bool],
     ) -> None:
         self._run, self._prompt, self._k, self._attempt = run, prompt, k, attempt
-        self._desk, self._environments, self._rendering = desk, environments, rendering
-        self._counts, self._openings, self._is_late = counts, openings, is_late
+        self._environments, self._rendering = environments, rendering
+        self._counts, self._openings = counts, openings
+        self._asker = Asker(prompt, k, attempt, desk=desk, counts=counts, is_late=is_late)
         self._section = section_of(run, prompt.task)
         self._limit = 0  # tokens of the longest sequence
-        self._asked: Counter[bytes] = Counter()  # digest of what was asked -> how many times
-        self.used: dict[str, bytes] = {}
-        self._turns: list[Turn] = []
         self._opening: tuple[Message, ...] = prompt.messages
         self._tools: tuple[Message, ...] = ()
         self._said: list[Message] = []
         self._rewards: list[float | None] = []
         self._range: tuple[float, float] | None = None
-        self._seconds = 0.0
+        self._worked_s = 0.0  # by the environment
+
+    @property
+    def used(self) -> dict[str, bytes]:
+        """Return the key of each record so far -> the stored record."""
+        return self._asker.used
+
+    @property
+    def _turns(self) -> list[Turn]:
+        return self._asker.turns
+
+    @property
+    def _seconds(self) -> float:
+        return self._asker.seconds + self._worked_s
 
     async def play(self) -> EpisodeEnd:
         """Play it to its end.
@@ -190,11 +167,13 @@ class EpisodePlay:
 
     async def _take_turns(self, playing: Episode, ids: Ids) -> tuple[End, str]:
         """Let the policy and its environment speak in turn. Returns what ended it, with a remark."""
+        turn: Turn | None = None
         while True:
             room = self._limit - len(ids)
             if room < 1:
                 return End.CONTEXT, ""
-            turn = await self._sample(ids, room)
+            most = min(room, self._section.turn_tokens or room)
+            turn = await self._asker.sample(ids, most, after=turn)
             if turn is None:
                 deadline_s = self._run.deadline_of(self._prompt.task)
                 return (
@@ -224,45 +203,10 @@ class EpisodePlay:
             f"{self._seconds:.0f} s at work, and environment.deadline_s={self._section.deadline_s:g}",
         )
 
-    async def _sample(self, ids: Ids, room: int) -> Turn | None:
-        """Return the next turn; None where it is too late to ask for one that was not asked before."""
-        prompt = self._prompt
-        most = min(room, self._section.turn_tokens or room)
-        shape = f"{most} {prompt.temperature} {prompt.top_p}".encode()
-        digest = hashlib.blake2b(ids.tobytes() + shape, digest_size=16).digest()
-        repeat = self._asked[digest]
-        self._asked[digest] += 1
-        packed = pack(
-            TurnPrompt(
-                token_ids=ids,
-                max_tokens=most,
-                temperature=prompt.temperature,
-                seed=seed_by(prompt.seed, self._k, digest, repeat),
-                top_p=prompt.top_p,
-            )
-        )
-        key = key_of(packed, repeat)
-        call = Call(self._k, key)
-        if self._turns and self._is_late() and not await self._desk.is_asked(self._attempt, call):
-            return None
-        near = self._desk.queues.near(self._turns[-1].record.generator) if self._turns else ""
-        started = time.monotonic()
-        stored = await self._desk.turn(self._attempt, call, packed, near=near)
-        self.used[key] = stored
-        turn = Turn(ids, unpack(content_of(stored), TurnRecord))
-        self._turns.append(turn)
-        took_s = time.monotonic() - started
-        self._desk.queues.note(turn.record.generator, took_s=took_s, sampled_s=turn.record.seconds)
-        self._seconds += turn.record.seconds
-        self._counts.turns += 1
-        self._counts.sampled += len(turn.record.token_ids)
-        self._counts.sampling_s += turn.record.seconds
-        return turn
-
     def _note(self, said: Message, step: Step) -> None:
         self._said += step.messages
         self._rewards.append(step.reward)
-        self._seconds += step.seconds
+        self._worked_s += step.seconds
         self._counts.environment_s += step.seconds
         self._counts.calls += len(said.get("tool_calls") or ())
         self._counts.tool_errors += sum(bool(one.get("is_error")) for one in step.messages)
@@ -345,9 +289,3 @@ def section_of(run: Run, task: str) -> EnvironmentConfig:
     if section is None:
         raise ValueError(f"scorers.tasks.{task} has no environment")
     return section
-
-
-def seed_by(*parts: int | bytes) -> int:
-    """Return a seed of 4 bytes that these numbers and bytes decide."""
-    text = b" ".join(part if isinstance(part, bytes) else str(part).encode() for part in parts)
-    return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "little")

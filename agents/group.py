@@ -18,9 +18,12 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from agents.agent_play import AgentPlay
+from agents.asking import Counts
 from agents.environments.environments import Environments
 from agents.environments.seam import Disturbed
-from agents.episode import Counts, EpisodeFailed, EpisodePlay, Openings
+from agents.episode import EpisodeFailed, EpisodePlay, Openings, section_of
+from agents.gateway.server import Gateway
 from agents.rendering.rendering import Rendering
 from agents.turns import HasEnded, Superseded, TurnDesk
 from broker.codec import encode_rollout, pack, unpack
@@ -29,9 +32,12 @@ from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, I
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Attempt, Ended, Episodes, content_of, id_of, with_id
 from broker.protocol.streams import Entry, bury, hand_over
+from config.episodes.environments import AgentSection
 from config.run import Run
 
 log = logging.getLogger(__name__)
+
+Play = EpisodePlay | AgentPlay
 
 PLAY_SHARE = 0.5  # of the time that a group has in all; scorers and queues have the rest
 FIRST_PAUSE_S = 0.5  # before an attempt that follows a failure; doubled each time
@@ -45,6 +51,7 @@ class GroupPlay:
     """Plays one group.
 
     Args:
+        gateway: for agents that own their loop; None: the run has none.
         in_thread: runs a blocking call beside the event loop.
         counts: of the worker.
         lost_since: the seconds since a Unix time in which nobody could work.
@@ -60,6 +67,7 @@ class GroupPlay:
         desk: TurnDesk,
         environments: Environments,
         rendering: Rendering,
+        gateway: Gateway | None,
         in_thread: Callable[..., Any],
         counts: Counts,
         lost_since: Callable[[float], float],
@@ -67,6 +75,7 @@ class GroupPlay:
         self._run, self._consumer, self._entry = run, consumer, entry
         self._episodes, self._desk, self._environments = episodes, desk, environments
         self._rendering, self._in_thread, self._counts = rendering, in_thread, counts
+        self._gateway = gateway
         self._lost_since = lost_since
         self._most = run.agents.max_attempts
         self._crashes: defaultdict[int, list[str]] = defaultdict(list)  # by episode, as `EpisodeFailed.by`
@@ -129,9 +138,7 @@ class GroupPlay:
                         "undone group=%s episode=%d: a turn is not recorded any more", prompt.group_id, k
                     )
 
-    async def _played(
-        self, prompt: Prompt, attempt: Attempt, k: int
-    ) -> tuple[EpisodePlay, EpisodeEnd | None]:
+    async def _played(self, prompt: Prompt, attempt: Attempt, k: int) -> tuple[Play, EpisodeEnd | None]:
         """Return the last play of an episode, and how it ended; None: another attempt is to be made."""
         failure = EpisodeFailed("it was not played")
         for number in range(1, MOST_DISTURBED + 1):
@@ -148,7 +155,20 @@ class GroupPlay:
                 break
         return play, self._judge(play, attempt, k, failure)
 
-    def _play_of(self, prompt: Prompt, attempt: Attempt, k: int) -> EpisodePlay:
+    def _play_of(self, prompt: Prompt, attempt: Attempt, k: int) -> Play:
+        if self._gateway is not None and isinstance(section_of(self._run, prompt.task), AgentSection):
+            return AgentPlay(
+                self._run,
+                prompt,
+                k,
+                attempt,
+                desk=self._desk,
+                environments=self._environments,
+                rendering=self._rendering,
+                gateway=self._gateway,
+                counts=self._counts,
+                is_late=lambda: self._is_late(prompt),
+            )
         return EpisodePlay(
             self._run,
             prompt,
@@ -178,7 +198,7 @@ class GroupPlay:
         )
         return EpisodeEnd(opening=prompt.messages, completion=failed)
 
-    def _judge(self, play: EpisodePlay, attempt: Attempt, k: int, error: EpisodeFailed) -> EpisodeEnd | None:
+    def _judge(self, play: Play, attempt: Attempt, k: int, error: EpisodeFailed) -> EpisodeEnd | None:
         """Return what a failed episode is worth; None: another attempt is made."""
         crashes = self._crashes[k]
         crashes.append(error.by)

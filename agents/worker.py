@@ -20,8 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from agents.asking import Counts
 from agents.environments.environments import Environments
-from agents.episode import Counts
+from agents.gateway.server import Gateway
 from agents.group import GroupPlay
 from agents.lost_time import LostTime
 from agents.rendering.build import open_rendering
@@ -37,6 +38,7 @@ from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.episodes import Episodes
 from broker.protocol.streams import Entry
+from config.episodes.environments import AgentSection
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +69,7 @@ class AgentWorker:
         self._meter = WorkMeter()  # of the heartbeat, once it is there
         self._counts = Counts()
         self._lost = LostTime()
+        self._gateway: Gateway | None = None
         self._began: dict[str, float] = {}  # groups that are played -> Unix seconds of the beginning
         self.groups = 0
 
@@ -80,6 +83,9 @@ class AgentWorker:
         heartbeat.set_state("starting")
         rendering = await self._in_thread(open_rendering, self._run)
         environments = Environments(self._run)
+        if any(isinstance(task.environment, AgentSection) for task in self._run.scorers.tasks.values()):
+            self._gateway = Gateway(self._run.model.path)
+            await self._gateway.start()
         gc.freeze()  # what the imports have made: to look through it again and again takes a fifth of the worker's time
         self._desk.start()
         try:
@@ -88,6 +94,8 @@ class AgentWorker:
             await self._cancel_tasks()
             await self._hand_back()
             renewer.stop()
+            if self._gateway is not None:
+                await self._gateway.close()
             await environments.close()
             self._desk.close()
             self._threads.shutdown(wait=False)
@@ -137,6 +145,7 @@ class AgentWorker:
             desk=self._desk,
             environments=environments,
             rendering=rendering,
+            gateway=self._gateway,
             in_thread=self._in_thread,
             counts=self._counts,
             lost_since=self._lost.since,

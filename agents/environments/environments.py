@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from agents.environments.child.serving import EXIT_MEMORY
 from agents.environments.processes import OWN_SIGNALS, Child, Ended, Parent, Reply, how_ended
-from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Kind, Stage, Step
+from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Finish, Kind, Stage, Step
 from broker.messages import Turn
-from config.episodes.environments import EnvironmentSection
+from config.episodes.environments import AgentSection, EnvironmentSection
 from config.logs import mask
 from config.run import Run
 
@@ -76,7 +76,8 @@ class Environments:
                 token=token,
                 wants_reference=wants_reference,
             )
-            return episode, _beginning(reply["result"], messages, task)
+            is_begun_by_agent = isinstance(found.section, AgentSection)
+            return episode, _beginning(reply["result"], messages, task, may_be_empty=is_begun_by_agent)
         except BaseException:
             await episode.close()
             raise
@@ -114,6 +115,23 @@ class Episode:
             seconds=reply["seconds"],
             remark=mask(found["remark"]),
         )
+
+    async def run(self, base_url: str, key: str, deadline_s: float) -> Finish:
+        """Let an agent that owns its loop run to its end.
+
+        Args:
+            base_url: of the policy; with the key it is this play's own.
+            deadline_s: by the clock on the wall.
+        Raises:
+            EnvironmentFailed, Disturbed: the episode is over.
+        """
+        found = (await self.ask(Stage.RUN, deadline_s, base_url=base_url, key=key))["result"]
+        return Finish(reward=found["reward"], remark=mask(found["remark"]))
+
+    def stop(self) -> None:
+        """End the process of an agent that still runs, where it holds this episode alone; others close this one."""
+        if self._child.episodes == {self._number} and not self._child.is_over:
+            self._child.kill()
 
     async def close(self) -> None:
         """Let the environment close, within `CLOSE_S`. Never raises but for a cancellation."""
@@ -171,7 +189,7 @@ class Episode:
             mask(f"task {self._task.name}: the environment failed in {stage}: {what}{said}"),
             stage=stage,
             kind=kind,
-            is_policys=stage is Stage.STEP and not is_foreign,
+            is_policys=stage in (Stage.STEP, Stage.RUN) and not is_foreign,
         )
 
 
@@ -251,10 +269,10 @@ def _masked(message: Turn) -> Turn:
     return {**message, "content": mask(str(message["content"]))} if message.get("is_error") else message
 
 
-def _beginning(found: Reply, messages: Sequence[Turn], task: str) -> Beginning:
+def _beginning(found: Reply, messages: Sequence[Turn], task: str, *, may_be_empty: bool) -> Beginning:
     """Read the reply to a reset. Raises EnvironmentFailed where there is nothing to begin with."""
     given = tuple(found["messages"]) if found["is_whole"] else (*messages, *found["messages"])
-    if not given:
+    if not given and not may_be_empty:
         what = f"task {task}: neither the row nor reset has a message to begin with"
         raise EnvironmentFailed(what, stage=Stage.RESET, kind=Kind.ERROR)
     low_high = found["reward_range"]

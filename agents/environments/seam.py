@@ -22,6 +22,7 @@ class Stage(StrEnum):
     START = "start"  # of the processes: the imports
     RESET = "reset"
     STEP = "step"
+    RUN = "run"  # of an agent that owns its loop
 
 
 class Kind(StrEnum):
@@ -58,6 +59,14 @@ class Step:
     remark: str = ""  # for people
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """What an agent that owns its loop gives at its end."""
+
+    reward: float | None
+    remark: str = ""  # for people
+
+
 class EnvironmentFailed(Retryable):
     """An environment could not begin or answer. Its message has the last lines of the traceback and of the output."""
 
@@ -65,8 +74,8 @@ class EnvironmentFailed(Retryable):
         """Keep what failed.
 
         Args:
-            is_policys: whether the policy may have brought it about: the failure lies in `step`, or a limit was used up
-                there. Never where an address was out of reach, or something else killed the process.
+            is_policys: whether the policy may have brought it about: the failure lies in `step` or `run`, or a limit
+                was used up there. Never where an address was out of reach, or something else killed the process.
         """
         super().__init__(message)
         self.stage, self.kind, self.is_policys = stage, kind, is_policys

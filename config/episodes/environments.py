@@ -185,7 +185,45 @@ class TextArenaConfig(RewardingSection):
     """Keyword arguments of `textarena.make`."""
 
 
+class AgentSection(RewardingSection):
+    """An agent that owns its loop: it calls the policy by an address and a key, as it would call OpenAI's API."""
+
+    max_turns: int = Field(32, ge=1)
+    """Calls of the policy in one episode. At the limit the agent is told to stop, and the episode is scored."""
+
+
+class AgentFunctionConfig(AgentSection):
+    """Your own agent, as a function."""
+
+    type: Literal["agent"] = "agent"
+    import_path: ImportPath
+    """`package.module:function` of (base_url, api_key, row), which may return a reward; it may be `async`. Importable
+    where the agents run."""
+
+
+class CommandConfig(AgentSection):
+    """An agent as a command, started for each episode."""
+
+    type: Literal["command"] = "command"
+    command: tuple[str, ...] = Field(min_length=1)
+    """Its words. It finds the policy in `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `ANTHROPIC_BASE_URL` and
+    `ANTHROPIC_API_KEY`, its row in the file `MILLRACE_ROW`, and may write a reward to the file `MILLRACE_REWARD`."""
+    sandbox: Literal[False]
+    """Whether it runs behind the sandbox' walls. It does not: write `false`, so that this is said."""
+
+    @property
+    def blocks(self) -> bool:
+        """A command is waited for."""
+        return True
+
+
 EnvironmentConfig = Annotated[
-    ToolsConfig | CustomEnvironmentConfig | GymnasiumConfig | GemConfig | TextArenaConfig,
+    ToolsConfig
+    | AgentFunctionConfig
+    | CommandConfig
+    | CustomEnvironmentConfig
+    | GymnasiumConfig
+    | GemConfig
+    | TextArenaConfig,
     Field(discriminator="type"),
 ]

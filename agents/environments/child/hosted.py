@@ -62,6 +62,11 @@ class Hosted:
             "remark": str(info.get("remark", "")) if isinstance(info, dict) else "",
         }
 
+    async def run(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        """Let an agent that owns its loop run to its end."""
+        found: Dict[str, Any] = await _awaited(self._environment.run(request["base_url"], request["key"]))
+        return found
+
     async def close(self, _: Dict[str, Any]) -> Dict[str, Any]:
         """Close the environment, if it was made and can be closed."""
         if callable(close := getattr(self._environment, "close", None)):

@@ -1,0 +1,179 @@
+"""One episode is played here by an agent that owns its loop: it calls the policy through the gateway, and ends itself.
+
+In: a group's prompt, the number of the episode, and an attempt at the group. Out: a completion, with the records that
+it is made of. The agent runs in a child process, for at most the section's deadline: the seconds in which turns were
+sampled and those in which it worked itself; no queue counts. An agent that starts again after a crash, and asks the
+same, finds its records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from agents.asking import Asker, Counts, seed_by
+from agents.environments.environments import Environments, Episode
+from agents.environments.seam import EnvironmentFailed, Finish
+from agents.episode import EpisodeFailed, reward_of, section_of
+from agents.gateway.server import Gateway
+from agents.gateway.session import Limits, Session, Unfit
+from agents.rendering.rendering import Rendering
+from agents.sequences import segments_of
+from agents.turns import HasEnded, Superseded, TurnDesk, TurnFailed
+from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Prompt
+from broker.messages import Turn as Message
+from broker.protocol.episodes import Attempt
+from config.run import Run
+from tasks.seeds import seed_of
+from tasks.turns import text_of
+
+LOOK_EVERY_S: Final = 0.5  # at the clock of the episode
+
+
+class AgentPlay:
+    """Plays one episode.
+
+    Args:
+        run: the run.
+        prompt: of the group.
+        k: the number of the episode, below prompt.n.
+        is_late: whether the group's deadline is near.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        prompt: Prompt,
+        k: int,
+        attempt: Attempt,
+        *,
+        desk: TurnDesk,
+        environments: Environments,
+        rendering: Rendering,
+        gateway: Gateway,
+        counts: Counts,
+        is_late: Callable[[], bool],
+    ) -> None:
+        self._prompt, self._k, self._attempt = prompt, k, attempt
+        self._environments, self._gateway, self._counts = environments, gateway, counts
+        self._section = section_of(run, prompt.task)
+        self._asker = Asker(prompt, k, attempt, desk=desk, counts=counts, is_late=is_late)
+        limits = Limits(
+            turns=self._section.max_turns,
+            turn_tokens=self._section.turn_tokens,
+            first_tokens=run.data.max_prompt_tokens,
+            tokens=prompt.max_tokens,
+        )
+        self._session = Session(
+            self._asker, rendering, limits, counts, model=run.model.path, created=int(prompt.issued_at)
+        )
+        self._wall_s = run.deadline_of(prompt.task)
+        self._reward: float | None = None
+        self._range: tuple[float, float] | None = None
+
+    @property
+    def used(self) -> dict[str, bytes]:
+        """Return the key of each record so far -> the stored record."""
+        return self._asker.used
+
+    async def play(self) -> EpisodeEnd:
+        """Play it to its end.
+
+        Raises:
+            EpisodeFailed: agent or generators could not.
+            Superseded, HasEnded: as `TurnDesk.turn`.
+            Disturbed: its child was ended for another episode's sake.
+        """
+        playing: Episode | None = None
+        try:
+            playing = await self._begin()
+            finish = await self._driven(playing)
+        except EnvironmentFailed as error:
+            if error.is_policys and self._session.ended_by is not None:  # it was told to stop, and broke
+                return self.as_it_stands(self._session.ended_by, str(error))
+            turns = len(self._asker.turns)
+            by = f"{turns} {error.kind}" if error.is_policys and turns else ""
+            raise EpisodeFailed(str(error), by=by) from error
+        finally:
+            if playing is not None:
+                await playing.close()
+            await self._session.close()
+        self._raise_failure()
+        if finish is not None:
+            self._reward = finish.reward
+        if not self._asker.turns:
+            raise EpisodeFailed("the agent ended without a call that the policy answered")
+        limit = self._session.ended_by or (End.DEADLINE if finish is None else None)
+        return self.as_it_stands(limit or End.MESSAGE, finish.remark if finish else "")
+
+    async def _begin(self) -> Episode:
+        prompt = self._prompt
+        own = seed_of(prompt.verification_info)
+        playing, beginning = await self._environments.begin(
+            prompt.task,
+            {**prompt.verification_info, **prompt.columns},
+            prompt.messages,
+            seed=prompt.seed if own is None else own,
+            own_seed=seed_by(prompt.seed, self._k),
+            token=f"{self._attempt.token}-{self._k}",
+        )
+        self._range = beginning.reward_range
+        return playing
+
+    async def _driven(self, playing: Episode) -> Finish | None:
+        """Let the agent run to its end. None: its time was over, or the play can't go on."""
+        with self._gateway.opened(self._session) as access:
+            running = asyncio.create_task(playing.run(access.base_url, access.key, self._wall_s))
+            failed = asyncio.create_task(self._session.failed.wait())
+            worked_s, looked = 0.0, time.monotonic()
+            try:
+                while True:
+                    waits = {running, failed}
+                    await asyncio.wait(waits, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+                    now = time.monotonic()
+                    worked_s += 0.0 if self._session.is_at_work else now - looked
+                    looked = now
+                    if running.done() and not failed.done():
+                        self._counts.environment_s += worked_s
+                        return running.result()
+                    if failed.done() or self._asker.seconds + worked_s > self._section.deadline_s:
+                        return None
+            finally:
+                if not running.done():
+                    playing.stop()
+                for task in (running, failed):
+                    task.cancel()
+                await asyncio.gather(running, failed, return_exceptions=True)
+
+    def _raise_failure(self) -> None:
+        match self._session.failure:
+            case None:
+                return
+            case Superseded() | HasEnded() as error:
+                raise error
+            case TurnFailed() as error:
+                raise EpisodeFailed(str(error)) from error
+            case Unfit() as error:
+                raise EpisodeFailed(f"row {self._prompt.row}: {error}", again=False) from error
+            case error:
+                raise error
+
+    def as_it_stands(self, ended_by: End, remark: str = "") -> EpisodeEnd:
+        """Return what the turns so far make: all that were sampled train, and the longest conversation is shown."""
+        end = self._session.conversations.longest
+        history: tuple[Message, ...] = end.history if end else self._prompt.messages
+        begun = end.begun if end else len(history)
+        turns = self._asker.turns
+        completion = Completion(
+            segments=segments_of(turns, NO_IDS) if turns else (),
+            finish_reason=FinishReason.LENGTH if ended_by.is_cut else FinishReason.STOP,
+            text=text_of(history[-1]) if end else "",
+            messages=history[begun:],
+            ended_by=ended_by,
+            remark=remark,
+            reward=None if ended_by is End.FAILED else reward_of(self._section, [self._reward], self._range),
+            generators=tuple(sorted({turn.record.generator for turn in turns})),
+        )
+        return EpisodeEnd(opening=history[:begun], completion=completion)

@@ -1,0 +1,130 @@
+"""The turns that one play of an episode asks of the policy, and the records that it is answered with.
+
+In: the ids of a prompt. Out: the turn that a generator sampled. Calls may be out side by side. A record is found by
+what was asked and how many times this play asked just that, so a play that asks the same gets the same. Used by what
+drives an episode: an environment (`agents.episode`) or an agent (`agents.agent_play`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agents.sequences import Turn
+from agents.turns import TurnDesk
+from broker.codec import pack, unpack
+from broker.messages import Ids, Prompt, TurnPrompt, TurnRecord
+from broker.protocol.episodes import Attempt, Call, content_of, key_of
+
+SEED_BYTES = 4
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the episodes of one worker have done so far."""
+
+    turns: int = 0
+    sampled: int = 0  # tokens
+    observed: int = 0  # tokens
+    calls: int = 0  # of tools
+    tool_errors: int = 0
+    breaks: int = 0  # sequences that began anew, since the rest of a prompt could not be had
+    environment_s: float = 0.0
+    sampling_s: float = 0.0
+    ends: Counter[str] = field(default_factory=Counter)
+
+
+class Asker:
+    """Asks the turns of one play of one episode.
+
+    Args:
+        prompt: of the group.
+        k: the number of the episode, below prompt.n.
+        is_late: whether the group's deadline is near.
+    Attributes:
+        used: the key of each record so far -> the stored record.
+        seconds: of sampling so far.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        k: int,
+        attempt: Attempt,
+        *,
+        desk: TurnDesk,
+        counts: Counts,
+        is_late: Callable[[], bool],
+    ) -> None:
+        self._prompt, self._k, self._attempt = prompt, k, attempt
+        self._desk, self._counts, self._is_late = desk, counts, is_late
+        self._asked: Counter[bytes] = Counter()  # digest of what was asked -> how many times
+        self._turns: list[Turn | None] = []  # in the order of their asking; None: not answered yet
+        self.used: dict[str, bytes] = {}
+        self.seconds = 0.0
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Return the turns that were answered, in the order in which they were asked."""
+        return [turn for turn in self._turns if turn is not None]
+
+    @property
+    def asked(self) -> int:
+        """Count the turns that were asked, answered or not."""
+        return len(self._turns)
+
+    async def sample(self, ids: Ids, most: int, *, after: Turn | None = None) -> Turn | None:
+        """Return the next turn; None where it is too late to ask for one that was not asked before.
+
+        Args:
+            ids: [P], the prompt.
+            most: tokens that may be sampled, at least 1.
+            after: the turn that this one goes on from; its generator has it in its cache.
+        Raises:
+            Superseded, HasEnded, TurnFailed: as `TurnDesk.turn`.
+        """
+        prompt = self._prompt
+        shape = f"{most} {prompt.temperature} {prompt.top_p}".encode()
+        digest = hashlib.blake2b(ids.tobytes() + shape, digest_size=16).digest()
+        repeat = self._asked[digest]
+        self._asked[digest] += 1
+        packed = pack(
+            TurnPrompt(
+                token_ids=ids,
+                max_tokens=most,
+                temperature=prompt.temperature,
+                seed=seed_by(prompt.seed, self._k, digest, repeat),
+                top_p=prompt.top_p,
+            )
+        )
+        key = key_of(packed, repeat)
+        call = Call(self._k, key)
+        place = len(self._turns)
+        self._turns.append(None)
+        if place and self._is_late() and not await self._desk.is_asked(self._attempt, call):
+            return None
+        near = self._desk.queues.near(after.record.generator) if after is not None else ""
+        started = time.monotonic()
+        stored = await self._desk.turn(self._attempt, call, packed, near=near)
+        self.used[key] = stored
+        turn = Turn(ids, unpack(content_of(stored), TurnRecord))
+        self._turns[place] = turn
+        self._note(turn, took_s=time.monotonic() - started)
+        return turn
+
+    def _note(self, turn: Turn, *, took_s: float) -> None:
+        record = turn.record
+        self._desk.queues.note(record.generator, took_s=took_s, sampled_s=record.seconds)
+        self.seconds += record.seconds
+        self._counts.turns += 1
+        self._counts.sampled += len(record.token_ids)
+        self._counts.sampling_s += record.seconds
+
+
+def seed_by(*parts: int | bytes) -> int:
+    """Return a seed of 4 bytes that these numbers and bytes decide."""
+    text = b" ".join(part if isinstance(part, bytes) else str(part).encode() for part in parts)
+    return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "little")

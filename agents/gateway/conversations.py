@@ -1,0 +1,136 @@
+"""The conversations of one episode's agent: each call goes on from an answer that was given before, or begins anew.
+
+In: the messages and tools of a call; then the turn that answered it. Out: the place that a call goes on from, with what
+was said since. Agents send their history with each call, and few send it as they got it: thoughts are dropped,
+arguments written otherwise, white space stripped, parts of a text joined. So a history is compared by what it says:
+role, text, the names of called tools with their arguments as values. What the policy sampled is taken from the record,
+never from the history. A history that says something else is one of its own: a rewritten, compacted or forked
+conversation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from agents.sequences import Turn
+from broker.messages import Turn as Message
+from tasks.turns import POLICY, text_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """An answer of the policy, which calls may go on from."""
+
+    turn: Turn
+    history: tuple[Message, ...]  # all messages, this answer the last; the policy's as they were recorded
+    begun: int  # messages of the history before the policy's first answer
+    depth: int  # answers of the policy in the history
+    digest: bytes  # of what the agent was shown
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a call stands."""
+
+    after: Place | None  # None: no answer is known that it goes on from
+    since: tuple[Message, ...]  # what was said behind that; all messages where there is none
+    tools: tuple[Message, ...]
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """Return all messages of the call, those of the policy as they were recorded."""
+        return (*(self.after.history if self.after else ()), *self.since)
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether its history has answers that were never given."""
+        return any(one["role"] == POLICY for one in self.since)
+
+
+class Conversations:
+    """Those of one play of an episode."""
+
+    def __init__(self) -> None:
+        self._places: defaultdict[bytes, list[Place]] = defaultdict(list)  # by digest
+
+    def find(self, messages: Sequence[Message], tools: tuple[Message, ...]) -> Found:
+        """Find what a call goes on from: the longest history that ends with an answer, as the agent was shown it."""
+        digests = list(_digests(_of_tools(tools), messages))
+        for last in range(len(messages) - 1, -1, -1):
+            if messages[last]["role"] != POLICY:
+                continue
+            if places := self._places.get(digests[last]):
+                return Found(_meant(places, messages[last]), tuple(messages[last + 1 :]), tools)
+            break  # an answer that was never given: all that follows from it is new
+        return Found(None, tuple(messages), tools)
+
+    def add(self, found: Found, turn: Turn, said: Message, shown: Message) -> Place:
+        """Keep an answer.
+
+        Args:
+            found: where its call stood.
+            turn: that answered it.
+            said: its message, as recorded.
+            shown: its message as the agent was given it: a stop sequence may have ended it.
+        """
+        after, since = found.after, found.since
+        *_, digest = _digests(after.digest if after else _of_tools(found.tools), (*since, shown))
+        place = Place(
+            turn,
+            (*found.history, said),
+            begun=after.begun if after else len(since),
+            depth=after.depth + 1 if after else 1,
+            digest=digest,
+        )
+        self._places[digest].append(place)
+        return place
+
+    @property
+    def longest(self) -> Place | None:
+        """Return the end of the conversation with most answers, the latest of several."""
+        places = [place for group in self._places.values() for place in group]
+        return max(reversed(places), key=lambda place: place.depth, default=None)
+
+
+def _meant(places: Sequence[Place], answer: Message) -> Place:
+    """Return which of several answers that say the same is meant: by ids of calls, by the thought, or the last one."""
+
+    def likeness(place: Place) -> tuple[bool, bool]:
+        said = place.history[-1]
+        is_same = said.get("reasoning_content") == answer.get("reasoning_content")
+        return _call_ids(said) == _call_ids(answer), is_same
+
+    return max(reversed(places), key=likeness)
+
+
+def _call_ids(message: Message) -> list[Any]:
+    return [call.get("id") for call in message.get("tool_calls") or ()]
+
+
+def _digests(before: bytes, messages: Sequence[Message]) -> list[bytes]:
+    """Return the digest of the history up to each message."""
+    return list(accumulate(messages, _behind, initial=before))[1:]
+
+
+def _behind(before: bytes, message: Message) -> bytes:
+    return hashlib.blake2b(before + _meaning(message), digest_size=16).digest()
+
+
+def _of_tools(tools: tuple[Message, ...]) -> bytes:
+    return hashlib.blake2b(json.dumps(tools, sort_keys=True).encode(), digest_size=16).digest()
+
+
+def _meaning(message: Message) -> bytes:
+    """Return what a message says, the same for all ways to write it."""
+    calls = [
+        (call["function"]["name"], json.loads(call["function"]["arguments"]))
+        for call in message.get("tool_calls") or ()
+    ]
+    said = (message["role"], text_of(message).strip(), calls)
+    return json.dumps(said, sort_keys=True).encode()

@@ -1,0 +1,226 @@
+"""The calls of one episode's agent: each is answered by a turn of the policy, and recorded before it is answered.
+
+In: a call in the form of `Asked`. Out: an `Answer`, or `Refused`. A call that goes on from an answer is given just that
+one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. A client that tries again,
+and says so, gets the answer that its call had. A call whose client went away is waited for all the same: what was asked
+is part of the episode. At a limit the policy says no more: the agent is told so in its own API, which is not recorded,
+and ends; one that goes on and on is refused. Belongs to one play of an episode, in the worker's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agents.asking import Asker, Counts
+from agents.gateway.conversations import Conversations, Found, Place
+from agents.gateway.dialects.dialect import ENDED, UNAVAILABLE, Answer, Asked, Refused, Usage
+from agents.rendering.rendering import Rendering, Unrenderable
+from agents.rendering.spoken import seed_of
+from agents.sequences import Turn
+from agents.turns import HasEnded, Superseded, TurnFailed
+from broker.errors import BadMessage
+from broker.messages import End, FinishReason, Ids
+from broker.messages import Turn as Message
+from tasks.turns import text_of
+
+LIMITS: Final = {
+    End.TURNS: "This episode's turns are used up. Stop here.",
+    End.CONTEXT: "The context of this episode is full. Stop here.",
+    End.DEADLINE: "The time of this episode is over. Stop here.",
+}
+MOST_BEHIND_END: Final = 16  # calls at a limit that are told so; further ones are refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one episode may use."""
+
+    turns: int
+    turn_tokens: int | None
+    first_tokens: int  # of the first prompt
+    tokens: int  # of a conversation, behind the first prompt
+
+
+class Unfit(Exception):
+    """The episode can't be played with this row, this model and these tools; the message says why."""
+
+
+class Session:
+    """The calls of one play of an episode.
+
+    Args:
+        model: the name that answers say.
+        created: the Unix time that answers say; the same in each play.
+    Attributes:
+        failure: what ended the play, for whoever drives it; None: nothing has.
+        ended_by: the limit that the policy ran into; None: none yet.
+    """
+
+    def __init__(
+        self, asker: Asker, rendering: Rendering, limits: Limits, counts: Counts, *, model: str, created: int
+    ) -> None:
+        self._asker, self._rendering, self._limits, self._counts = asker, rendering, limits, counts
+        self._model, self._created = model, created
+        self.conversations = Conversations()
+        self._calls: dict[bytes, asyncio.Task[Answer]] = {}  # the last call with a body of this digest
+        self._out: set[asyncio.Task[Answer]] = set()
+        self._told = 0  # calls that were told of a limit
+        self.failure: Exception | None = None
+        self.failed = asyncio.Event()
+        self.ended_by: End | None = None
+        self._is_closed = False
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a call is out: the agent waits for the policy."""
+        return bool(self._out)
+
+    async def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> Answer:
+        """Answer a call.
+
+        Args:
+            digest: of the request's body.
+            is_retry: whether its client says that it tries again.
+        Raises:
+            Refused: the call is not answered by the policy; trying again helps no more.
+        """
+        if self._is_closed:
+            raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+        task = self._calls.get(digest) if is_retry else None
+        if task is None:
+            task = self._calls[digest] = asyncio.create_task(self._answered(asked))
+            self._out.add(task)
+            task.add_done_callback(self._out.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Take no more calls, and wait for those that are out."""
+        self._is_closed = True
+        await asyncio.gather(*self._out, *self._calls.values(), return_exceptions=True)
+
+    async def _answered(self, asked: Asked) -> Answer:
+        found = self.conversations.find(asked.messages, asked.tools)
+        if not found.since or found.since[-1]["role"] == "assistant":
+            raise Refused("the last message is the assistant's: the policy answers others", where="messages")
+        try:
+            return await self._by_the_policy(asked, found)
+        except (TurnFailed, Superseded, HasEnded) as error:
+            self._fail(error)
+            raise Refused(f"this episode has ended: {error}", status=ENDED, code="episode_ended") from error
+        except (Unrenderable, BadMessage) as error:
+            raise Refused(str(error)) from error
+        except Exception as error:
+            self._fail(error)
+            raise Refused("this episode failed", status=UNAVAILABLE) from error
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = self.failure or error
+        self.failed.set()
+
+    async def _by_the_policy(self, asked: Asked, found: Found) -> Answer:
+        ids = self._prompt(found)
+        if not self._asker.asked and len(ids) > self._limits.first_tokens:
+            raise self._unfit(
+                f"the first prompt has {len(ids)} tokens, more than data.max_prompt_tokens="
+                f"{self._limits.first_tokens}"
+            )
+        room = self._limits.first_tokens + self._limits.tokens - len(ids)
+        if self._asker.asked >= self._limits.turns:
+            return self._at_limit(End.TURNS, ids)
+        if room < 1:
+            return self._at_limit(End.CONTEXT, ids)
+        most = min(room, self._limits.turn_tokens or room, asked.most_tokens or room)
+        turn = await self._asker.sample(ids, most, after=found.after.turn if found.after else None)
+        if turn is None:
+            return self._at_limit(End.DEADLINE, ids)
+        record = turn.record
+        spoken = self._rendering.message(ids, record.token_ids, record.finish_reason, tools=asked.tools)
+        shown, stopped_at = _cut(spoken.message, asked.stop)
+        self._counts.calls += len(spoken.message.get("tool_calls") or ())
+        self.conversations.add(found, turn, spoken.message, shown)
+        return self._answer(turn, found, shown, stopped_at)
+
+    def _prompt(self, found: Found) -> Ids:
+        """Return the ids of a call: those of the answer that it goes on from, and a tail, where that can be had."""
+        after = found.after
+        if after is not None:
+            turn = after.turn
+            ids = self._rendering.following(
+                turn.prompt_ids,
+                turn.record.token_ids,
+                turn.record.finish_reason,
+                history=after.history,
+                said=found.since,
+                tools=found.tools,
+            )
+            if ids is not None:
+                self._counts.observed += len(ids) - turn.length
+                return ids
+        if after is not None or found.is_rewritten:
+            self._counts.breaks += 1
+        elif why := self._rendering.objection(found.tools):
+            raise self._unfit(why)
+        return self._rendering.first(found.history, found.tools)
+
+    def _unfit(self, reason: str) -> Refused:
+        """Return the refusal of an episode that can't be played at all."""
+        self._fail(Unfit(reason))
+        return Refused(reason, where="messages")
+
+    def _at_limit(self, limit: End, ids: Ids) -> Answer:
+        """Tell the agent of a limit, in a last message. Raises Refused for one that does not end by it."""
+        self.ended_by = self.ended_by or limit
+        self._told += 1
+        if self._told > MOST_BEHIND_END:
+            raise Refused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")
+        return Answer(
+            id=f"limit{self._told}",
+            model=self._model,
+            created=self._created,
+            message={"role": "assistant", "content": LIMITS[limit]},
+            is_cut=False,
+            stopped_at=None,
+            usage=Usage(given=len(ids), cached=0, sampled=0),
+        )
+
+    def _answer(self, turn: Turn, found: Found, shown: Message, stopped_at: str | None) -> Answer:
+        record = turn.record
+        return Answer(
+            id=seed_of(turn.prompt_ids, record.token_ids).hex(),
+            model=self._model,
+            created=self._created,
+            message=shown,
+            is_cut=record.finish_reason is FinishReason.LENGTH and stopped_at is None,
+            stopped_at=stopped_at,
+            usage=Usage(
+                given=len(turn.prompt_ids),
+                cached=_common(found.after, turn),
+                sampled=len(record.token_ids),
+                thought=_thought_tokens(shown, len(record.token_ids)),
+            ),
+        )
+
+
+def _common(after: Place | None, turn: Turn) -> int:
+    return after.turn.length if after is not None and turn.goes_on(after.turn) else 0
+
+
+def _thought_tokens(said: Message, tokens: int) -> int:
+    """Return about how many of a message's tokens are its thought: by its share of the characters."""
+    thought = len(said.get("reasoning_content") or "")
+    calls = sum(len(call["function"]["arguments"]) for call in said.get("tool_calls") or ())
+    whole = thought + len(text_of(said)) + calls
+    return tokens * thought // whole if whole else 0
+
+
+def _cut(said: Message, stops: Sequence[str]) -> tuple[Message, str | None]:
+    """Return a message up to the first stop sequence in its text, and that sequence; the record stays whole."""
+    text = text_of(said)
+    places = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
+    if not places:
+        return said, None
+    at, stop = min(places)
+    return {name: one for name, one in said.items() if name != "tool_calls"} | {"content": text[:at]}, stop

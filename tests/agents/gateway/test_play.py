@@ -1,0 +1,57 @@
+"""Agents that own their loop call the policy by a key, and what they were answered is trained. Real clients and Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.connection import RedisLink
+from broker.keys import DEAD, ROLLOUTS, Keys
+from broker.messages import Completion, End
+from tests.support.arena import Arena, run_of
+from tests.support.generator_floor import FloorEngine
+from tests.support.in_loop import in_loop
+from tests.support.waiting import wait_in_loop
+
+pytestmark = pytest.mark.process
+
+MakeArena = Callable[..., Arena]
+AGENTS = "tests.support.arena_agents:"
+
+
+@pytest.fixture
+def arena(link: RedisLink, keys: Keys, tmp_path: Path, quick: None) -> MakeArena:
+    del quick
+
+    def make(agent: str, **environment: Any) -> Arena:
+        section = {"type": "agent", "import_path": AGENTS + agent, **environment}
+        return Arena(link, keys, tmp_path, run_of(section))
+
+    return make
+
+
+async def played(arena: Arena) -> tuple[Completion, ...]:
+    engine = FloorEngine()
+    engine._config = arena.run_config.generators.engine  # type: ignore[assignment]
+    arena.issue(0)
+    async with arena.generator(engine) as (_, sampling), arena.agent() as (_, playing):
+        await wait_in_loop(lambda: arena.ids(ROLLOUTS) + arena.ids(DEAD) == ["0"], task=playing)
+        assert not sampling.done()
+    assert [*arena.client.scan_iter(match="*turns:*")] == []
+    assert arena.ids(DEAD) == [], arena.letters()
+    return arena.rollout("0").completions
+
+
+@in_loop
+async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_was_sampled(arena: MakeArena) -> None:
+    for one in await played(arena("ask_twice")):
+        (segment,) = one.segments
+        assert bytes(segment.token_ids.tolist()).decode() == "right\0user\nSure?\0assistant\nright\0"
+        assert segment.loss_mask == (6, len("user\nSure?\0assistant\n"), 6)
+        assert [turn["content"] for turn in one.messages] == ["right", "Sure?", "right"]
+        assert (one.ended_by, one.text) == (End.MESSAGE, "right")
+        assert one.reward is not None
+        assert one.reward.value == 1.0

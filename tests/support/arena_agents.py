@@ -1,0 +1,23 @@
+"""The agents of an arena's tests: functions on the clients that people use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+def ask_twice(base_url: str, api_key: str, row: dict[str, Any]) -> float:
+    """Two turns of one conversation; the second sends the first back as the client has it."""
+    client = openai.OpenAI(base_url=base_url, api_key=api_key)
+    chat: list[Any] = [{"role": "user", "content": f"Row {row['answer']}."}]
+    first = client.chat.completions.create(model="any", messages=chat, temperature=0.1)
+    chat += [first.choices[0].message, {"role": "user", "content": "Sure?"}]
+    with client.chat.completions.create(model="any", messages=chat, stream=True) as stream:
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
+    return float(text == "right")
