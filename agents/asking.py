@@ -34,6 +34,8 @@ class Counts:
     breaks: int = 0  # sequences that began anew, since the rest of a prompt could not be had
     environment_s: float = 0.0
     sampling_s: float = 0.0
+    replayed: int = 0  # turns that were found, since an earlier play had asked for them
+    replayed_s: float = 0.0  # of sampling, which that saved
     ends: Counter[str] = field(default_factory=Counter)
 
 
@@ -108,17 +110,21 @@ class Asker:
             return None
         near = self._desk.queues.near(after.record.generator) if after is not None else ""
         started = time.monotonic()
-        stored = await self._desk.turn(self._attempt, call, packed, near=near)
+        stored, was_there = await self._desk.turn(self._attempt, call, packed, near=near)
         self.used[key] = stored
         turn = Turn(ids, unpack(content_of(stored), TurnRecord))
         self._turns[place] = turn
-        self._note(turn, took_s=time.monotonic() - started)
+        self._note(turn, took_s=time.monotonic() - started, was_there=was_there)
         return turn
 
-    def _note(self, turn: Turn, *, took_s: float) -> None:
+    def _note(self, turn: Turn, *, took_s: float, was_there: bool) -> None:
         record = turn.record
-        self._desk.queues.note(record.generator, took_s=took_s, sampled_s=record.seconds)
         self.seconds += record.seconds
+        if was_there:
+            self._counts.replayed += 1
+            self._counts.replayed_s += record.seconds
+            return
+        self._desk.queues.note(record.generator, took_s=took_s, sampled_s=record.seconds)
         self._counts.turns += 1
         self._counts.sampled += len(record.token_ids)
         self._counts.sampling_s += record.seconds

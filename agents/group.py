@@ -90,6 +90,7 @@ class GroupPlay:
             if attempt is None:
                 await self._in_thread(self._consumer.let_go, self._entry)
                 return False
+            there = await self._in_thread(self._episodes.recorded, attempt) if attempt.number > 1 else 0
             try:
                 ends = await self._attempt(prompt, attempt)
             except Superseded:
@@ -97,10 +98,27 @@ class GroupPlay:
                 return False
             whole = [end for end in ends if end is not None]
             if len(whole) == prompt.n:
+                if there:
+                    self._say_what_was_kept(
+                        attempt, there, await self._in_thread(self._episodes.recorded, attempt), whole
+                    )
                 if await self._in_thread(self._hand_over, prompt, attempt, whole):
                     return True
             else:
                 await asyncio.sleep(FIRST_PAUSE_S * 2 ** (attempt.number - 1))
+
+    def _say_what_was_kept(self, attempt: Attempt, there: int, recorded: int, ends: Sequence[bytes]) -> None:
+        """Say what became of the turns that older attempts had recorded."""
+        segments = [one for end in ends for one in unpack(content_of(end), EpisodeEnd).completion.segments]
+        used = sum(len(segment.loss_mask) // 2 for segment in segments)
+        log.info(
+            "group_replayed group=%s attempts=%d turns=%d recorded=%d before=%d",
+            attempt.group_id,
+            attempt.number,
+            used,
+            recorded,
+            there,
+        )
 
     async def _attempt(self, prompt: Prompt, attempt: Attempt) -> list[bytes | None]:
         """Play what has not ended. Returns the stored ends, None where another attempt is to be made."""

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 
@@ -41,6 +41,13 @@ class HasEnded(Exception):
 
 class TurnFailed(Exception):
     """No generator could answer, in this attempt; the message says why."""
+
+
+class Told(NamedTuple):
+    """A record, and how it was had."""
+
+    record: bytes  # as it is stored
+    was_there: bool  # before it was asked for: an earlier play had asked for it
 
 
 class Queues:
@@ -98,8 +105,8 @@ class TurnDesk:
         self._stop.set()
         self._listener.join(timeout=2 * HEAR_S)
 
-    async def turn(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> bytes:
-        """Ask for a turn and return its stored record. The queue has no deadline of its own: the group has one.
+    async def turn(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> Told:
+        """Ask for a turn and return its record. The queue has no deadline of its own: the group has one.
 
         Args:
             prompt: a packed `TurnPrompt`.
@@ -110,10 +117,11 @@ class TurnDesk:
         ask, look = Asking(attempt, call, prompt, near), Asking(attempt, call)
         with self._hinted(attempt.group_id, call.episode) as hint:
             found, said = await self._answer_to(ask)
+            was_there = found is Answer.TURN
             while True:
                 match found:
                     case Answer.TURN:
-                        return bytes(said)
+                        return Told(bytes(said), was_there)
                     case Answer.FAILED:
                         raise TurnFailed(said.decode(errors="replace"))
                     case Answer.GONE:

@@ -255,6 +255,7 @@ def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = T
                     ]
                 )
             )
+    lines += thrown_away(rows) if any(one.has_agents for one in wanted) else []
     audits = [row["is_clean"] for row in rows if "is_clean" in row]
     bad = list(failures(rows, wanted))
     verdict = "Proven" if is_same and not bad else "NOT proven"
@@ -269,6 +270,24 @@ def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = T
         ),
         *([""] if bad else []),
         *(f"- {failure}" for failure in bad[:50]),
+    ]
+
+
+def thrown_away(rows: Sequence[Row]) -> list[str]:
+    """Say which share of the recorded turns kills threw away, of groups that were played again after one."""
+    ends = [row["turns"] for row in rows if row.get("turns")]
+    groups, used, recorded, before = (
+        sum(end[name] for end in ends) for name in ("groups", "turns", "recorded", "before")
+    )
+    if not recorded:
+        return []
+    return [
+        "",
+        (
+            f"{groups} groups were played again after a kill, with {recorded} turns recorded: "
+            f"{(recorded - used) / recorded:.1%} of these are in no completion. Without replay the {before} that were "
+            f"recorded before the last attempt would have been sampled anew: {before / (used + before):.1%} of all."
+        ),
     ]
 
 

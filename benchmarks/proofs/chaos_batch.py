@@ -119,6 +119,7 @@ def play(name: str, folder: Path, orders: Orders, table: Table, *, has_agents: b
             is_complete=is_complete,
             kills=dict(storm.monkey.record.kills),
             redelivered=redelivered(run.folder / "logs"),
+            turns=turns(run.folder / "logs"),
             seconds=round(storm.seconds, 1),
             **_sums(storm.audit),
         )
@@ -199,6 +200,19 @@ def redelivered(logs: Path) -> int:
         log.read_text(encoding="utf-8", errors="replace").count(" delivering_again ")
         for log in logs.glob("scorers-*.log")
     )
+
+
+def turns(logs: Path) -> dict[str, int]:
+    """Sum what agents say of groups that they played again: turns used, recorded, and before the last attempt."""
+    found = {"groups": 0, "turns": 0, "recorded": 0, "before": 0}
+    for log in logs.glob("agent*.log"):
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+            if " group_replayed " in line:
+                said = dict(word.split("=", 1) for word in line.split() if "=" in word)
+                found["groups"] += 1
+                for name in ("turns", "recorded", "before"):
+                    found[name] += int(said[name])
+    return found
 
 
 def _sums(found: Audit) -> dict[str, Any]:

@@ -43,6 +43,8 @@ PLAYED = (
     "breaks",
     "environment_s",
     "sampling_s",
+    "replayed",
+    "replayed_s",
 )
 COUNTERS = frozenset((*SUMS, *(f"wait_{what}_s" for what in WAITS), *UNITS, *PLAYED))
 

@@ -144,6 +144,11 @@ class Episodes:
         consumer.note_begun(entry)
         return Attempt(entry.group_id, entry.floor, token, int(count), tuple(ends))
 
+    def recorded(self, attempt: Attempt) -> int:
+        """Count the turns of a group that are recorded."""
+        names: Any = self._link(lambda client: client.hkeys(self._keys.turns(attempt.group_id)))
+        return sum(name.startswith(b"turn:") for name in names)
+
     def look(self, attempt: Attempt, call: Call) -> tuple[Answer, bytes]:
         """Look how far a call is. Returns the record with TURN, the reason with FAILED, else b""."""
         return self.ask_all([Asking(attempt, call)])[0]

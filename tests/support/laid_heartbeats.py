@@ -82,6 +82,8 @@ class Laid:
             "breaks": 0,
             "environment_s": 12.5,
             "sampling_s": 40,
+            "replayed": 3,
+            "replayed_s": 1.5,
             "ends": "message=28 turns=2",
         }
         self.client.hset(self.keys.alive("agent", "box-5"), mapping=said)
