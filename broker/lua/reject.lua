@@ -1,4 +1,5 @@
 -- Put an entry that is nobody's with the dead. ARGV: stream, entry, field, value ... of the letter.
+-- Where nobody will put its group back, which has neither a place nor a slot, turns and calls go with it.
 -- returns 1, or 0 if it is gone or `where` names it after all: that is looked up here and not before.
 local stream, entry = ARGV[1], ARGV[2]
 local id = header(stream, entry, 'group')
@@ -10,5 +11,6 @@ acknowledge(stream, entry)
 local fields = {}
 for i = 3, #ARGV do fields[#fields + 1] = ARGV[i] end
 redis.call('XADD', STREAMS.dead, '*', unpack(fields))
+if stream == 'episodes' and id and not place_of(id) and not redis.call('ZSCORE', SLOTS, id) then forget(id) end
 if stream == 'rollouts' then redis.call('HDEL', JOBS, entry) end
 return 1

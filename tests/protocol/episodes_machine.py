@@ -290,7 +290,7 @@ class EpisodesMachine(RuleBasedStateMachine):
             self.orphans |= {
                 (stream, entry_id) for stream, entry_id in map(str.split, map(bytes.decode, asked))
             }
-            self.found = {place: record for place, record in self.found.items() if place[0] != group_id}
+            self._forget_records(group_id)
             self.client.delete(self.keys(f"turns:{group_id}"))
         else:
             self.spoilt.add(group_id)
@@ -299,6 +299,9 @@ class EpisodesMachine(RuleBasedStateMachine):
             else:
                 self.client.hdel(self.keys.where, group_id)
         self._did(f"{what} deleted")
+
+    def _forget_records(self, group_id: str) -> None:
+        self.found = {place: record for place, record in self.found.items() if place[0] != group_id}
 
     def fill_memory(self, *, is_full: bool) -> None:
         self.is_full = is_full
@@ -339,6 +342,8 @@ class EpisodesMachine(RuleBasedStateMachine):
         self.workers.pop(name, None)
         if attempt is None:
             consumer.let_go(entry)
+            if not self.now.where(entry.group_id) and entry.group_id not in self.now.slots:
+                self._forget_records(entry.group_id)  # which have gone with it
             self._did("groups not opened")
             return
         if pick % 2:

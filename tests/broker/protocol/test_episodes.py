@@ -402,6 +402,28 @@ def test_a_held_out_group_holds_no_slot_and_takes_the_same_way(board: Board) -> 
     )
 
 
+def test_a_group_that_has_neither_place_nor_slot_is_rejected_with_its_turns_and_calls(
+    ground: Playground,
+) -> None:
+    """A person deleted the place of a group, it was retired, and Redis went back to before that."""
+    worker, client = ground.worker(), ground.board.client
+    attempt = opened(ground, worker)
+    worker.ask(attempt, FIRST, PROMPT)
+    client.hdel(ground.keys("where"), "0")
+    client.zrem(ground.keys("slots"), "0")
+    ground.worker("b")._consumer.let_go(ground.entry)
+    assert (ground.board.ids(EPISODES), ground.turns(), ground.calls()) == ([], {}, 0)
+
+
+def test_a_group_that_is_put_back_keeps_its_turns(ground: Playground) -> None:
+    worker, client = ground.worker(), ground.board.client
+    attempt = opened(ground, worker)
+    worker.ask(attempt, FIRST, PROMPT)
+    client.hdel(ground.keys("where"), "0")
+    ground.worker("b")._consumer.let_go(ground.entry)
+    assert (ground.board.ids(EPISODES), ground.calls()) == ([], 1), "it has a slot: the learner puts it back"
+
+
 def test_full_memory_refuses_nothing_of_a_group_that_is_there(ground: Playground) -> None:
     worker, generator, client = ground.worker(), ground.generator(), ground.board.client
     try:
@@ -522,6 +544,8 @@ GUARDS: Mapping[str, tuple[Callable[..., None], str, str, str]] = {
     "what is handed over has ended": (test_what_redis_has_forgotten_is_not_handed_over, "hand_over", "if not said or string.sub(said", "if said and string.sub(said"),
     "what is handed over are the ends that are there": (test_what_redis_has_forgotten_is_not_handed_over, "hand_over", " or string.sub(said, 1, ID_BYTES) ~= string.sub(ends, k * ID_BYTES + 1, (k + 1) * ID_BYTES)", ""),
     "a hand-over forgets": (test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing, "hand_over", "if source == 'episodes' then forget(id) end", ""),
+    "a rejected group is forgotten": (test_a_group_that_has_neither_place_nor_slot_is_rejected_with_its_turns_and_calls, "reject", "then forget(id) end", "then end"),
+    "a rejected group that is put back is not": (test_a_group_that_is_put_back_keeps_its_turns, "reject", " and not redis.call('ZSCORE', SLOTS, id)", ""),
     "retirement forgets": (test_an_answer_that_nobody_asks_any_more_is_thrown_away, "retire", "  forget(id)\n", ""),
     "forgetting takes the calls": (test_a_group_that_ends_otherwise_takes_its_turns_and_calls_along, "keys", "if string.sub(field, 1, 6) == 'asked:' then remove(split(redis.call('HGET', turns, field))) end", ""),
     "forgetting takes the turns": (test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing, "keys", "  redis.call('UNLINK', turns)\n", ""),
