@@ -15,7 +15,7 @@ PYTHON_IN_VENV := .venv/bin/python
 version_of = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 ANOTHER_PYTHON := $(if $(PYTHON),$(if $(filter $(call version_of,$(PYTHON)),$(call version_of,[ -L .venv ] || $(PYTHON_IN_VENV))),,another-python))
 $(if $(FLASH_ATTN),$(if $(filter gpu,$(FLAVOUR)),,$(error FLASH_ATTN=1 goes with GPU=1)))
-PACKAGES := config tasks broker web sandbox agents generators scorers learner tools benchmarks
+PACKAGES := config tasks broker web sandbox verdicts agents generators scorers learner tools benchmarks
 
 # Test files at once. On two cores three: a whole run waits for its processes as often as it computes.
 JOBS ?= 3

@@ -1,7 +1,7 @@
 """A time budget limits what one answer may take, all its runs together.
 
 In: what each run took by itself, as its `Outcome` says. Out: how much is left. Kept by those who judge answers
-(`scorers.code.scorer`, `scorers.swe.trial`), who have every run made here. A full queue, a server that hangs until
+(`verdicts.code.judging`, `scorers.swe.trial`), who have every run made here. A full queue, a server that hangs until
 another one is asked, walls that are slow to stand: nothing of that is the answer's doing, and none of it is charged.
 Where it takes too long, `SandboxUnavailable` is raised: the answer is judged later, and is no zero.
 """

@@ -18,17 +18,18 @@ from tests.support.sources import nodes_of, tree_of
 
 pytestmark = pytest.mark.together("the source")
 
-# Who may import whom: config <- broker <- {tasks, web <- sandbox} <- {agents, generators, scorers, learner} <- tools <- benchmarks.
-# Tests import all.
+# Who may import whom: config <- broker <- {tasks, web <- sandbox} <- {generators, learner, verdicts <- {agents, scorers}} <-
+# tools <- benchmarks. Tests import all.
 ALLOWED: dict[str, set[str]] = {
     "config": set(),
     "tasks": {"config", "broker"},
     "broker": {"config"},
     "web": {"config", "broker"},
     "sandbox": {"config", "broker", "web"},
-    "agents": {"config", "tasks", "broker", "web", "sandbox"},
+    "verdicts": {"config", "tasks", "broker", "sandbox"},
+    "agents": {"config", "tasks", "broker", "web", "sandbox", "verdicts"},
     "generators": {"config", "tasks", "broker"},
-    "scorers": {"config", "tasks", "broker", "web", "sandbox"},
+    "scorers": {"config", "tasks", "broker", "web", "sandbox", "verdicts"},
     "learner": {"config", "tasks", "broker"},
     "tools": {*PACKAGES} - {"tools"},
     "benchmarks": {*PACKAGES},
@@ -42,7 +43,7 @@ HOMES = {
 }
 
 # What these packages do without, so that their images and their start stay small.
-WITHOUT = ("config", "tasks", "broker", "web", "sandbox", "agents", "scorers")
+WITHOUT = ("config", "tasks", "broker", "web", "sandbox", "verdicts", "agents", "scorers")
 HEAVY = {"torch", "transformers", "vllm", "deepspeed"}
 # Where a tokenizer is loaded, for generators and agents: transformers, and no torch.
 LOADS_TOKENIZER = {

@@ -30,7 +30,7 @@ def scorers_digest(run: Run) -> str:
         for section in (*task.all_scorers.values(), task.environment)
         if section is not None
     ]
-    packages = ("scorers", "sandbox", "web", *(["agents"] if run.has_agents else []))
+    packages = ("scorers", "verdicts", "sandbox", "web", *(["agents"] if run.has_agents else []))
     said = [run.scorers.model_dump_json(), _code_digest(packages), *map(_own_file, every)]
     return hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()
 

@@ -1,7 +1,7 @@
 """What the tests passed to the answer, as it was before the answer changed it.
 
 In: each container of the tests' that a reply from C changes. Out: `own`, a value as the tests themselves made it, and
-`kept`, after which a change is the tests' own. In T. The scorer writes both into the tests (`scorers.code.arguments`):
+`kept`, after which a change is the tests' own. In T. The scorer writes both into the tests (`verdicts.code.arguments`):
 `own` where a check compares with what the answer was given (`order(xs) == sorted(xs)`), `kept` around a call whose
 value nobody takes, which is made for its changes (`sort(xs)`). A change is seen everywhere else, as Python has it.
 """

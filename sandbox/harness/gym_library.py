@@ -5,7 +5,7 @@ own `score_answer` says of each, as data. It was forked before T had read the no
 its own, with a deadline and a limit of memory, so that none leaves anything behind for the next.
 
 The library's scorers read some answers with `eval`; here the name stands for a reader of literals in their modules, so
-no text is run that way. Those that call sympy's parser get texts that `scorers.gym.rules` has looked at. The library's
+no text is run that way. Those that call sympy's parser get texts that `verdicts.gym.rules` has looked at. The library's
 packages import everything that all data sets are generated with, matplotlib too. Here only the one module is imported,
 and what that module needs for generating alone may be missing. Where the missing part is used all the same, the
 machinery failed, not the answer.

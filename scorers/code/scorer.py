@@ -1,122 +1,35 @@
 """Programs against their tests: the scorer of the tasks `code` and `code_verifiable`.
 
-In: the text of a completion and a row (`scorers.code.rows` has its shapes). Out: the share of cases that passed, or all
-or nothing. Called in a scorer's process by `scorers.group`, one completion at a time. The program is taken out of the
-text here (the last closed code block in the row's language) and runs in the sandbox only.
+In: the text of a completion and a row (`verdicts.code.rows` has its shapes). Out: the share of cases that passed, or
+all or nothing. Called in a scorer's process by `scorers.group`, one completion at a time. The program is taken out of
+the text here (the last closed code block in the row's language) and judged by `verdicts.code.judging`, in the sandbox
+only.
 
-A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. The harness
-(`sandbox.harness`) judges everything else in a process of its own beside the answer's. Its word counts only
-where its line carries the run's nonce. The first case that exceeds a limit is tried once more, alone in a fresh
-sandbox, and then is wrong with that reason. An answer that has exceeded its limits twice has little time for each of
-its other cases, and none after the next case over a limit: so a hang costs twice a case's limit and half a second,
-however many cases a row has. A deadline that the answer itself has used up fails what is left. What the sandbox
-itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks, a module
-that it should have and an answer imports (`sandbox.lacks`), and a program too large for it make the completion
-unscorable, saying so. Never a zero.
+What the sandbox itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it
+lacks, a module that it should have and an answer imports (`sandbox.lacks`), and a program too large for it make the
+completion unscorable, saying so. Never a zero.
 """
 
 from __future__ import annotations
 
-import logging
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import LazySandbox
-from sandbox.lacks import Lacks
-from sandbox.program import (
-    CROWDED,
-    Ending,
-    Language,
-    Limits,
-    Outcome,
-    Prepared,
-    Program,
-    ProgramTooLarge,
-    Sandbox,
-    SandboxUnavailable,
-)
-from sandbox.time_budget import TimeBudget
-from scorers.code.answer import program_of
-from scorers.code.harness import HarnessReport, Job, harness, new_nonce, report_of
-from scorers.code.output import difference
-from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
+from sandbox.program import Language, ProgramTooLarge, Sandbox
 from scorers.code.trial import passing_stub
 from scorers.last_row import LastRow
 from scorers.scorer import LACKING, OVER_LIMIT, OwnTime, SelfTestFailed, TakesLong, make_score
-from scorers.text.extract import Unanswered
-
-log = logging.getLogger(__name__)
+from verdicts.code.answer import program_of
+from verdicts.code.judging import CaseTally, Judging, Obstacles, OutOfPatience
+from verdicts.code.rows import Suite, suite_of
+from verdicts.extract import Unanswered
 
 RULES: Final = 10  # raise it with any change here or in what this imports that can change a score
-_OVERTIME_S: Final = 1.0  # after the deadline, for the harness to say what it knows
-_HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept from the answer for the process that judges it
-_LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
-_SHOWN_CHARS: Final = 200  # of a reason
-_OVERRUNS: Final = 2  # of an answer's limits, in one case or in two; a case after them is brief
-_BRIEF_S: Final = 0.5  # for each case then; the first that takes longer is the last one that is run
-_GIVEN_UP: Final = "not run: the program had exceeded its limits before"
-_COMPILER_S: Final = 10.0  # that a compiler has at least, however brief a case is, if the deadline allows it
-
-
-@dataclass(slots=True)
-class CaseTally:
-    """The cases of one completion, as they become known."""
-
-    total: int | None  # None until the tests themselves say how many they are
-    is_all: bool  # whether one failure decides
-    results: list[bool] = field(default_factory=list)
-    first_failure: str = ""
-    is_over_limit: bool = False  # whether the first failure is that the answer exceeded a limit
-    overruns: int = 0  # runs that exceeded a limit
-    was_alone: bool = False  # whether the last of these runs was the second one of its case
-
-    def add(self, reason: str | None, *, is_limit: bool = False) -> None:
-        """Add the next case: None where it passed, else why not."""
-        self.results.append(reason is None)
-        if reason is not None and not self.first_failure:
-            self.first_failure = f"case {len(self.results)}: {reason}"
-            self.is_over_limit = is_limit
-
-    @property
-    def is_decided(self) -> bool:
-        """Return whether nothing that is still open can change the score."""
-        return len(self.results) == self.total or (self.is_all and not all(self.results))
-
-    def overrun(self, *, alone: bool) -> None:
-        """Note that a run exceeded a limit, and whether it was the second run of the same case."""
-        self.overruns += 1
-        self.was_alone = alone
-
-    @property
-    def is_brief(self) -> bool:
-        """Return whether the answer has exceeded its limits as often as it may: its other cases have little time."""
-        return self.overruns >= _OVERRUNS
-
-    @property
-    def is_given_up(self) -> bool:
-        """Return whether the answer has exceeded a limit even then: no other case is run."""
-        return self.overruns > _OVERRUNS
-
-    def fail_rest(self, reason: str, *, is_limit: bool = False) -> None:
-        """Fail all cases that are still open."""
-        self.total = self.total or len(self.results) + 1
-        while len(self.results) < self.total:
-            self.add(reason, is_limit=is_limit)
-
-    def score(self) -> tuple[float, float, str]:
-        """Return value, share of passed cases and reason."""
-        total, passed = self.total or len(self.results), sum(self.results)
-        if passed == total > 0:
-            return 1.0, 1.0, f"all {total} cases passed" if total > 1 else "the case passed"
-        ran = "" if len(self.results) == total else f" ({len(self.results)} ran)"
-        reason = f"{passed} of {total} cases passed{ran}; {self.first_failure}"
-        return 0.0 if self.is_all else passed / total, passed / total, reason[:_SHOWN_CHARS]
 
 
 class CodeTests:
@@ -131,7 +44,7 @@ class CodeTests:
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
-        self._lacks = Lacks(self._sandbox)
+        self._obstacles = Obstacles(self._sandbox)
         self._suites = LastRow(self._read_suite)
 
     @property
@@ -160,7 +73,7 @@ class CodeTests:
     def _scored(self, verification_info: Mapping[str, Any], answered: Callable[[Language], str]) -> Score:
         started = time.monotonic()
         suite = self._suites.of(verification_info)
-        if lacking := self._obstacle(suite):
+        if lacking := self._obstacles.of(suite):
             return self._score(started, None, lacking, {LACKING: 1.0})
         try:
             program = answered(suite.language)
@@ -170,25 +83,10 @@ class CodeTests:
         except ProgramTooLarge as error:
             return self._score(started, None, str(error), {})
         value, share, reason = tally.score()
-        may_lack = value < 1.0 and (suite.language is Language.PYTHON or not tally.is_over_limit)
-        if may_lack and (lacking := self._lacks.of_program(program, suite.language)):
+        if value < 1.0 and (lacking := self._obstacles.of_failure(program, suite, tally)):
             return self._score(started, None, lacking, {LACKING: 1.0})
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})
-
-    def _obstacle(self, suite: Suite) -> str:
-        """Return why no answer to the row can be judged by the sandbox here; "" where it can. Raises Retryable."""
-        sandbox = self._sandbox.get()
-        if suite.language not in sandbox.languages:
-            return f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
-        most = min(Limits().output_bytes, sandbox.max_output_bytes)
-        if (longest := suite.longest_output) > most:
-            return (
-                f"a case expects {longest} bytes of output; the sandbox here ({sandbox.name}) carries {most}"
-            )
-        if isinstance(suite.tests, Harnessed):
-            return self._lacks.of_imports(suite.tests.packages, "the tests import")
-        return ""
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless right is 1, and wrong, hanging and ending with success are 0.
@@ -238,214 +136,16 @@ class CodeTests:
         return make_score(self, value, reason, started=started, components=components)
 
     def _judge(self, source: str, suite: Suite) -> CaseTally:
-        """Judge every case, as far as the deadline and the first failure allow."""
-        budget = TimeBudget(self.own_time.most_s)
-        is_all = self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction)
-        if isinstance(suite.tests, Harnessed):
-            total = None if suite.tests.pytest is not None else len(suite.tests.cases)
-            tally = CaseTally(total, is_all)
-            self._run_harness(source, suite.tests, tally, budget)
-        else:
-            tally = CaseTally(len(suite.tests), is_all)
-            program = Program(
-                language=suite.language,
-                source=source.encode("utf-8", "surrogatepass"),
-                compile_s=min(self.own_time.most_s / 2, max(self._config.case_timeout_s, _COMPILER_S)),
-            )
-            if self._run_program(program, suite.tests, tally, budget):
-                self._run_program(program, suite.tests, tally, budget, again=True)
-        self.own_time.ran_s += budget.used_s
+        judging = Judging(
+            self._sandbox.get(),
+            self._config,
+            is_all=self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction),
+            most_s=self.own_time.most_s,
+            patience_s=self.patience_s,
+        )
+        try:
+            tally = judging.judge(source, suite)
+        except OutOfPatience as error:
+            raise TakesLong(str(error)) from error
+        self.own_time.ran_s += judging.used_s
         return tally
-
-    def _run_program(
-        self,
-        program: Program,
-        cases: tuple[StdioCase, ...],
-        tally: CaseTally,
-        budget: TimeBudget,
-        *,
-        again: bool = False,
-    ) -> bool:
-        """Compile and run the cases. True: the compiler exceeded a limit for the first time, and nothing was run."""
-        with self._sandbox.get().prepare(program) as prepared:
-            budget.charge(prepared.compiler_s)
-            failure = prepared.failure
-            if failure is None:
-                self._run_cases(prepared, cases, tally, budget)
-                return False
-        is_limit = failure.ending in _LIMITS
-        if is_limit and not again:
-            return True
-        detail = _first_line(failure.stderr) or failure.detail
-        tally.fail_rest(
-            f"the program does not compile: {detail}{', and again alone' if is_limit else ''}",
-            is_limit=is_limit,
-        )
-        return False
-
-    def _run_cases(
-        self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, budget: TimeBudget
-    ) -> None:
-        """Cases of standard input and output, each a run of its own."""
-        for case in cases:
-            if tally.is_decided:
-                return
-            stdin = case.stdin.encode("utf-8", "surrogatepass")
-            if budget.left_s <= 0:
-                tally.fail_rest(self._over_deadline(), is_limit=True)
-                return
-            outcome = self._run_case(prepared, stdin, tally, budget)
-            problem = self._stdio_problem(outcome, case, tally)
-            if problem is not None and outcome.is_crowded:
-                raise SandboxUnavailable(CROWDED)
-            tally.add(problem, is_limit=outcome.ending in _LIMITS)
-            if tally.is_given_up:
-                tally.fail_rest(_GIVEN_UP, is_limit=True)
-
-    def _run_case(self, prepared: Prepared, stdin: bytes, tally: CaseTally, budget: TimeBudget) -> Outcome:
-        """Run one case; once more where that is the answer's first run over a limit."""
-        for alone in (False, True):
-            outcome = budget.run(prepared, stdin, self._limits(min(budget.left_s, self._case_s(tally))))
-            if outcome.ending not in _LIMITS:
-                return outcome
-            self._overrun(tally, alone=alone)
-            if tally.is_brief or budget.left_s <= 0:
-                break
-        return outcome
-
-    def _stdio_problem(self, outcome: Outcome, case: StdioCase, tally: CaseTally) -> str | None:
-        if outcome.ending in _LIMITS:
-            return _over_limit(outcome.detail, tally)
-        if outcome.ending is Ending.SIGNALLED or outcome.exit_code != 0:
-            return " ".join(f"{outcome.detail} {_last_line(outcome.stderr)}".split())
-        return difference(
-            outcome.stdout.decode("utf-8", "replace"), case.expected, compatible=self._config.compatible
-        )
-
-    def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget) -> None:
-        """Run Python tests, all open cases in one run; a run ends early at a case that does not end."""
-        with self._sandbox.get().prepare(harness()) as prepared:
-            if tests.pytest is not None:
-                self._run_pytest(prepared, source, tests, tally, budget)
-                return
-            while not tally.is_decided:
-                report = self._run_open_cases(prepared, source, tests, tally, budget)
-                if report.stopped is None or tally.is_decided:
-                    continue
-                reason = _over_limit(report.stopped, tally) if report.is_limit else report.stopped
-                if budget.left_s <= 0:
-                    tally.fail_rest(self._over_deadline(), is_limit=True)
-                elif report.is_loaded:
-                    tally.add(reason, is_limit=report.is_limit)
-                else:
-                    tally.fail_rest(f"while it was loaded: {reason}", is_limit=report.is_limit)
-                if tally.is_given_up:
-                    tally.fail_rest(_GIVEN_UP, is_limit=True)
-
-    def _run_open_cases(
-        self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
-    ) -> HarnessReport:
-        """Run what is open, up to a case that does not end; such a case once more where it is the first over a limit.
-
-        Returns:
-            The last run's report; its cases are in the tally.
-        """
-        done = len(tally.results)
-        report = self._run(prepared, source, tests, tests.cases[done:], tally=tally, budget=budget)
-        _take(report, tally)
-        if report.stopped is None or not report.is_limit or tally.is_decided:
-            return report
-        self._overrun(tally, alone=False)
-        if tally.is_brief or budget.left_s <= 0:
-            return report
-        alone = tests.cases[len(tally.results) :][:1] if report.is_loaded else tests.cases[done:]
-        again = self._run(prepared, source, tests, alone, tally=tally, budget=budget)
-        _take(again, tally)
-        if again.stopped is not None and again.is_limit:
-            self._overrun(tally, alone=True)
-        return again
-
-    def _run_pytest(
-        self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
-    ) -> None:
-        """Run a whole pytest file: how many tests the file has is known when it has run."""
-        report = self._run(prepared, source, tests, (), tally=tally, budget=budget)
-        if report.is_limit:
-            self._overrun(tally, alone=False)
-            report = self._run(prepared, source, tests, (), tally=tally, budget=budget)
-            if report.is_limit:
-                self._overrun(tally, alone=True)
-        _take(report, tally)
-        if report.stopped is not None:
-            reason = _over_limit(report.stopped, tally) if report.is_limit else report.stopped
-            tally.add(reason, is_limit=report.is_limit)
-        tally.total = len(tally.results)
-
-    def _run(
-        self,
-        prepared: Prepared,
-        source: str,
-        tests: Harnessed,
-        cases: Sequence[Mapping[str, Any]],
-        *,
-        tally: CaseTally,
-        budget: TimeBudget,
-    ) -> HarnessReport:
-        left_s = min(budget.left_s, self._sandbox.get().max_wall_s - _OVERTIME_S)
-        if left_s <= 0:
-            return HarnessReport(cases=(), stopped=self._over_deadline(), is_limit=True)
-        limits = self._limits(left_s + _OVERTIME_S)
-        memory_bytes = max(limits.memory_bytes // 2, limits.memory_bytes - _HARNESS_BYTES)
-        job = Job(
-            source=source,
-            tests=tests,
-            cases=cases,
-            case_s=self._case_s(tally),
-            total_s=left_s,
-            memory_bytes=memory_bytes,
-            stop=tally.is_all,
-        )
-        nonce = new_nonce()
-        outcome = budget.run(prepared, job.payload(nonce), limits)
-        return report_of(outcome, nonce, None if tests.pytest is not None else len(cases))
-
-    def _overrun(self, tally: CaseTally, *, alone: bool) -> None:
-        """Note a run over a limit. Raises TakesLong where the limit was the scorer's patience, not the answer's own."""
-        if self.patience_s is not None and self.patience_s < self._config.case_timeout_s:
-            raise TakesLong(f"a case exceeded its limits, of which time was {self.patience_s:g} s")
-        tally.overrun(alone=alone)
-
-    def _case_s(self, tally: CaseTally) -> float:
-        """Return the seconds of the next case."""
-        most_s = _BRIEF_S if tally.is_brief else math.inf if self.patience_s is None else self.patience_s
-        return min(self._config.case_timeout_s, most_s)
-
-    def _limits(self, wall_s: float) -> Limits:
-        return Limits(wall_s=wall_s, memory_bytes=self._config.memory_mb << 20)
-
-    def _over_deadline(self) -> str:
-        return f"the deadline of {self.own_time.most_s:.3g} s for all cases is over"
-
-
-def _take(report: HarnessReport, tally: CaseTally) -> None:
-    """Add a run's cases to the tally."""
-    for passed, reason in report.cases:
-        tally.add(None if passed else reason)
-    if report.broken is not None:
-        tally.fail_rest(report.broken)
-
-
-def _over_limit(what: str, tally: CaseTally) -> str:
-    """Return the reason of a case whose last run was over a limit."""
-    if tally.was_alone:
-        return f"exceeded its limit: {what}, and again alone"
-    earlier = tally.overruns - 1
-    return f"exceeded its limit: {what}{f', and others before it, {earlier} in all' if earlier else ''}"
-
-
-def _first_line(output: bytes) -> str:
-    return output.decode("utf-8", "replace").strip().partition("\n")[0]
-
-
-def _last_line(output: bytes) -> str:
-    return output.decode("utf-8", "replace").strip().rpartition("\n")[2]

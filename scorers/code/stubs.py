@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scorers.code.names import free_names, is_check, is_class
-from scorers.code.rows import Harnessed, StdioCase
+from verdicts.code.names import free_names, is_check, is_class
+from verdicts.code.rows import Harnessed, StdioCase
 
 MOST_CONSTANTS: Final = 8  # of the tests' own; a pytest file's cost more
 MOST_OF_PYTEST: Final = 4

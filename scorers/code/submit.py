@@ -20,9 +20,9 @@ from starlette.routing import Route
 from sandbox.server.runner_queue import Full, RunnerLost
 from sandbox.server.service import Service, no_room, read
 from sandbox.wire import LANGUAGES, RunReply, RunRequest, Seconds
-from scorers.code.answer import tags_of
-from scorers.code.output import difference
 from scorers.text.extract import last_block, response_part
+from verdicts.code.answer import tags_of
+from verdicts.code.output import difference
 from web.service import error, unless_gone
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from config.scorer_kinds import CodeConfig
 from sandbox.choice import LazySandbox
 from sandbox.program import Limits, SandboxUnavailable
 from sandbox.time_budget import TimeBudget
-from scorers.code.harness import Job, harness, new_nonce, proof_of
-from scorers.code.output import difference
-from scorers.code.rows import Harnessed, StdioCase, Suite
 from scorers.code.stubs import Stub, printing, programs
+from verdicts.code.harness import Job, harness, new_nonce, proof_of
+from verdicts.code.output import difference
+from verdicts.code.rows import Harnessed, StdioCase, Suite
 
 CASE_S: Final = 1.0  # of a case: a stub itself takes none
 OVERTIME_S: Final = 1.0  # after the deadline, for the harness to say what it knows

@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 
 from sandbox.program import Language
 from scorers.choice.scorer import states_letter
-from scorers.code.answer import ALIASES, language_of, program_of
 from scorers.format.blank import has_ink, is_blank
 from scorers.simulation.answers import last_object
 from scorers.swe.answer import patch_of, whole_file
@@ -22,6 +21,7 @@ from scorers.swe.edits import NoEdit, edits_of, solution_of
 from scorers.text.extract import Unanswered, fenced_blocks, last_answer, last_box
 from scorers.text.totals import total_of
 from tasks.kinds import ROW_TYPES, Shape
+from verdicts.code.answer import ALIASES, language_of, program_of
 
 # The last line of an answer to a multiple choice: `Answer: C`, `**(C)**`.
 _LETTER_LINE: Final = re.compile(r"(?:.*\banswer\b(?:\s+is\b)?)?[\W_]*[A-Za-z][\W_]*", re.IGNORECASE)

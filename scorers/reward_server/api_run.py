@@ -24,9 +24,9 @@ from config.loading import load_run, to_yaml
 from config.run import API, Run
 from config.scorer_kinds import ScorerConfig
 from scorers.api import all_tasks
-from scorers.gym.rows import LIBRARY as GYM_LIBRARY
 from scorers.pool.rq_queues import RqQueues
 from scorers.reward_server.redis_messages import discard_old
+from verdicts.gym.rows import LIBRARY as GYM_LIBRARY
 
 log = logging.getLogger(__name__)
 

@@ -22,10 +22,10 @@ from typing import Final
 from broker.errors import BadMessage
 from sandbox.program import Limits, Sandbox
 from sandbox.time_budget import TimeBudget
-from scorers.code.harness import HarnessReport, Job, harness, harness_text, new_nonce, report_of
-from scorers.code.rows import Harnessed
 from scorers.swe.names import module_names, packages_of
 from scorers.swe.sides import Sides
+from verdicts.code.harness import HarnessReport, Job, harness, harness_text, new_nonce, report_of
+from verdicts.code.rows import Harnessed
 
 COMMANDS: Final = (
     "`pytest FILE ...`, `python -m pytest FILE ...`, `python -m unittest FILE-OR-MODULE ...`, with no "

@@ -218,7 +218,7 @@ def test_what_an_answer_may_name_of_the_packages_is_no_way_out(scorer: CodeTests
         "import numpy.f2py.__main__",
         "from sympy.plotting import pygletplot as p",
     ):
-        assert scorer._lacks.of(text) == "", text
+        assert scorer._obstacles.lacks.of(text) == "", text
 
 
 @pytest.mark.parametrize(

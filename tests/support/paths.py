@@ -11,6 +11,7 @@ PACKAGES = (
     "broker",
     "web",
     "sandbox",
+    "verdicts",
     "agents",
     "generators",
     "scorers",

@@ -93,7 +93,7 @@ print(json.dumps([task, score("cba", info).value, score("abc", info).value, as_t
 @pytest.mark.timeout(120)
 def test_a_scorer_is_added_by_its_folder_its_section_and_one_declaration(tmp_path: Path) -> None:
     """A copy of the packages, with these three changes and no other, routes, scores and documents the new kind."""
-    for package in ("config", "broker", "tasks", "web", "sandbox", "scorers"):
+    for package in ("config", "broker", "tasks", "web", "sandbox", "verdicts", "scorers"):
         shutil.copytree(ROOT / package, tmp_path / package)  # with its bytecode
     (tmp_path / "scorers" / "backwards").mkdir()
     (tmp_path / "scorers" / "backwards" / "__init__.py").write_text("")

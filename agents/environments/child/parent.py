@@ -32,6 +32,8 @@ KINDS = {
     "textarena": "games",
     "agent": "own_loop",
     "command": "own_loop",
+    "reasoning_gym": "tries",
+    "code": "tries",
 }
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 CHILD = "MILLRACE_ENVIRONMENT_CHILD"  # variable of what a child starts: the child's process id

@@ -13,11 +13,12 @@ from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
 from sandbox.program import Ending, Language, Limits, Outcome, Program
-from scorers.code.scorer import CaseTally, CodeTests
+from scorers.code.scorer import CodeTests
 from scorers.scorer import OVER_LIMIT
 from scorers.swe import package_tests
 from scorers.swe.scorer import SwePatch
 from tests.support.tried_again import judged
+from verdicts.code.judging import CaseTally
 
 pytestmark = pytest.mark.process
 

@@ -15,13 +15,13 @@ from broker.messages import ScoreStatus
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from sandbox.program import Language
-from scorers.code.answer import program_of
 from scorers.code.scorer import RULES, CodeTests
 from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered
 from tasks.route import route
 from tests.support.paths import DATA
 from tests.support.sandbox.unable import Unable
 from tests.support.tried_again import judged
+from verdicts.code.answer import program_of
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
 

@@ -18,17 +18,17 @@ from broker.messages import ScoreStatus
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import build_sandbox
-from scorers.gym.rows import data_sets
 from scorers.gym.scorer import GymAnswer
-from tests.scorers.gym.asking import scores
-from tests.scorers.gym.corpus import Look
-from tests.scorers.gym.looks_at_logic import LOGIC
-from tests.scorers.gym.looks_at_numbers import BY_VALUE, NUMBERS
-from tests.scorers.gym.looks_at_plans import PLANS
-from tests.scorers.gym.looks_at_texts import TEXTS
 from tests.scorers.gym.solvers import right_answer
 from tests.scorers.gym.variants import wrong_answers
 from tests.support.text_tables import listed
+from tests.verdicts.gym.asking import scores
+from tests.verdicts.gym.corpus import Look
+from tests.verdicts.gym.looks_at_logic import LOGIC
+from tests.verdicts.gym.looks_at_numbers import BY_VALUE, NUMBERS
+from tests.verdicts.gym.looks_at_plans import PLANS
+from tests.verdicts.gym.looks_at_texts import TEXTS
+from verdicts.gym.rows import data_sets
 
 HAS_LIBRARY: Final = find_spec("reasoning_gym") is not None and find_spec("pycosat") is not None
 pytestmark = [

@@ -1,39 +1,31 @@
 """Tasks of reasoning-gym: what is right by its own scorers, and what those would pay for and these rules do not.
 
-What asks the library is skipped where it is not installed; the rules and the routing are not.
+What asks the library is skipped where it is not installed; the routing is not.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 
-from broker.errors import BadMessage
 from broker.messages import ScoreStatus
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import LazySandbox, build_sandbox
 from sandbox.program import Sandbox
-from scorers.gym import rows
-from scorers.gym.rows import DataSet, LibraryMissing, Row, data_sets, row_of
-from scorers.gym.rules import counted, refusal
 from scorers.gym.scorer import GymAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from tasks.route import route
 from tests.scorers.conftest import Group
-from tests.scorers.gym.asking import scores
-from tests.scorers.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
-from tests.support.text_tables import listed, right_and_wrong
-
-needs_library = pytest.mark.skipif(
-    find_spec("reasoning_gym") is None,
-    reason="reasoning-gym is not installed: pip install 'reasoning-gym==0.1.25'",
-)
+from tests.support.text_tables import listed
+from tests.verdicts.gym.asking import needs_library, scores
+from tests.verdicts.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
+from verdicts.gym import rows
+from verdicts.gym.rows import LibraryMissing, data_sets
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +38,6 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture(scope="module")
 def scorer(sandbox: Sandbox) -> GymAnswer:
     return GymAnswer(GymConfig(), ScorersConfig(), sandbox)
-
-
-def of(dataset: str, answer: str | None, **metadata: Any) -> Row:
-    """Return a row for the rules, which ask no library."""
-    return Row(
-        dataset=DataSet(name=dataset, module=f"reasoning_gym.{dataset}", packages=()),
-        metadata=metadata,
-        entry={"question": "?", "answer": answer, "metadata": metadata},
-        example=answer,
-    )
 
 
 @needs_library
@@ -195,12 +177,6 @@ def test_what_a_second_look_finds_is_said(scorer: GymAnswer) -> None:
 
 
 @needs_library
-def test_an_example_stands_for_an_own_answer_that_is_an_empty_text() -> None:
-    row = gym("graph_color", "", puzzle={"vertices": [0]}, possible_answer={"0": 1})
-    assert row_of(row).example == '{"0": 1}'
-
-
-@needs_library
 def test_a_group_is_judged_by_one_run(sandbox: Sandbox, group: Group) -> None:
     class Counting:
         """A sandbox that counts what is prepared in it."""
@@ -237,40 +213,6 @@ def test_its_self_test_passes(scorer: GymAnswer) -> None:
     scorer.self_test()
 
 
-@needs_library
-def test_every_data_set_is_known_without_importing_the_library() -> None:
-    assert len(data_sets()) == 105
-    assert data_sets()["countdown"] == DataSet(
-        name="countdown", module="reasoning_gym.games.countdown", packages=("mpmath", "numpy", "sympy")
-    )
-
-
-@needs_library
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        ({"dataset": "basic_arithmetics", "entry": {"answer": "5"}}, "did you mean basic_arithmetic?"),
-        ({"entry": {"answer": "5"}}, "no data set None"),
-        ({"dataset": "gcd"}, "entry of a reasoning_gym row must be an object, got NoneType"),
-        ({"dataset": "gcd", "entry": "{"}, "not JSON"),
-        ({"dataset": "gcd", "entry": {"answer": None}}, "needs its 'answer', a text; got NoneType"),
-        ({"dataset": "boxnet", "entry": {"answer": None}}, "needs metadata with initial_state"),
-        ({"dataset": "composite", "entry": {"answer": "5"}}, "no data set None"),
-    ],
-    ids=range(7),
-)
-def test_a_row_that_lacks_something_is_refused_by_name(answer: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadMessage, match=said.replace("?", r"\?")):
-        row_of({"type": "reasoning_gym", "answer": answer})
-
-
-@needs_library
-def test_an_entry_of_a_mixture_is_one_of_its_own_data_set() -> None:
-    row = gym("gcd", "5")
-    row["answer"]["dataset"] = "composite"
-    assert row_of(row).dataset.name == "gcd"
-
-
 def test_where_the_library_is_missing_the_command_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -281,98 +223,6 @@ def test_where_the_library_is_missing_the_command_that_installs_it_is_said(
         scorer.check_row(gym("gcd", "5"))
     with pytest.raises(SelfTestFailed, match="pip install 'reasoning-gym"):
         scorer.self_test()
-
-
-# A data set, its own answer and metadata: what an answer to it can be, and what it can't.
-SHAPES = right_and_wrong(r"""
-# number_sorting "['1', '2']"
-[1, 2]¦['1', '2.0']
-✗[NaN, NaN]¦["inf", "inf"]¦1 then 2
-# quantum_lock "A \u2192 B"
-A \u2192 B¦a, b¦A->B
-✗pass¦I press A and B¦\u2192 D
-# gsm_symbolic "96"
-96¦3.5¦96 kids
-✗95 96¦none¦1 2 3¦-96¦\u221296 kids
-# gsm_symbolic "-96"
--96¦96
-✗95 -96
-# fraction_simplification "$\\frac{131}{319}$"
-131/319¦\frac{131}{319}¦$\dfrac{1}{2}$
-✗\frac{131}{319} or 7¦131¦\frac{131}{319}\frac{1}{2}¦-131/319/1
-# decimal_arithmetic "0.000432"
-0.000432¦4.32e-4¦0.0004321
-✗0¦0.001¦0.0005¦nan¦inf
-# decimal_arithmetic "2.98141124210"
-2.98141124210¦2.9814
-✗2.9850¦2.98 or 2.99
-# spell_backward "gnisu"
-gnisu¦GNISU¦using
-✗gnisu or using¦gnisugnisu¦gnisu.
-# letter_jumble "two days"
-two days¦two¦days two
-✗two days or more¦TWO DAYS!
-# rubiks_cube null
-R U' L2¦Rw F
-✗R999999999¦R U (L¦R\u0661\u0662\u0663 U
-# polynomial_equations "-2.0, 2.0"
-2, -2¦1e-3
-✗nan¦x = 2¦""
-# polynomial_equations ""
-""¦''
-✗none¦0¦I don't know
-# countdown "1 + 2", {"numbers": [1, 2]}
-1 + 2¦2*1¦-1*(2)
-✗1.2¦12¦1**2¦2//1¦1 + 1 + 1
-# intermediate_integration "x"
-exp(-x)*log(x)/2.5¦C + x^2¦pi*sqrt(2)
-✗x.args¦Symbol('x')¦N(x)¦x[0]¦__x¦1_0¦Derivative(x)¦x,¦x;x¦x²¦S
-""")
-SHAPES.append(("rush_hour null", ("A+1 BB-2", "A+1,C-10"), ("A+1 then B-2", "A+100", "A+1 " * 201, "AAA+1")))
-
-
-def test_what_an_answer_can_be_is_told_before_the_library_reads_it() -> None:
-    failed = []
-    for kind, right, refused in SHAPES:
-        dataset, _, told = kind.partition(" ")
-        answer, metadata = [*json.loads(f"[{told}]"), {}][:2]
-        row = of(dataset, answer, **metadata)
-        failed += [(kind, text, reason) for text in right if (reason := refusal(text, row))]
-        failed += [
-            (kind, text, "not refused") for text in (*refused, "", "1" * 60_000) if refusal(text, row) is None
-        ]
-    assert failed == []
-
-
-@pytest.mark.parametrize(
-    ("value", "partial", "worth"),
-    [
-        (1.0, False, 1.0),
-        (0.999, False, 0.0),
-        (0.999, True, 0.999),
-        (0.1, True, 0.0),
-        (0.05, True, 0.0),
-        (0.0, True, 0.0),
-        (1.5, False, 0.0),
-        (-0.5, True, 0.0),
-        (float("nan"), True, 0.0),
-        (float("inf"), False, 0.0),
-    ],
-)
-def test_a_value_counts_in_full_or_where_that_is_asked_for_in_part(
-    value: float, partial: bool, worth: float
-) -> None:
-    assert counted(value, "6", of("gcd", "5"), partial=partial) == worth
-
-
-@pytest.mark.parametrize(
-    ("answer", "gold"),
-    [("I don't know", "no"), ("yes, no, unknown", "no"), ("1,043 or 7", "1043"), ("a1 or b2", "B2")],
-)
-def test_a_text_that_only_holds_the_answer_is_worth_nothing_in_part(answer: str, gold: str) -> None:
-    share = len(gold) / len(answer.replace(",", "") if "," in answer and "043" in answer else answer)
-    assert counted(share, answer, of("syllogism", gold), partial=True) == 0.0
-    assert counted(0.5, answer, of("syllogism", gold), partial=True) == 0.5
 
 
 ENTRY = {

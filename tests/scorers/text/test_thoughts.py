@@ -12,7 +12,6 @@ from config.scorer_kinds import ChoiceConfig, FormatTaskConfig, InstructionsConf
 from config.scorers import ScorersConfig
 from sandbox.program import Language
 from scorers.choice.scorer import ChoiceAnswer
-from scorers.code.answer import program_of
 from scorers.format.completion_shape import CompletionShape
 from scorers.format.scorer import FormatAnswer
 from scorers.instructions.scorer import InstructionFollowing
@@ -27,6 +26,7 @@ from scorers.swe.answer import has_thought
 from scorers.text.extract import Unanswered, response_part
 from scorers.text.totals import total_of
 from tests.tasks.spoken import SPOKEN
+from verdicts.code.answer import program_of
 
 pytestmark = pytest.mark.prove(after=10)
 

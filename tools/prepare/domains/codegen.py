@@ -1,9 +1,9 @@
 """Preparations of code: a task in words, and tests that the sandbox runs.
 
 In: records of MBPP, HumanEval, LeetCode, TACO, PrimeIntellect and LiveCodeBench. Out: drafts whose ground truth is the
-JSON text of tests as `scorers.code.rows` reads them, with the published solution as the row's reference. Nothing is run
-here. Arguments and results of functions stay data: they are not written into a program, where JSON's `true` would be a
-name that there is not. Called by `tools.prepare.stages`.
+JSON text of tests as `verdicts.code.rows` reads them, with the published solution as the row's reference. Nothing is
+run here. Arguments and results of functions stay data: they are not written into a program, where JSON's `true` would
+be a name that there is not. Called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
