@@ -17,6 +17,7 @@ from config.scorer_kinds import (
     GymConfig,
     MathConfig,
     ScorerConfig,
+    ServedModelSection,
     reads,
 )
 from config.section import Section
@@ -132,6 +133,20 @@ class TaskConfig(Section):
             raise ValueError(
                 f"`scorer.{key}` is {own} and `environment.{key}` is {other}: both have to judge an answer alike"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _conversations_are_played(self) -> TaskConfig:
+        for key, scorer in self.all_scorers.items():
+            if (
+                isinstance(scorer, ServedModelSection)
+                and scorer.sees == "conversation"
+                and not self.environment
+            ):
+                raise ValueError(
+                    f"`{key}` has sees=conversation, and there is none: `environment` is unset, so the policy answers "
+                    "in one message"
+                )
         return self
 
     @model_validator(mode="after")
