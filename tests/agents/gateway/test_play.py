@@ -46,7 +46,9 @@ async def played(arena: Arena) -> tuple[Completion, ...]:
 
 
 @in_loop
-async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_was_sampled(arena: MakeArena) -> None:
+async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_was_sampled(
+    arena: MakeArena,
+) -> None:
     for one in await played(arena("ask_twice")):
         (segment,) = one.segments
         assert bytes(segment.token_ids.tolist()).decode() == "right\0user\nSure?\0assistant\nright\0"
