@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from config.custom import ImportPath
 from config.endpoint import EndpointConfig, ServerAddress
@@ -164,12 +164,20 @@ class InstructionsConfig(ScorerSection):
     type: Literal["instructions"] = "instructions"
 
 
-class JudgeConfig(ScorerSection):
+class ServedModelSection(ScorerSection):
+    """What the section of every scorer has that asks a served model."""
+
+    queue: QueueName = "judge"
+    sees: Literal["last_message", "conversation"] = "last_message"
+    """What the served model sees of an episode of several turns: the policy's last message, or the whole conversation,
+    with the policy's calls of tools and what these answered, without thoughts."""
+
+
+class JudgeConfig(ServedModelSection):
     """Free answers, compared with the reference by a served model."""
 
     type: Literal["judge"] = "judge"
     reads: ClassVar[frozenset[str] | None] = frozenset({"math", "tinyv"})
-    queue: QueueName = "judge"
     endpoint: EndpointConfig = EndpointConfig()
     """The judge."""
     variant: Literal["default", "stem", "math", "tinyv"] = "default"
@@ -179,17 +187,23 @@ class JudgeConfig(ScorerSection):
     """What the judge sees of a response: all after the thinking, the last box, or the last `<answer>`. Unset: the
     response for `default`, the box for every other variant."""
     max_answer_chars: int = Field(16_000, ge=1)
-    """An answer with more characters is wrong. It has to fit the judge's context."""
+    """An answer with more characters is wrong. It has to fit the judge's context. Of a conversation: what the policy
+    wrote; what tools and the environment said is cut to as many."""
+
+    @model_validator(mode="after")
+    def _part_is_of_a_message(self) -> JudgeConfig:
+        if self.sees == "conversation" and self.part is not None:
+            raise ValueError(f"part={self.part} is of one message: with sees=conversation the judge sees all")
+        return self
 
 
 VerifierMode = Literal["tinyv_only", "addon", "mixed", "gate"]
 
 
-class RubricConfig(ScorerSection):
+class RubricConfig(ServedModelSection):
     """Whole solutions, graded by their row's own criteria by a served rubric model (RRM)."""
 
     type: Literal["rubric"] = "rubric"
-    queue: QueueName = "judge"
     endpoint: EndpointConfig = EndpointConfig()
     """The rubric model."""
     mode: VerifierMode = "tinyv_only"
@@ -199,15 +213,15 @@ class RubricConfig(ScorerSection):
     weight: float = Field(1.0, ge=0, le=1)
     """Of the grade, in `addon` and `mixed`."""
     max_answer_chars: int = Field(32_000, ge=1)
-    """A solution with more characters is wrong. It has to fit the rubric model's context."""
+    """A solution with more characters is wrong. It has to fit the rubric model's context. Of a conversation as for
+    `judge`."""
 
 
-class TinyvConfig(ScorerSection):
+class TinyvConfig(ServedModelSection):
     """Answers that a rule may have taken for wrong, judged by a served TinyV."""
 
     type: Literal["tinyv"] = "tinyv"
     reads: ClassVar[frozenset[str] | None] = frozenset({"math", "judge"})
-    queue: QueueName = "judge"
     endpoint: EndpointConfig = EndpointConfig()
     """The judge."""
     mode: VerifierMode = "addon"
@@ -215,7 +229,8 @@ class TinyvConfig(ScorerSection):
     weight: float = Field(1.0, ge=0, le=1)
     """Of the verdict, in `addon` and `mixed`."""
     max_answer_chars: int = Field(16_000, ge=1)
-    """A boxed answer with more characters is wrong. It has to fit the judge's context."""
+    """A boxed answer with more characters is wrong. It has to fit the judge's context. Of a conversation as for
+    `judge`."""
 
 
 class LivebenchConfig(ScorerSection):

@@ -10,7 +10,14 @@ from pydantic import AfterValidator, Field, model_validator
 from config.endpoint import EndpointConfig, base_url
 from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.rewards import FormatConfig, PenaltiesConfig
-from config.scorer_kinds import SECTIONS, EnvironmentRewardConfig, MathConfig, ScorerConfig, reads
+from config.scorer_kinds import (
+    SECTIONS,
+    EnvironmentRewardConfig,
+    MathConfig,
+    ScorerConfig,
+    ServedModelSection,
+    reads,
+)
 from config.section import Section
 
 # What scorers and those who ask them say beside a value: a part of that name would stand for it.
@@ -109,6 +116,20 @@ class TaskConfig(Section):
             f"`{keys[0]}` is of type environment, and `environment` is of type {self.environment.type}, which gives "
             "no reward of its own: a scorer of another type judges such an episode by its last message"
         )
+
+    @model_validator(mode="after")
+    def _conversations_are_played(self) -> TaskConfig:
+        for key, scorer in self.all_scorers.items():
+            if (
+                isinstance(scorer, ServedModelSection)
+                and scorer.sees == "conversation"
+                and not self.environment
+            ):
+                raise ValueError(
+                    f"`{key}` has sees=conversation, and there is none: `environment` is unset, so the policy answers "
+                    "in one message"
+                )
+        return self
 
     @model_validator(mode="after")
     def _one_row_for_all(self) -> TaskConfig:

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker.messages import Completion, End, Score
-from scorers.scorer import Asked, Conversation, Conversing, Named, Scorer, make_score
+from scorers.scorer import (
+    Asked,
+    Conversation,
+    Conversing,
+    Named,
+    Prefetching,
+    PrefetchingConversations,
+    Scorer,
+    make_score,
+)
 
 
 def asked_of(completion: Completion) -> Asked:
@@ -39,6 +48,15 @@ def ask(scorer: Scorer, asked: Asked, verification_info: Mapping[str, Any]) -> S
     if not isinstance(scorer, Conversing):
         raise TypeError(f"the scorer {scorer.name} reads no conversations")
     return scorer.score_conversation(asked, verification_info)
+
+
+def begin(scorer: Scorer, asked: Asked, verification_info: Mapping[str, Any]) -> None:
+    """Tell a scorer that waits for a service what it will be asked of; any other is told nothing."""
+    if isinstance(asked, str):
+        if isinstance(scorer, Prefetching):
+            scorer.prefetch(asked, verification_info)
+    elif isinstance(scorer, PrefetchingConversations):
+        scorer.prefetch_conversation(asked, verification_info)
 
 
 def unplayed(scorer: Named, asked: Asked) -> Score | None:

@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -23,9 +23,18 @@ from broker.errors import Permanent
 from broker.messages import Score
 from config.custom import import_own
 from config.scorer_kinds import CustomConfig
-from scorers.scorer import Conversation, Conversing, Counting, Prefetching, Scorer, make_score
+from scorers.scorer import (
+    Conversation,
+    Conversing,
+    Counting,
+    Prefetching,
+    PrefetchingConversations,
+    Scorer,
+    make_score,
+)
 
 log = logging.getLogger(__name__)
+_A = TypeVar("_A")  # what a scorer is told of: a text or a conversation
 
 _TEXTS: Final = ("name", "version")
 _METHODS: Final = ("check_row", "score", "self_test", "close")
@@ -194,7 +203,9 @@ class _CheckedScorer:
         # A user's class may have these methods or not. The pool asks by `isinstance`, so the wrapper has them only
         # where the class has them.
         if isinstance(scorer, Prefetching):
-            self.prefetch = self._checked_prefetch
+            self.prefetch = self._begun(scorer.prefetch)
+        if isinstance(scorer, PrefetchingConversations):
+            self.prefetch_conversation = self._begun(scorer.prefetch_conversation)
         if isinstance(scorer, Conversing):
             self.score_conversation = self._checked_conversation
         if isinstance(scorer, Counting):
@@ -232,11 +243,18 @@ class _CheckedScorer:
             score, scorer=self.name, version=self.version, seconds=score.seconds or time.monotonic() - started
         )
 
-    def _checked_prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
-        try:
-            cast("Prefetching", self._scorer).prefetch(text, verification_info)
-        except Exception as error:  # noqa: BLE001 - `score` of the same text says what is wrong with it
-            log.warning("prefetch_failed scorer=%s error=%r", self._import_path, error)
+    def _begun(
+        self, prefetch: Callable[[_A, Mapping[str, Any]], None]
+    ) -> Callable[[_A, Mapping[str, Any]], None]:
+        """Return what begins a score early, and fails in the log alone: the score itself says what is wrong."""
+
+        def begin(asked: _A, verification_info: Mapping[str, Any]) -> None:
+            try:
+                prefetch(asked, verification_info)
+            except Exception as error:  # noqa: BLE001 - `score` of the same says what is wrong with it
+                log.warning("prefetch_failed scorer=%s error=%r", self._import_path, error)
+
+        return begin
 
     def _checked_counts(self) -> Mapping[str, int]:
         counts: object = cast("Counting", self._scorer).take_counts()

@@ -23,11 +23,20 @@ from broker.messages import Completion, SampledGroup, Score, ScoredGroup, ScoreS
 from broker.monitoring.counters import FAILED, Tally
 from config.scorer_kinds import QUEUES, QueueName, SlowQueue
 from config.scorers import ScorersConfig, TaskConfig
-from scorers.conversation import asked_of, read_by, unplayed
+from scorers.conversation import asked_of, begin, read_by, unplayed
 from scorers.registry import Scorers, task_config
 from scorers.retries import score_together
 from scorers.reward.combine import combine_scores, reward_of
-from scorers.scorer import OVER_LIMIT, Asked, Counting, Patient, Prefetching, Scorer, Timed
+from scorers.scorer import (
+    OVER_LIMIT,
+    Asked,
+    Counting,
+    Patient,
+    Prefetching,
+    PrefetchingConversations,
+    Scorer,
+    Timed,
+)
 from scorers.served_model.concurrency_limits import Shared
 from scorers.time_shares import score_in_shares
 
@@ -65,17 +74,21 @@ class GroupScorer:
         """Start what `score` will wait for, where scorers of the group's task wait for a service."""
         if (task := self._config.tasks.get(rollout.prompt.task)) is None:
             return
-        prefetching = [scorer for scorer in self._all_scorers(task) if isinstance(scorer, Prefetching)]
+        prefetching = [
+            scorer
+            for scorer in self._all_scorers(task)
+            if isinstance(scorer, Prefetching | PrefetchingConversations)
+        ]
         info = dict(rollout.prompt.verification_info)
         answers = [asked_of(completion) for completion in rollout.completions] if prefetching else []
         begun = {
-            (text, scorer): None
+            (read_by(scorer, answer), scorer): None
             for answer in answers
             for scorer in prefetching
-            if unplayed(scorer, answer) is None and isinstance(text := read_by(scorer, answer), str)
+            if unplayed(scorer, answer) is None
         }
-        for text, scorer in begun:
-            scorer.prefetch(text, info)
+        for asked, scorer in begun:
+            begin(scorer, asked, info)
 
     def score(
         self,

@@ -16,8 +16,8 @@ from typing import Any, Final
 from broker.errors import Retryable
 from broker.messages import Score, ScoreStatus
 from config.scorers import ScorersConfig
-from scorers.conversation import ask
-from scorers.scorer import Asked, Prefetching, Scorer
+from scorers.conversation import ask, begin
+from scorers.scorer import Asked, Scorer
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +74,8 @@ def score_together(
         if number > 1:
             time.sleep(min(wait_s, LONGEST_WAIT_S))
             wait_s *= 2
-            if isinstance(scorer, Prefetching):
-                for asked in failed:
-                    if isinstance(asked, str):
-                        scorer.prefetch(asked, verification_info)
+            for asked in failed:
+                begin(scorer, asked, verification_info)
         again, failed = list(failed) if number > 1 else list(answers), {}
         for asked in again:
             try:

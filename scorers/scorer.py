@@ -150,7 +150,7 @@ class Conversing(Protocol):
 class Prefetching(Protocol):
     """A scorer that waits for a service learns early what it will be asked, so that many calls overlap.
 
-    It is told of texts alone, and not of what `score_conversation` will be asked.
+    It is told of texts alone; `PrefetchingConversations` of what `score_conversation` will be asked.
     """
 
     def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
@@ -158,6 +158,15 @@ class Prefetching(Protocol):
 
         `score` may never be called for the text. A failure here is raised by `score`.
         """
+        ...
+
+
+@runtime_checkable
+class PrefetchingConversations(Protocol):
+    """A scorer that reads conversations and waits for a service learns early of those, too."""
+
+    def prefetch_conversation(self, conversation: Conversation, verification_info: Mapping[str, Any]) -> None:
+        """Start what `score_conversation` of the same will wait for, as `prefetch` does for a text."""
         ...
 
 

@@ -32,11 +32,11 @@ from broker.errors import BadMessage, Permanent, PipelineError
 from broker.messages import Score
 from config.scorers import ScorersConfig, TaskConfig
 from sandbox.harness.pipe import framed, read_frame
-from scorers.conversation import read_by, unplayed
+from scorers.conversation import begin, read_by, unplayed
 from scorers.registry import Scorers
 from scorers.retries import score_with_retries
 from scorers.reward.combine import combine_scores
-from scorers.scorer import Asked, Conversation, Prefetching, Scorer, Trying
+from scorers.scorer import Asked, Conversation, Scorer, Trying
 from tasks.route import route
 from tasks.values import UnknownType
 
@@ -82,13 +82,8 @@ class RowScorer:
             task, info = route(record, self._config.tasks)
             section, asked = self._config.tasks[task], _asked(text, record)
             for judge in (self._scorers.of(section), *self._scorers.extra_scorers(section).values()):
-                read = read_by(judge, asked)
-                if (
-                    isinstance(judge, Prefetching)
-                    and isinstance(read, str)
-                    and unplayed(judge, asked) is None
-                ):
-                    judge.prefetch(read, info)
+                if unplayed(judge, asked) is None:
+                    begin(judge, read_by(judge, asked), info)
 
     def trial(self, line: bytes) -> Result:
         """Say which answer without work passes the row of a line; a line that can't be tried is as in `result`."""

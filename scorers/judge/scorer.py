@@ -1,7 +1,8 @@
 """Free answers, judged by a served model against the row's reference.
 
-In: the text of a completion and `{"type": "llm_judge", "answer": {"value": "the reference", "question": "..."}}`. Out:
-1.0 or 0.0 as the judge says, with a reason. `scorers.served_model.scorer` asks; the protocol here reads and words.
+In: the text of a completion, or a whole episode, and a row, `{"type": "llm_judge", "answer": {"value": "the reference",
+"question": "..."}}`. Out: 1.0 or 0.0 as the judge says, with a reason. `scorers.served_model.scorer` asks; the protocol
+here reads and words.
 
 What needs no judge gets none: no answer, or an answer without content, is 0; the reference itself is 1; and for
 `math_llm_judge` the math scorer is asked first. A reply without a clear verdict is unscorable.
@@ -10,18 +11,18 @@ What needs no judge gets none: no answer, or an answer without content, is 0; th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from config.scorer_kinds import JudgeConfig
-from scorers.judge.prompt import PROMPTS, Case, question_on
+from scorers.judge.prompt import PROMPTS, Case, Variant, question_on
 from scorers.judge.reply import verdict_of
 from scorers.judge.rows import MATH, PART_OF_VARIANT, VARIANT_OF_TYPE, JudgeRow, answer_to_judge, row_of
-from scorers.scorer import OVER_LIMIT
+from scorers.scorer import OVER_LIMIT, Conversation
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import PLAIN_ANSWER, NothingToJudge, Question, Ruling
+from scorers.served_model.protocol import NothingToJudge, Question, Ruling
 from scorers.served_model.rule import MathRule
 from scorers.served_model.scorer import ServedModelScorer
+from scorers.served_model.transcript import RENDERING, transcript_of
 
 RULES: Final = 4  # of everything here but the prompts
 _SELF_TEST: Final = {"four": 1.0, "five": 0.0}  # two plus two
@@ -38,7 +39,13 @@ class JudgeProtocol:
 
     def version(self, model: str) -> str:
         """Name the version of rules, prompts and `model`."""
-        return f"{RULES} prompts {PROMPTS} model {model}"
+        whole = f" conversations {RENDERING}" if self.reads_conversations else ""
+        return f"{RULES} prompts {PROMPTS}{whole} model {model}"
+
+    @property
+    def reads_conversations(self) -> bool:
+        """Whether the section says so."""
+        return self._config.sees == "conversation"
 
     def read_row(self, verification_info: Mapping[str, Any]) -> JudgeRow:
         """Read a row. Raises BadMessage where it is of no known type or has no usable `answer.value`."""
@@ -53,12 +60,30 @@ class JudgeProtocol:
 
         A reference that the rule can't read leaves the question to the judge.
         """
-        variant = VARIANT_OF_TYPE[row.type] or self._config.variant
+        variant = self._variant(row)
         part = self._config.part or PART_OF_VARIANT[variant]
         try:
             answer = answer_to_judge(text, row, part, self._config.max_answer_chars)
         except NothingToJudge as error:
             return Ruling(error.value, str(error))
+        return self._ruled(text, row, rule, Case(row.question, row.reference, answer, variant))
+
+    def question_of_conversation(
+        self, conversation: Conversation, row: JudgeRow, rule: MathRule
+    ) -> Question[Case] | Ruling:
+        """Word the question about a whole episode; no text of it decides it, but the rule by the last message."""
+        try:
+            transcript = transcript_of(conversation, row.reference).bounded(self._config.max_answer_chars)
+        except NothingToJudge as error:
+            return Ruling(error.value, str(error))
+        case = Case(row.question, row.reference, transcript.text, self._variant(row), transcript)
+        return self._ruled(conversation.text, row, rule, case)
+
+    def _variant(self, row: JudgeRow) -> Variant:
+        return VARIANT_OF_TYPE[row.type] or self._config.variant
+
+    def _ruled(self, text: str, row: JudgeRow, rule: MathRule, case: Case) -> Question[Case] | Ruling:
+        """Ask about a case, unless the rule finds the text right where the row has one."""
         components = {}
         if self.asks_rule(row):
             ruled = rule.score(text, row.reference)
@@ -66,7 +91,7 @@ class JudgeProtocol:
                 components["rule"] = ruled.value
             if ruled.value == 1.0:
                 return Ruling(1.0, ruled.reason, components)
-        return question_on(Case(row.question, row.reference, answer, variant), components)
+        return question_on(case, components)
 
     def ruling_of(self, reply: Reply, question: Question[Case]) -> Ruling:
         """Read the verdict: 1.0, 0.0 or none."""
@@ -74,7 +99,7 @@ class JudgeProtocol:
 
     def plain_question(self, question: Question[Case]) -> Question[Case]:
         """Ask about a short answer in place of this one."""
-        return question_on(replace(question.case, answer=PLAIN_ANSWER))
+        return question_on(question.case.plain())
 
     def refused(self, question: Question[Case], reason: str) -> Ruling:  # noqa: ARG002 - as the protocol has it
         """Rule an answer wrong that no server takes, as one that is over `max_answer_chars`."""

@@ -7,16 +7,15 @@ in [0, 1] with a reason, as the mode makes it of the grade and the rule (`scorer
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from config.scorer_kinds import RubricConfig
 from scorers.rubric.prompt import PROMPTS, RubricCase, messages_of
 from scorers.rubric.reply import verdict_of
 from scorers.rubric.rows import VerifiedRow, solution_of
 from scorers.rubric.verifier import VerifierProtocol
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import PLAIN_ANSWER, Question, Ruling
+from scorers.served_model.protocol import Question, Ruling
 from scorers.served_model.scorer import ServedModelScorer
+from scorers.served_model.transcript import Transcript
 
 
 class RubricProtocol(VerifierProtocol[RubricCase]):
@@ -25,19 +24,25 @@ class RubricProtocol(VerifierProtocol[RubricCase]):
     def __init__(self, config: RubricConfig) -> None:
         super().__init__(config, needs=("question", "criteria"), prompts=PROMPTS)
 
-    def ask(self, text: str, row: VerifiedRow) -> Question[RubricCase]:
-        """Ask for the grade of a solution. Raises NothingToJudge."""
-        case = RubricCase(row.question, row.criteria, solution_of(text, row, self._config.max_answer_chars))
-        return Question(case, messages_of(case), case.key)
+    def ask(self, asked: str | Transcript, row: VerifiedRow) -> Question[RubricCase]:
+        """Ask for the grade of a solution, or of a conversation. Raises NothingToJudge."""
+        most = self._config.max_answer_chars
+        if isinstance(asked, Transcript):
+            whole = asked.bounded(most)
+            return _question_on(RubricCase(row.question, row.criteria, whole.text, whole))
+        return _question_on(RubricCase(row.question, row.criteria, solution_of(asked, row, most)))
 
     def plain_question(self, question: Question[RubricCase]) -> Question[RubricCase]:
         """Ask about a short solution in place of this one."""
-        case = replace(question.case, solution=PLAIN_ANSWER)
-        return Question(case, messages_of(case), case.key)
+        return _question_on(question.case.plain())
 
     def verdict_on(self, reply: Reply, case: RubricCase) -> Ruling:
         """Read the grade, from 0 to 1."""
         return verdict_of(reply.text, reply.finish_reason, case)
+
+
+def _question_on(case: RubricCase) -> Question[RubricCase]:
+    return Question(case, messages_of(case), case.key)
 
 
 class RubricAnswer(ServedModelScorer[VerifiedRow, RubricCase]):

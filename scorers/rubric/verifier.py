@@ -11,17 +11,18 @@ is unscorable, and so is a reference that the rule can't use.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Generic
 
 from config.scorer_kinds import RubricConfig, TinyvConfig
 from scorers.rubric.modes import ONLY, combined, settled
 from scorers.rubric.rows import VerifiedRow, nothing_in, row_of
-from scorers.scorer import OVER_LIMIT
+from scorers.scorer import OVER_LIMIT, Conversation
 from scorers.served_model.client import Reply
 from scorers.served_model.protocol import Case, NothingToJudge, Question, Ruling
 from scorers.served_model.rule import MathRule, rule_version
+from scorers.served_model.transcript import RENDERING, Transcript, transcript_of
 
 RULES: Final = 4  # of rows, modes and replies; prompts have a number of their own
 _RULE_TYPE: Final = "prime_math"  # what TinyV and RRM have for a rule
@@ -51,8 +52,8 @@ class VerifierProtocol(ABC, Generic[Case]):
         self._prompts = prompts
 
     @abstractmethod
-    def ask(self, text: str, row: VerifiedRow) -> Question[Case]:
-        """Word the question about one completion. Raises NothingToJudge where there is nothing to verify."""
+    def ask(self, asked: str | Transcript, row: VerifiedRow) -> Question[Case]:
+        """Word the question about one completion, or one conversation. Raises NothingToJudge: there is nothing."""
 
     @abstractmethod
     def verdict_on(self, reply: Reply, case: Case) -> Ruling:
@@ -69,8 +70,14 @@ class VerifierProtocol(ABC, Generic[Case]):
 
     def version(self, model: str) -> str:
         """Name the version of rules, prompts and `model`, and of the rule where the mode has one."""
-        version = f"{RULES} prompts {self._prompts} model {model}"
+        whole = f" conversations {RENDERING}" if self.reads_conversations else ""
+        version = f"{RULES} prompts {self._prompts}{whole} model {model}"
         return f"{version} rule {rule_version()}" if self._has_rule else version
+
+    @property
+    def reads_conversations(self) -> bool:
+        """Whether the section says so."""
+        return self._config.sees == "conversation"
 
     def read_row(self, verification_info: Mapping[str, Any]) -> VerifiedRow:
         """Read a row. Raises BadMessage that names what the row lacks."""
@@ -82,11 +89,26 @@ class VerifierProtocol(ABC, Generic[Case]):
 
     def question_of(self, text: str, row: VerifiedRow, rule: MathRule) -> Question[Case] | Ruling:
         """Ask the rule where there is one, and word a question where the rule settles nothing."""
+        if self._has_rule and (problem := nothing_in(text, row)) is not None:
+            return Ruling(0.0, problem)
+        return self._ruled(text, row, rule, lambda: self.ask(text, row))
+
+    def question_of_conversation(
+        self, conversation: Conversation, row: VerifiedRow, rule: MathRule
+    ) -> Question[Case] | Ruling:
+        """Word a question about a whole episode; the rule reads its last message."""
+        try:
+            transcript = transcript_of(conversation, row.reference)
+        except NothingToJudge as error:
+            return Ruling(error.value, str(error))
+        return self._ruled(conversation.text, row, rule, lambda: self.ask(transcript, row))
+
+    def _ruled(
+        self, text: str, row: VerifiedRow, rule: MathRule, ask: Callable[[], Question[Case]]
+    ) -> Question[Case] | Ruling:
         components: dict[str, float] = {}
         remark = ""
         if self._has_rule:
-            if (problem := nothing_in(text, row)) is not None:
-                return Ruling(0.0, problem)
             ruled = rule.score(text, row.reference, _RULE_TYPE)
             if ruled.value is None:
                 return Ruling(None, ruled.reason)
@@ -95,7 +117,7 @@ class VerifierProtocol(ABC, Generic[Case]):
             components["rule"] = ruled.value
             remark = f"the rule says {'right' if ruled.value else 'wrong'}"
         try:
-            return replace(self.ask(text, row), components=components, remark=remark)
+            return replace(ask(), components=components, remark=remark)
         except NothingToJudge as error:
             ruling = self._with_rule(Ruling(error.value, str(error)), components)
             return Ruling(

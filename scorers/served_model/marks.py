@@ -41,11 +41,13 @@ def nonce_for(key: str, *texts: str) -> str:
     return nonce
 
 
-def enclosed(text: str, nonce: str) -> str:
+def enclosed(text: str, nonce: str, speaker: str = "") -> str:
     """Put a text between two lines with the nonce, and break up special tokens: no server may take them for its own.
 
     Args:
         text: whatever a model or a row wrote.
         nonce: the call's, see `nonce_for`.
+        speaker: whose text it is, for the first line, in our own words; "": that is known.
     """
-    return f"[begin {nonce}]\n{_TOKEN.sub(lambda found: found[0] + ' ', text)}\n[end {nonce}]"
+    whose = f", {speaker}" if speaker else ""
+    return f"[begin {nonce}{whose}]\n{_TOKEN.sub(lambda found: found[0] + ' ', text)}\n[end {nonce}]"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
+    from scorers.scorer import Conversation
     from scorers.served_model.client import Reply
     from scorers.served_model.rule import MathRule
 
@@ -23,6 +24,7 @@ PLAIN_ANSWER: Final = "It is one."  # in which no server finds anything to refus
 
 # What a protocol reads out of a row: a frozen dataclass, since equal rows must have one `repr`.
 Row = TypeVar("Row")
+Row_contra = TypeVar("Row_contra", contravariant=True)  # the same, of a protocol that reads none itself
 Case = TypeVar("Case")  # what a protocol asks about, and needs again to read the reply
 
 
@@ -101,6 +103,22 @@ class ServedModelProtocol(Protocol[Row, Case]):
 
     def self_test_problem(self, rulings: Sequence[Ruling]) -> str | None:
         """Say what is wrong with the rulings on `self_test_questions`; None: nothing is."""
+        ...
+
+
+@runtime_checkable
+class ReadingConversations(Protocol[Row_contra, Case]):
+    """A protocol that can ask about the whole of an episode, where its section says so."""
+
+    @property
+    def reads_conversations(self) -> bool:
+        """Whether it does."""
+        ...
+
+    def question_of_conversation(
+        self, conversation: Conversation, row: Row_contra, rule: MathRule
+    ) -> Question[Case] | Ruling:
+        """Word the question about an episode, as `question_of` about a text. `transcript` shows its turns."""
         ...
 
 

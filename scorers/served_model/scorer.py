@@ -1,8 +1,8 @@
 """One scorer asks a served model about answers, by any protocol: judge, rubric, TinyV.
 
-In: the text of a completion and a row. Out: a score, as the protocol's ruling says. The workers of the queue `judge`
-run it. `prefetch` starts a call and returns, so that a worker has all calls of a job under way before it waits for the
-first (`scorers.served_model.client`).
+In: the text of a completion and a row; all of an episode, where the protocol reads conversations. Out: a score, as the
+protocol's ruling says. The workers of the queue `judge` run it. `prefetch` starts a call and returns, so that a worker
+has all calls of a job under way before it waits for the first (`scorers.served_model.client`).
 
 Where no model is needed, none is asked: the protocol then rules at once. An endpoint that fails raises `Retryable`, a
 key or a model that it does not know `Permanent`. A reply without a clear verdict leaves the answer unscorable. So does
@@ -25,10 +25,17 @@ from typing import Any, Generic
 from broker.errors import PipelineError, Retryable
 from broker.messages import Score
 from config.endpoint import EndpointConfig
-from scorers.scorer import SelfTestFailed, make_score
+from scorers.scorer import Asked, SelfTestFailed, make_score
 from scorers.served_model.client import Endpoint, EndpointMisused, Refusal, Reply, Shared, seconds_of
 from scorers.served_model.prefetch import PrefetchedPlans
-from scorers.served_model.protocol import Case, Question, Row, Ruling, ServedModelProtocol
+from scorers.served_model.protocol import (
+    Case,
+    Question,
+    ReadingConversations,
+    Row,
+    Ruling,
+    ServedModelProtocol,
+)
 from scorers.served_model.refusals import Refusals
 from scorers.served_model.rule import MathRule
 
@@ -69,6 +76,10 @@ class ServedModelScorer(Generic[Row, Case]):
         self._begun = PrefetchedPlans[_Call[Case] | Ruling](
             lambda begun: None if isinstance(begun, Ruling) else begun.reply
         )
+        self._reader = protocol if isinstance(protocol, ReadingConversations) else None
+        if self._reader is not None and self._reader.reads_conversations:
+            self.score_conversation = self._score  # by which the pool knows what to ask of
+            self.prefetch_conversation = self._prefetch
 
     @property
     def name(self) -> str:
@@ -89,9 +100,12 @@ class ServedModelScorer(Generic[Row, Case]):
 
         What was begun and has failed since begins anew, beside all others: in `score` each would wait for itself.
         """
+        self._prefetch(text, verification_info)
+
+    def _prefetch(self, asked: Asked, verification_info: Mapping[str, Any]) -> None:
         with suppress(PipelineError):
             row = self._protocol.read_row(verification_info)
-            self._begun.begin(*self._plan(text, row), is_aside=self._protocol.asks_rule(row))
+            self._begun.begin(*self._plan(asked, row), is_aside=self._protocol.asks_rule(row))
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
         """Score one completion by what the served model says; the module says what becomes of everything else.
@@ -101,9 +115,12 @@ class ServedModelScorer(Generic[Row, Case]):
             Permanent: the endpoint does not know the model or the key, or there is no endpoint.
             BadMessage: the row lacks something.
         """
+        return self._score(text, verification_info)
+
+    def _score(self, asked: Asked, verification_info: Mapping[str, Any]) -> Score:
         started = time.monotonic()
         row = self._protocol.read_row(verification_info)
-        begun = self._begun.take(*self._plan(text, row), is_aside=self._protocol.asks_rule(row))
+        begun = self._begun.take(*self._plan(asked, row), is_aside=self._protocol.asks_rule(row))
         try:
             found = begun.result()
             ruling = found if isinstance(found, Ruling) else self._ruling(found)
@@ -138,13 +155,19 @@ class ServedModelScorer(Generic[Row, Case]):
         self._rule.close()
         self._endpoint.close()
 
-    def _plan(self, text: str, row: Row) -> tuple[bytes, Callable[[], _Call[Case] | Ruling]]:
-        key = hashlib.blake2b(repr((text, row)).encode()).digest()
-        return key, partial(self._planned, text, row)
+    def _plan(self, asked: Asked, row: Row) -> tuple[bytes, Callable[[], _Call[Case] | Ruling]]:
+        key = hashlib.blake2b(repr((asked, row)).encode()).digest()
+        return key, partial(self._planned, asked, row)
 
-    def _planned(self, text: str, row: Row) -> _Call[Case] | Ruling:
+    def _planned(self, asked: Asked, row: Row) -> _Call[Case] | Ruling:
         """Have the protocol rule, or begin a call where a model is needed. A rule is asked in a thread of its own."""
-        question = self._protocol.question_of(text, row, self._rule)
+        question: Question[Case] | Ruling
+        if isinstance(asked, str):
+            question = self._protocol.question_of(asked, row, self._rule)
+        elif self._reader is not None:
+            question = self._reader.question_of_conversation(asked, row, self._rule)
+        else:
+            raise TypeError(f"the scorer {self.name} reads no conversations")
         return question if isinstance(question, Ruling) else self._ask(question)
 
     def _ask(self, question: Question[Case], *, anew: bool = False) -> _Call[Case]:

@@ -7,8 +7,6 @@ variant `tinyv`: `scorers.judge` has its prompt and reads its replies, here and 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from config.scorer_kinds import TinyvConfig
 from scorers.judge.prompt import PROMPTS, Case, question_on
 from scorers.judge.reply import verdict_of
@@ -16,8 +14,9 @@ from scorers.judge.rows import PART_OF_VARIANT, JudgeRow, answer_to_judge
 from scorers.rubric.rows import VerifiedRow
 from scorers.rubric.verifier import VerifierProtocol
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import PLAIN_ANSWER, Question, Ruling
+from scorers.served_model.protocol import Question, Ruling
 from scorers.served_model.scorer import ServedModelScorer
+from scorers.served_model.transcript import Transcript
 
 
 class TinyvProtocol(VerifierProtocol[Case]):
@@ -26,15 +25,18 @@ class TinyvProtocol(VerifierProtocol[Case]):
     def __init__(self, config: TinyvConfig) -> None:
         super().__init__(config, needs=("value",), prompts=PROMPTS)
 
-    def ask(self, text: str, row: VerifiedRow) -> Question[Case]:
-        """Ask whether the boxed answer is right. Raises NothingToJudge."""
-        judged = JudgeRow("judge", row.reference, row.question or None)
-        answer = answer_to_judge(text, judged, PART_OF_VARIANT["tinyv"], self._config.max_answer_chars)
+    def ask(self, asked: str | Transcript, row: VerifiedRow) -> Question[Case]:
+        """Ask whether the boxed answer is right, or what a conversation comes to. Raises NothingToJudge."""
+        judged, most = JudgeRow("judge", row.reference, row.question or None), self._config.max_answer_chars
+        if isinstance(asked, Transcript):
+            whole = asked.bounded(most)
+            return question_on(Case(judged.question, judged.reference, whole.text, "tinyv", whole))
+        answer = answer_to_judge(asked, judged, PART_OF_VARIANT["tinyv"], most)
         return question_on(Case(judged.question, judged.reference, answer, "tinyv"))
 
     def plain_question(self, question: Question[Case]) -> Question[Case]:
         """Ask about a short answer in place of this one."""
-        return question_on(replace(question.case, answer=PLAIN_ANSWER))
+        return question_on(question.case.plain())
 
     def verdict_on(self, reply: Reply, case: Case) -> Ruling:
         """Read the verdict: 1.0, 0.0 or none."""
