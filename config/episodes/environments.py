@@ -169,7 +169,7 @@ class GemConfig(RewardingSection):
 
     type: Literal["gem"] = "gem"
     id: str = Field(pattern="^game:")
-    """As `gem.make` has it: `game:GuessTheNumber-v0`. Others of gem's have what the policy writes evaluated, by `eval`
+    """As `gem.make` has it: `game:Mastermind-v0-easy`. Others of gem's have what the policy writes evaluated, by `eval`
     or sympy's parser, outside of any walls."""
     options: dict[str, Any] = {}
     """Keyword arguments of `gem.make`."""

@@ -14,13 +14,14 @@ from broker.messages import ScoreStatus
 from learner.journal.ledger import TRAINED, read_ledger, read_step
 from tests.support.endpoint_server import Call, scripted_endpoint
 from tests.support.paths import RECIPES
-from tests.support.recipe_rows import ROWS_OF, asking
+from tests.support.recipe_rows import PLAYED, ROWS_OF, asking
 from tests.support.verl_runs import two_steps
 
 pytestmark = pytest.mark.e2e
 
 ALONE = {  # what the recipes have beside `TINY`, for a machine of one rank without a GPU
-    "guru_qwen2.5-32b_16x8gpu": ("learner.sequence_ranks=1",)
+    "guru_qwen2.5-32b_16x8gpu": ("learner.sequence_ranks=1",),
+    "mastermind_qwen2.5-1.5b_1gpu": ("data.max_prompt_tokens=2048",),  # the tiny model's tokens are letters
 }
 WITHOUT_HELD_OUT = {"reverse-text_qwen3-0.6b_2gpu"}
 BESIDE = (
@@ -47,8 +48,7 @@ def test_a_recipe_trains_two_steps_on_rows_of_its_shape(recipe: str, tmp_path: P
     with scripted_endpoint() as server:
         server.script = judged
         words = (*rows, *BESIDE, *ALONE.get(recipe, ()), *asking(recipe, server.url))
-        has_agents = recipe == "demo_agents"
-        steps = two_steps(tmp_path / f"{recipe}.yaml", *words, name="two", has_agents=has_agents)
+        steps = two_steps(tmp_path / f"{recipe}.yaml", *words, name="two", has_agents=recipe in PLAYED)
     assert [step["step"] for step in steps] == [1, 2]
     assert [step["groups"] for step in steps] == [4, 4]
     rounds = [one for step in steps for one in step.get("evaluations", ())]

@@ -7,10 +7,12 @@ file or a pattern is written there; what it names on the hub is written beside i
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.games import gem_beside
 from tests.support.paths import ROOT
 from tests.support.verl_runs import verl_rows, write_jsonl, write_parquet
 
@@ -132,6 +134,20 @@ def demo_agents(_: Path) -> tuple[str, ...]:
     return (f"model.path={ROOT / 'config/recipes/demo_agents_model'}", "sampling.max_tokens=160")
 
 
+def mastermind(folder: Path) -> tuple[str, ...]:
+    """Write no rows, as the seeds are none, but the tiny model for prompts as long as the game's; name who plays it."""
+    shutil.copytree(ROOT / "config/recipes/demo_model", folder / "tiny", dirs_exist_ok=True)
+    config = folder / "tiny/config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 4096}))
+    python = gem_beside(folder)
+    return (
+        f"model.path={folder / 'tiny'}",
+        "sampling.max_tokens=640",
+        *(f"scorers.tasks.{task}.environment.python={python}" for task in ("two_digits", "three_digits")),
+        *(f"scorers.tasks.{task}.environment.turn_tokens=32" for task in ("two_digits", "three_digits")),
+    )
+
+
 def in_place_of_the_hub(path: Path) -> tuple[str, ...]:
     """Return the settings that name one file in place of a data set of the hub, to train on and held out."""
     return tuple(
@@ -149,6 +165,7 @@ ROWS_OF: Mapping[str, Callable[[Path], tuple[str, ...]]] = {
     "gsm8k_qwen2.5-1.5b_2gpu": gsm8k,
     "guru_qwen2.5-32b_16x8gpu": guru,
     "guru_qwen2.5-7b_4x8gpu": guru,
+    "mastermind_qwen2.5-1.5b_1gpu": mastermind,
     "math_qwen2.5-7b_8gpu": mathematics,
     "math_r1-distill-1.5b_8gpu": mathematics,
     "reverse-text_qwen3-0.6b_2gpu": texts,
@@ -156,6 +173,8 @@ ROWS_OF: Mapping[str, Callable[[Path], tuple[str, ...]]] = {
     "rrm_train_grade": graded,
     "swe_qwen2.5-coder-7b_8gpu": patches,
 }
+# Recipes whose tasks have environments.
+PLAYED = frozenset({"demo_agents", "mastermind_qwen2.5-1.5b_1gpu"})
 # The task whose model somebody serves, for the recipes with `judge.serve`.
 JUDGED = dict.fromkeys(("guru_qwen2.5-32b_16x8gpu", "guru_qwen2.5-7b_4x8gpu"), "judge")
 JUDGED["rrm_policy_polaris"] = "rubric"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
 from typing import Any
 
 import pytest
 
 from agents.environments.seam import EnvironmentFailed
+from tests.support.games import interpreter_with
 from tests.support.played import played, said
 
 pytestmark = [
@@ -20,13 +18,9 @@ pytestmark = [
 
 def interpreter(library: str) -> dict[str, str]:
     """The key `python` of a section, for an interpreter that has the library."""
-    if importlib.util.find_spec(library) is not None:
-        return {}
-    for python in filter(None, os.environ.get("GAMES_PYTHON", "").split(os.pathsep)):
-        command = [python, "-c", f"import importlib.util as u; exit(u.find_spec({library!r}) is None)"]
-        if subprocess.run(command, check=False).returncode == 0:
-            return {"python": python}
-    pytest.skip(f"{library} is not installed: GAMES_PYTHON names interpreters, one of which has it")
+    if (found := interpreter_with(library)) is None:
+        pytest.skip(f"{library} is not installed: GAMES_PYTHON names interpreters, one of which has it")
+    return found
 
 
 LAKE = {

@@ -107,6 +107,7 @@ EIGHT, FOUR_TIMES_EIGHT = "eight GPUs of 80 GB", "four nodes of eight GPUs of 80
 NAMED = {
     "gsm8k_qwen2.5-0.5b_1gpu": ("one GPU of 24 GB", cards(23.99)),
     "gsm8k_qwen2.5-1.5b_2gpu": ("two GPUs of 80 GB", cards(*[79.2] * 2)),
+    "mastermind_qwen2.5-1.5b_1gpu": ("one GPU of 80 GB", cards(79.2)),
     "reverse-text_qwen3-0.6b_2gpu": ("two GPUs of 24 GB", cards(*[23.99] * 2)),
     "guru_qwen2.5-7b_4x8gpu": (FOUR_TIMES_EIGHT, cards(*[79.2] * 32)),
     "guru_qwen2.5-32b_16x8gpu": ("16 nodes of eight GPUs of 80 GB", cards(*[79.2] * 128)),
