@@ -280,9 +280,9 @@ class HackingConfig(Section):
     """Share of that rise by which the mean held-out score, a shadow scorer, or the task's own scorer beside others has
     to rise too."""
     longer: float = Field(1.15, gt=1)
-    """Answers so many times as long as at the lowest reward are looked at..."""
+    """Answers so many times as long as at the lowest reward, for each turn of the policy, are looked at..."""
     length_paid: float = Field(0.4, gt=0, lt=1)
-    """...and are a finding where length and reward correlate so much within the groups."""
+    """...and are a finding where length and reward correlate so much within the groups, at as many turns."""
     share_rose: float = Field(0.2, gt=0, lt=1)
     """Rise of the share of cut, repeated or shared answers that is a finding."""
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from learner.reporting.metrics_file import read_metrics
 
 _SIGNS: Final = (
-    *("response_tokens_mean", "length_correlation", "truncated_share", "repeated_share"),
+    *("turn_tokens_mean", "length_correlation", "truncated_share", "repeated_share"),
     "shared_answer_share",
 )
 _OF_VERSION: Final = ("groups", "reward_mean", "reward_std")

@@ -4,7 +4,7 @@ In: completions and groups. Out: shares and correlations, plain numbers. Used fo
 watch on reward hacking; needs no torch.
 """
 
-# N tokens of a completion.
+# N tokens of a completion. G completions of a group that have a reward.
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.messages import Completion, ScoredGroup
+from learner.groups.episodes import turns_of
 
 NGRAM = 4  # tokens of what counts as repeated
 PRIME = 1_000_003
@@ -42,16 +43,36 @@ def same_answer_share(groups: Iterable[ScoredGroup]) -> float:
     return same / total if total else 0.0
 
 
+def tokens_a_turn(completion: Completion) -> float:
+    """Return how many tokens the policy sampled, for each of its turns; of an answer that is all of them."""
+    return completion.num_sampled / max(1, len(turns_of(completion)))
+
+
 def length_correlation(group: ScoredGroup) -> float | None:
-    """Return Pearson's correlation of length and reward within a group; None where either is the same for all."""
-    pairs = [
-        (completion.num_sampled, reward)
+    """Return Pearson's correlation of length and reward within a group, among completions of as many turns.
+
+    So more turns are not taken for longer answers: whoever looks something up in three turns samples more than one who
+    guesses in one. None where among those of as many turns either is the same for all.
+    """
+    known = [
+        (completion.num_sampled, reward, len(turns_of(completion)))
         for completion, reward in zip(group.rollout.completions, group.rewards, strict=True)
         if reward is not None
     ]
-    if len(pairs) < 2:
+    if not known:
         return None
-    lengths, rewards = np.asarray(pairs, np.float64).T
-    if np.ptp(lengths) == 0 or np.ptp(rewards) == 0:
+    lengths_G, rewards_G, turns_G = np.asarray(known, np.float64).T
+    lengths_G, rewards_G = _centred(lengths_G, turns_G), _centred(rewards_G, turns_G)
+    if not lengths_G.any() or not rewards_G.any():
         return None
-    return float(np.corrcoef(lengths, rewards)[0, 1])
+    return float(np.corrcoef(lengths_G, rewards_G)[0, 1])
+
+
+def _centred(values_G: NDArray[np.float64], turns_G: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far each value is from the mean of those with as many turns; exactly 0 where those are all alike."""
+    found_G = np.zeros_like(values_G)
+    for turns in np.unique(turns_G):
+        alike_G = turns_G == turns
+        if np.ptp(values_G[alike_G]):
+            found_G[alike_G] = values_G[alike_G] - values_G[alike_G].mean()
+    return found_G

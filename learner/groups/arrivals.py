@@ -14,7 +14,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from broker.messages import FinishReason, ScoredGroup
-from learner.groups.answers import length_correlation, repeated_share, same_answer_share
+from learner.groups.answers import length_correlation, repeated_share, same_answer_share, tokens_a_turn
 from learner.groups.episodes import EpisodeFacts, episode_metrics, facts_of, is_episode
 from learner.journal.ledger import DROPPED, Outcome
 
@@ -72,6 +72,7 @@ class ArrivalCounter:
             sums.by_version.setdefault(version, []).append(fmean(rewards))
         for completion, score in zip(group.rollout.completions, group.scores, strict=True):
             sums.count("response_tokens_mean", completion.num_sampled)
+            sums.count("turn_tokens_mean", tokens_a_turn(completion))
             sums.count("truncated_share", completion.finish_reason is FinishReason.LENGTH)
             sums.count("repeated_share", repeated_share(completion))
             if score.value is not None:

@@ -11,7 +11,8 @@ rose by less than `witness_share` of it over the same stretch, is an alarm. A he
 rewards of the versions that its rounds sampled, and not with those of the steps, which belong to older versions; what
 both noises leave open is no alarm. So is a sign that the wrong thing is paid
 for, since the window with the lowest reward: longer answers that are paid for their length within their groups, answers
-that are cut, that repeat themselves, or that are given to several prompts.
+that are cut, that repeat themselves, or that are given to several prompts. Of an episode the length of its turns
+counts, and not their number: whoever learns to use a tool takes more of them.
 """
 
 from __future__ import annotations
@@ -268,14 +269,14 @@ class HackingWatch:
         if stretch is None:
             return
         config = self._config
-        length = self._rise("response_tokens_mean", stretch.first, stretch.last)
+        length = self._rise("turn_tokens_mean", stretch.first, stretch.last)
         paid = self._mean("length_correlation", stretch.last)
         grew = length is not None and length.now >= config.longer * length.before
         if length is not None and grew and paid is not None and paid >= config.length_paid:
             yield HackingAlarm(
                 "length",
-                f"{self._since(stretch)} answers grew from {length.before:.0f} to {length.now:.0f} tokens, and the "
-                f"longer ones of a group are paid more: length and reward correlate with {paid:.2f}",
+                f"{self._since(stretch)} answers grew from {length.before:.0f} to {length.now:.0f} tokens a turn, and "
+                f"the longer ones of a group are paid more: length and reward correlate with {paid:.2f}",
             )
         for key, kind, what in (
             ("truncated_share", "truncated", "answers that were cut at a limit"),

@@ -30,7 +30,10 @@ KEYS: Final = {
     "arrived.score_mean": "mean score, before format and penalties",
     "arrived.components.NAME": "mean of a part of the scores",
     "arrived.shared_answer_share": "share of completions that another prompt was given too, token for token",
-    "arrived.length_correlation": "correlation of length and reward within a group; the mean over groups",
+    "arrived.turn_tokens_mean": "mean tokens that the policy sampled for each of its turns; an answer is one",
+    "arrived.length_correlation": (
+        "correlation of length and reward within a group, among completions of as many turns; the mean over groups"
+    ),
     "arrived.by_version.VERSION": (
         "of the groups that a version sampled: `groups`, their `reward_mean`, and `reward_std` of their means"
     ),

@@ -10,6 +10,7 @@ from learner.groups.answers import length_correlation, repeated_share, same_answ
 from learner.groups.arrivals import ArrivalCounter, Arrivals
 from learner.journal.ledger import Outcome
 from tests.support.episodes import episodes
+from tests.support.scored_episodes import an_episode
 from tests.support.tiny import completion, group
 
 NOTHING = Arrivals(reward_mean=None, facts={}, dropped={}, dropped_by_source={})
@@ -50,6 +51,33 @@ def test_length_and_reward_are_correlated_within_a_group(
 ) -> None:
     made = group([9], [completion([1] * length) for length in lengths], rewards)
     assert length_correlation(made) == (None if correlation is None else pytest.approx(correlation))
+
+
+GUESS, LOOK, LONG_LOOK = (2,), (2, 3, 2), (2, 3, 6)  # what was sampled, read, and sampled
+
+
+@pytest.mark.parametrize(
+    ("runs", "rewards", "correlation"),
+    [
+        (
+            [GUESS, GUESS, LOOK, LOOK],
+            [0.0, 0.0, 1.0, 1.0],
+            None,
+        ),  # paid for a turn more, and not for its length
+        ([GUESS, LOOK, LONG_LOOK], [0.0, 0.0, 1.0], 1.0),
+        ([GUESS, LOOK, LONG_LOOK], [1.0, 1.0, 0.0], -1.0),
+        ([GUESS, LONG_LOOK], [0.0, 1.0], None),
+    ],
+)
+def test_episodes_of_as_many_turns_alone_say_whether_length_is_paid(
+    runs: list[tuple[int, ...]], rewards: list[float], correlation: float | None
+) -> None:
+    made = group([9], [an_episode(runs=each) for each in runs], rewards)
+    assert length_correlation(made) == (None if correlation is None else pytest.approx(correlation))
+    counter = ArrivalCounter()
+    counter.add(made)
+    expected = sum(sum(each[::2]) / len(each[::2]) for each in runs) / len(runs)
+    assert counter.take().facts["turn_tokens_mean"] == pytest.approx(expected)
 
 
 def of_row(row: int, made: ScoredGroup) -> ScoredGroup:

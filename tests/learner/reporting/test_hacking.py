@@ -47,7 +47,7 @@ def steps(
     signs: Mapping[str, Sequence[float]] | None = None,
 ) -> list[dict[str, Any]]:
     noise = random.Random(0)
-    arrived = {"response_tokens_mean": [20.0] * STEPS, "length_correlation": [0.0] * STEPS, **(signs or {})}
+    arrived = {"turn_tokens_mean": [20.0] * STEPS, "length_correlation": [0.0] * STEPS, **(signs or {})}
     return [
         {
             "step": index + 1,
@@ -62,7 +62,7 @@ def steps(
 
 
 def length(tokens: list[float], correlation: float) -> dict[str, list[float]]:
-    return {"response_tokens_mean": tokens, "length_correlation": [correlation] * STEPS}
+    return {"turn_tokens_mean": tokens, "length_correlation": [correlation] * STEPS}
 
 
 def named(run: Run, records: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
