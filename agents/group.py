@@ -83,8 +83,10 @@ class GroupPlay:
                 return False
             try:
                 ends = await self._attempt(prompt, attempt)
-            except Superseded:
-                self._consumer.release(self._entry)
+            except (
+                Superseded
+            ):  # another worker had the group; where it came back to this one, the next takes it
+                await self._in_thread(self._consumer.give_up, self._entry)
                 return False
             whole = [end for end in ends if end is not None]
             if len(whole) == prompt.n:

@@ -64,6 +64,7 @@ class AgentWorker:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="redis")
         self._desk = TurnDesk(self._episodes, self._in_thread, lease_s=joined.run.broker.lease_s)
         self._tasks: dict[asyncio.Task[None], int] = {}  # -> episodes of the group
+        self._plays: dict[str, asyncio.Task[None]] = {}  # by entry
         self._meter = WorkMeter()  # of the heartbeat, once it is there
         self._counts = Counts()
         self._lost = LostTime()
@@ -121,7 +122,16 @@ class AgentWorker:
         playing = sum(self._tasks.values())
         return not playing or playing + self._run.sampling.group_size <= self._run.agents.episodes
 
+    async def _leave(self, entry: Entry) -> None:
+        """End an older play of an entry that was lost and is leased again: it would let go of the new lease."""
+        if (older := self._plays.get(entry.entry_id)) is None:
+            return
+        older.cancel()
+        await asyncio.wait([older])
+        self.consumer.hold(entry)
+
     async def _begin(self, entry: Entry, environments: Environments, rendering: Rendering) -> None:
+        await self._leave(entry)
         prompt = await self._in_thread(self.consumer.decode, entry, decode_prompt)
         if prompt is None:
             return
@@ -141,7 +151,9 @@ class AgentWorker:
             counts=self._counts,
             lost_since=self._lost.since,
         )
-        self._tasks[asyncio.create_task(self._one(play, prompt, entry))] = prompt.n
+        task = asyncio.create_task(self._one(play, prompt, entry))
+        self._tasks[task] = prompt.n
+        self._plays[entry.entry_id] = task
 
     async def _one(self, play: GroupPlay, prompt: Prompt, entry: Entry) -> None:
         """Play one group. A bug ends the worker, and the group's letter will have it if it ends every worker."""
@@ -159,9 +171,11 @@ class AgentWorker:
 
     def _reap(self) -> None:
         """Drop finished tasks. A task that failed ends the worker, and its group is leased again."""
+        self._plays = {entry_id: task for entry_id, task in self._plays.items() if not task.done()}
         for task in [task for task in self._tasks if task.done()]:
             del self._tasks[task]
-            task.result()
+            if not task.cancelled():
+                task.result()
 
     async def _cancel_tasks(self) -> None:
         for task in self._tasks:

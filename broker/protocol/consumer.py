@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import redis
@@ -39,6 +40,13 @@ M = TypeVar("M")
 SILENT_S = 3600.0  # a consumer that holds nothing and has been silent for so long is gone
 
 
+@dataclass(slots=True, eq=False)
+class _Hold:
+    """A lease that is renewed. One that was lost and taken again is another one."""
+
+    begun: int = 0  # 1 once work on the entry has begun
+
+
 class Consumer:
     """A worker's view of a stream with a consumer group.
 
@@ -59,7 +67,7 @@ class Consumer:
         self.worker = worker or name
         self.key = keys.stream(stream)
         self._cursor = b"0-0"
-        self._held: dict[str, int] = {}  # entry -> 1 once work on it has begun, else 0
+        self._held: dict[str, _Hold] = {}  # by entry
         self._lock = threading.Lock()
         self.create_group()
         self._remove_idle_consumers("", silent_s=SILENT_S)
@@ -110,7 +118,10 @@ class Consumer:
         return first + self._entries(found)
 
     def take_over(self, count: int, *, headers_only: bool = False) -> list[Entry]:
-        """Take over up to `count` entries whose lease has run out; `headers_only`: without their payloads."""
+        """Take over up to `count` entries whose lease has run out; `headers_only`: without their payloads.
+
+        What this worker holds already is renewed by that and not returned: it is at work on it.
+        """
         self._cursor, found = self._with_group(
             lambda: self.link.script(
                 "take_over",
@@ -123,13 +134,20 @@ class Consumer:
                 "headers" if headers_only else "all",
             )
         )
-        return [entry for entry in self._entries(found) if not self.holds(entry)]
+        taken = self._entries(found)
+        with self._lock:
+            again = {entry.entry_id for entry in taken} & self._held.keys()
+            for (
+                entry_id
+            ) in again:  # lost and taken back before a renewal has told: that one may not let go of it
+                self._held[entry_id] = _Hold(self._held[entry_id].begun)
+        return [entry for entry in taken if entry.entry_id not in again]
 
     def note_begun(self, entry: Entry) -> None:
         """Note that work on `entry` has begun, so that what is given up takes an attempt back."""
         with self._lock:
             if entry.entry_id in self._held:
-                self._held[entry.entry_id] = 1
+                self._held[entry.entry_id].begun = 1
 
     def begin(self, entry: Entry) -> int:
         """Count an attempt. Returns how many there were, with this one; 0: the entry is another worker's by now."""
@@ -149,7 +167,7 @@ class Consumer:
         )
         with self._lock:
             if counted and entry.entry_id in self._held:
-                self._held[entry.entry_id] = 0
+                self._held[entry.entry_id].begun = 0
         return bool(counted)
 
     def decode(self, entry: Entry, decoder: Callable[[codec.Raw], M]) -> M | None:
@@ -173,8 +191,8 @@ class Consumer:
         if not reject(self.link, self.keys, entry, reason=reason):
             log.error("left_for_a_newer_role stream=%s group=%s: %s", self.stream, entry.group_id, reason)
             with self._lock:
-                begun = self._held.get(entry.entry_id, 0)
-            if begun:
+                held = self._held.get(entry.entry_id)
+            if held is not None and held.begun:
                 self.uncount(entry)
         self.release(entry)
 
@@ -210,7 +228,7 @@ class Consumer:
     def hold(self, entry: Entry) -> None:
         """Renew the lease of `entry` until it is released."""
         with self._lock:
-            self._held.setdefault(entry.entry_id, 0)
+            self._held.setdefault(entry.entry_id, _Hold())
 
     def holds(self, entry: Entry) -> bool:
         """Return whether the lease of `entry` is renewed."""
@@ -231,8 +249,9 @@ class Consumer:
             The number of entries. A result that comes all the same counts if it is the first.
         """
         with self._lock:
-            held, self._held = {**dict.fromkeys(unbegun, 0), **self._held}, {}
-        return self._give_back(held)
+            held, self._held = self._held, {}
+        begun = {entry_id: hold.begun for entry_id, hold in held.items()}
+        return self._give_back({**dict.fromkeys(unbegun, 0), **begun})
 
     def give_up(self, entry: Entry, *, counts: bool = True) -> None:
         """Give up one entry: it is taken over at once.
@@ -241,8 +260,8 @@ class Consumer:
             counts: whether the attempt that has begun stays counted: work has failed, or was not even tried.
         """
         with self._lock:
-            begun = self._held.pop(entry.entry_id, 0)
-        self._give_back({entry.entry_id: 0 if counts else begun})
+            held = self._held.pop(entry.entry_id, None)
+        self._give_back({entry.entry_id: 0 if counts or held is None else held.begun})
 
     def _give_back(self, held: Mapping[str, int]) -> int:
         if not held:
@@ -274,7 +293,7 @@ class Consumer:
     def renew(self) -> None:
         """Renew the leases of the entries held; an entry that is another worker's by now is let go."""
         with self._lock:
-            held = list(self._held)
+            held = dict(self._held)
         if not held:
             return
         mine = {
@@ -282,8 +301,9 @@ class Consumer:
             for item in self.link.script("renew", self.keys.scripts(), self.stream, self.name, *held)
         }
         with self._lock:
-            for lost in set(held) - mine:
-                self._held.pop(lost, None)
+            for lost in held.keys() - mine:
+                if self._held.get(lost) is held[lost]:  # else it was taken again meanwhile
+                    del self._held[lost]
 
     def _remove_idle_consumers(self, name: str, *, silent_s: float = 0.0) -> None:
         self.link.script(

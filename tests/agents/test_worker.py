@@ -16,10 +16,13 @@ from agents.episode import Openings
 from agents.rendering.rendering import Unrenderable
 from agents.rendering.scripted import ScriptedRendering
 from broker.connection import RedisLink
-from broker.keys import DEAD, EPISODES, POLICY_CALLS, ROLLOUTS, Keys
+from broker.keys import DEAD, EPISODES, GROUP, POLICY_CALLS, ROLLOUTS, Keys
 from broker.messages import Completion, End, FinishReason, Ids, Turn
 from broker.monitoring.snapshot import Process, processes_of
 from broker.monitoring.work_meter import PLAYED
+from broker.protocol.consumer import Consumer
+from broker.protocol.episodes import Episodes
+from broker.protocol.streams import Entry
 from generators.decoding import Decoder
 from generators.engines.scripted import ScriptedChat
 from tests.support.arena import SIZE, Arena, run_of
@@ -266,6 +269,45 @@ async def test_a_worker_that_is_told_to_end_hands_its_group_back_and_counts_no_a
     assert pending["consumer"] == b"nobody"
     await played(ground, "0")
     assert ground.rollout("0").attempts == 1
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["unseen", "told by a renewal"])
+@in_loop
+async def test_a_group_that_comes_back_to_the_worker_that_lost_it_is_played_on_at_once(
+    is_told: bool, arena: MakeArena
+) -> None:
+    """Another worker took the group, began it and gave it back. A lease is far longer than this test."""
+    ground = arena()
+    ground.issue(0)
+    async with ground.agent("first") as (first, playing):
+        await wait_in_loop(lambda: ground.client.xlen(ground.keys(POLICY_CALLS)) == SIZE, task=playing)
+        other = Consumer(ground.link, ground.keys, EPISODES, "other", lease_s=first.consumer.lease_s)
+        ((entry_id, raw),) = ground.client.xrange(ground.keys(EPISODES))
+        ground.client.xclaim(ground.keys(EPISODES), GROUP, "other", 0, [entry_id], justid=True)
+        entry = Entry(EPISODES, entry_id.decode(), raw)
+        other.hold(entry)
+        theirs = Episodes(other).open(entry, SIZE)
+        assert theirs is not None
+        if is_told:
+            await asyncio.to_thread(first.consumer.renew)
+            assert not first.consumer.holds(entry)
+        other.hand_back()
+
+        def is_first() -> bool:
+            (found,) = ground.client.xpending_range(ground.keys(EPISODES), GROUP, "-", "+", 2)
+            return bool(found["consumer"] == b"first")
+
+        def attempt() -> str:
+            ground.client.publish(ground.keys.answered, "0 0")  # a hint, at which an older play looks
+            return (ground.client.hget(ground.keys("turns:0"), "attempt") or b"").decode()
+
+        await wait_in_loop(is_first, task=playing)
+        await wait_in_loop(lambda: attempt() != theirs.token and len(first._tasks) == 1, task=playing)
+        assert first.consumer.holds(entry)
+        async with ground.generator(engine_of(ground)):
+            await wait_in_loop(lambda: attempt() == "" and ground.ids(ROLLOUTS) == ["0"], task=playing)
+        assert not playing.done()
+    assert (ground.rollout("0").generator, ground.rollout("0").attempts) == ("first", 2)
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["in time", "late"])

@@ -116,6 +116,41 @@ def test_a_renewer_keeps_a_busy_workers_leases_until_it_is_stopped(board: Board,
     assert taken(other) == ["0"]
 
 
+class Between:
+    """A link that lets something happen between the answer to a script and whoever asked."""
+
+    def __init__(self, link: RedisLink, name: str, happens: Callable[[], object]) -> None:
+        self._link, self._name, self._happens = link, name, happens
+
+    def script(self, name: str, *arguments: Any) -> Any:
+        found = self._link.script(name, *arguments)
+        if name == self._name:
+            self._happens()
+        return found
+
+
+def test_a_lease_that_is_lost_and_taken_back_during_a_renewal_is_renewed_from_then_on(
+    board: Board, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.issue(0)
+    slow, quick = worker("slow"), worker("quick")
+    (entry,) = slow.lease(1, block_s=0)
+    go_silent(board)
+    assert taken(quick) == ["0"]
+
+    def comes_back() -> None:
+        quick.hand_back()
+        monkeypatch.undo()
+        assert slow.take_over(1) == [], "it is at work on it already"
+
+    monkeypatch.setattr(slow, "link", Between(slow.link, "renew", comes_back))
+    slow.renew()
+    assert (slow.holds(entry), {*holders(board).values()}) == (True, {"slow"})
+    go_silent(board)
+    slow.renew()
+    assert taken(quick) == []
+
+
 def test_a_worker_that_overslept_its_lease_does_not_take_it_back(board: Board, worker: Worker) -> None:
     """Its result counts all the same if it is the first: the hand-over decides, the lease does not."""
     board.issue(0)
