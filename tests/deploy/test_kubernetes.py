@@ -19,9 +19,11 @@ import jsonschema
 import pytest
 import yaml
 
-from broker.keys import PROMPTS, ROLLOUTS, Keys
+from broker.keys import EPISODES, PROMPTS, ROLLOUTS, Keys
 from broker.monitoring.health import PARTS
 from broker.monitoring.snapshot import RQ_QUEUE
+from config.episodes.agents import AgentsConfig
+from config.generators import SamplingConfig
 from config.loading import load_run
 from config.scorer_kinds import QUEUES, SLOW
 from tests.support.paths import RECIPES, ROOT
@@ -265,8 +267,13 @@ def test_keda_counts_the_keys_that_the_run_has() -> None:
         extra = {SLOW} if "code" in queues else set()
         return {RQ_QUEUE + keys.queue(queue) for queue in {*queues, *extra}}
 
+    spec = of_kind("keda", "ScaledObject")["agent"]
+    room = AgentsConfig().episodes // SamplingConfig().group_size
+    assert {trigger["metadata"]["streamLength"] for trigger in spec["triggers"]} == {str(room)}
+    assert spec["minReplicaCount"] == of_kind("base", "Deployment")["agent"]["replicas"] == 0
     assert counted == {
-        "generator": {keys.stream(PROMPTS)},
+        "generator": {keys.stream(PROMPTS), keys.stream(EPISODES)},
+        "agent": {keys.stream(EPISODES)},
         "scorer": served("scorer") | {keys.stream(ROLLOUTS)},
         "scorer-code": served("scorer-code"),
     }

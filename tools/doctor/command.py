@@ -33,13 +33,11 @@ EPILOG = (
 
 # Questions about a configuration, and what their answers say.
 ONE: Mapping[str, Callable[[Answer, Run], Finding]] = {
-    "scorers": light.check_scorers,
-    "environments": light.check_environments,
-    "template": doctor_run.template,
     "tokenizer": doctor_run.tokenizer,
     "data": doctor_run.data,
 }
 SEVERAL: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
+    **light.OWN,
     "model": doctor_run.model_files,
     "engine": doctor_run.settings,
 }
@@ -102,7 +100,7 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
         yield doctor_run.check_deadlines(run)
         yield from doctor_run.check_endpoints(run)
     wanted = [
-        *([*light.own_questions(run, words), *doctor_run.questions(run, words)] if run is not None else []),
+        *([*light.own_questions(run, words), *doctor_run.questions(words)] if run is not None else []),
         *sandbox.questions(run),
         *doctor_libraries.questions(),
     ]

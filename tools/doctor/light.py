@@ -2,13 +2,14 @@
 
 In: a resolved run, the words that it was loaded from, and this machine. Out: findings. `millrace up` and `chaos` make
 them before they start anything, and refuse a run with a problem; `millrace doctor` says them among the others. A user's
-own scorer is imported in a process of its own: what it imports may be heavy, or end the process.
+own scorer is imported in a process of its own: what it imports may be heavy, or end the process. So are environments,
+and beside their tools the model's tokenizer, whose template has to show them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from tools.doctor.findings import Check, Finding, Level
 from tools.doctor.libraries import kv_cache, version_of
 from tools.doctor.probe import installed
 from tools.doctor.questions import NO_ANSWER, Answer, Question, ask
-from tools.doctor.run import own_scorers
+from tools.doctor.run import own_scorers, template
 
 AREA = "run"
 ENGINE, GPUS, SCORERS, ENVIRONMENTS, FOLDER = (
@@ -61,9 +62,8 @@ def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) 
     if run.broker.url is not None:
         check_url(run.broker.url.get_secret_value())
     findings = [*check_engine(run, machine or Machine()), *check_folder(run)]
-    checks = {"scorers": check_scorers, "environments": check_environments}
     for question, answer in ask(own_questions(run, words), deadline_s=IMPORT_S):
-        findings.append(checks[question.name](answer, run))
+        findings += OWN[question.name](answer, run)
     if problems := [found for found in findings if found.level is Level.PROBLEM]:
         raise ConfigError("\n".join(f"{found.seen}\n  -> {found.do}" for found in problems))
 
@@ -121,40 +121,51 @@ def own_questions(run: Run, words: Sequence[str]) -> list[Question]:
     return [Question(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
 
 
-def check_scorers(answer: Answer, run: Run) -> Finding:
+def check_scorers(answer: Answer, run: Run) -> Iterator[Finding]:
     """Tells whether the run's own scorers can be imported and built here."""
     if answer.trouble.startswith(NO_ANSWER):
-        return SCORERS.note(f"the import of {_paths(run)} gives {answer.trouble}")
-    if answer.trouble:
-        return SCORERS.problem(f"{_paths(run)} can't be imported: {answer.trouble}", do="mend what it says")
-    if failed := answer.facts["failed"]:
-        return SCORERS.problem(
+        yield SCORERS.note(f"the import of {_paths(run)} gives {answer.trouble}")
+    elif answer.trouble:
+        yield SCORERS.problem(f"{_paths(run)} can't be imported: {answer.trouble}", do="mend what it says")
+    elif failed := answer.facts["failed"]:
+        yield SCORERS.problem(
             "\n".join(f"{key}: {why}" for key, why in failed.items()),
             do="start in the folder of that module, or put the folder into PYTHONPATH; docs/scorers.md has examples",
         )
-    return SCORERS.ok(f"{_paths(run)} can be imported")
+    else:
+        yield SCORERS.ok(f"{_paths(run)} can be imported")
 
 
-def check_environments(answer: Answer, run: Run) -> Finding:
-    """Tells whether each task's environment can be imported here, and starts in a child."""
+def check_environments(answer: Answer, run: Run) -> Iterator[Finding]:
+    """Tells whether each task's environment can be imported here and starts in a child, and what its policy sees."""
     tasks = ", ".join(filter(run.plays, run.scorers.tasks))
     if answer.trouble.startswith(NO_ANSWER):
-        return ENVIRONMENTS.note(f"the start of the environments of {tasks} gives {answer.trouble}")
+        yield ENVIRONMENTS.note(f"the start of the environments of {tasks} gives {answer.trouble}")
+        return
     if answer.trouble:
-        return ENVIRONMENTS.problem(
-            f"no environment can be started: {answer.trouble}", do="mend what it says"
-        )
+        yield ENVIRONMENTS.problem(f"no environment can be started: {answer.trouble}", do="mend what it says")
+        return
     if failed := answer.facts["failed"]:
-        return ENVIRONMENTS.problem(
+        yield ENVIRONMENTS.problem(
             "\n".join(f"scorers.tasks.{task}.environment: {why}" for task, why in failed.items()),
             do="start in the folder of that module, or put the folder into PYTHONPATH",
         )
-    if refused := answer.facts["refused"]:
-        return ENVIRONMENTS.note(
+    elif refused := answer.facts["refused"]:
+        yield ENVIRONMENTS.note(
             f"all start; of an empty row {', '.join(refused)} make no episode, which their own rows may do"
         )
-    return ENVIRONMENTS.ok(f"those of {tasks} start, and begin an episode")
+    else:
+        yield ENVIRONMENTS.ok(f"those of {tasks} start, and begin an episode")
+    if answer.facts["tools"]:
+        yield template(answer, run)
 
 
 def _paths(run: Run) -> str:
     return ", ".join(dict.fromkeys(section.import_path for section in own_scorers(run).values()))
+
+
+# What each of `own_questions` is answered by.
+OWN: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
+    "scorers": check_scorers,
+    "environments": check_environments,
+}

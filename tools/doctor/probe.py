@@ -231,26 +231,33 @@ def scorers(words: Sequence[str]) -> Facts:
 
 
 def environments(words: Sequence[str]) -> Facts:
-    """Begins an episode of each task in a child, as an agent does, with an empty row, and says what failed by task."""
-    from config.loading import load_run
+    """Begins an episode of each task in a child, as an agent does, with an empty row.
 
-    failed, refused, _ = asyncio.run(_begun(load_run(words)))
-    return {"failed": failed, "refused": refused}
-
-
-def template(words: Sequence[str]) -> Facts:
-    """Tells which tasks' tools the model's chat template does not show."""
-    from agents.rendering.build import open_rendering
+    Returns:
+        By task what `failed`, which resets `refused` such a row, how many `tools` there are, and the `objections` of
+        the model's chat template to them; `untold`: why nobody can say those.
+    """
     from config.loading import load_run
 
     run = load_run(words)
-    rendering = open_rendering(run, is_offline=True)
-    _, _, tools = asyncio.run(_begun(run))
-    objections = {task: rendering.objection(found) for task, found in tools.items()}
-    return {
-        "tools": {task: len(found) for task, found in tools.items()},
-        "objections": {task: why for task, why in objections.items() if why},
-    }
+    failed, refused, tools = asyncio.run(_begun(run))
+    counts = {task: len(found) for task, found in tools.items()}
+    return {"failed": failed, "refused": refused, "tools": counts, **_objections(run, tools)}
+
+
+def _objections(run: Run, tools: Mapping[str, Sequence[Turn]]) -> Facts:
+    """Tells which tasks' tools the model's chat template does not show; loads no tokenizer where there are none."""
+    from agents.rendering.build import open_rendering
+    from broker.errors import PipelineError
+
+    if not any(tools.values()):
+        return {"objections": {}, "untold": ""}
+    try:
+        rendering = open_rendering(run, is_offline=True)
+    except PipelineError as error:
+        return {"objections": {}, "untold": str(error)}
+    found = {task: rendering.objection(shown) for task, shown in tools.items()}
+    return {"objections": {task: why for task, why in found.items() if why}, "untold": ""}
 
 
 async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Sequence[Turn]]]:
@@ -296,7 +303,6 @@ QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
     "environments": environments,
     "model": model,
     "scorers": scorers,
-    "template": template,
     "tokenizer": tokenizer,
 }
 

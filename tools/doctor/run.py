@@ -33,10 +33,9 @@ PATHS, DATA, TOKENIZER, TEMPLATE, MODEL_FILES, SETTINGS, DEADLINES, GROUPS = (
 REPLY_S = 10.0
 
 
-def questions(run: Run, words: Sequence[str]) -> list[Question]:
+def questions(words: Sequence[str]) -> list[Question]:
     """Returns the questions about a configuration that need heavy libraries."""
-    names = ["tokenizer", *(["template"] if run.has_agents else []), "model", "engine", "data"]
-    return [Question(name=name, words=words) for name in names]
+    return [Question(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
 
 
 def check_paths(run: Run) -> Iterator[Finding]:
@@ -106,9 +105,9 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
 
 
 def template(answer: Answer, run: Run) -> Finding:
-    """Tells whether the policy would see the tools of its tasks, and what they answer."""
-    if answer.trouble:
-        return TEMPLATE.note(f"whether {run.model.path} shows tools can't be told: {answer.trouble}")
+    """Tells whether the policy would see the tools of its tasks, and what they answer, where they could be begun."""
+    if untold := answer.facts["untold"]:
+        return TEMPLATE.note(f"whether {run.model.path} shows tools can't be told: {untold}")
     if objections := answer.facts["objections"]:
         return TEMPLATE.problem(
             "\n".join(f"scorers.tasks.{task}.environment: {why}" for task, why in objections.items()),

@@ -212,6 +212,8 @@ def model_path(text: str, runs_dir: Path) -> str:
 def name_of(run: Run, checksum: str) -> str:
     """Returns the name of the run that an evaluation is: the configuration's, and a digest of all that decides it."""
     tree = run.model_dump(mode="json", include={*DECIDES}, exclude={"evaluation": {*DECIDES_NOTHING}})
+    if run.has_agents:
+        tree["agents"] = run.agents.model_dump(mode="json", include={"on_repeated_crash"})
     tree |= {"weights": checksum, "tasks": run.scorers.model_dump(mode="json", include={"tasks", "credit"})}
     text = json.dumps(tree, sort_keys=True)
     return f"{run.name}-evaluation-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"

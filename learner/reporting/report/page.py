@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 FILE = "report.html"
 MOST_LINES = 5  # of a chart whose metrics a run names
+ISSUED_TO = frozenset(
+    {"prompts", "episodes"}
+)  # streams: a run without episodes, or with nothing else, has one of them
 TEMPLATE = Path(__file__).with_name("page.html")
 CUT_SHORT = tuple(str(end) for end in End if end not in {End.MESSAGE, End.ENVIRONMENT})
 # Charts in the page's order: section, title, what it shows, the keys of its lines with their names, the lowest value.
@@ -164,7 +167,12 @@ CHARTS: tuple[tuple[str, str, str, tuple[tuple[str, str], ...], float | None], .
         "Time",
         "Queues",
         "groups in each stream",
-        (("queue_prompts", "prompts"), ("queue_rollouts", "rollouts"), ("queue_scored", "scored")),
+        (
+            ("queue_prompts", "prompts"),
+            ("queue_episodes", "episodes"),
+            ("queue_rollouts", "rollouts"),
+            ("queue_scored", "scored"),
+        ),
         0.0,
     ),
 )
@@ -294,14 +302,20 @@ def _series(facts: RunFacts, key: str, name: str) -> Series | None:
     elif key == "dropped_share":
         found = facts.shares_dropped()
     elif key.startswith("queue_"):
-        stream = key.removeprefix("queue_")
-        depths = [
-            (record["step"], record["queues"][stream]) for record in facts.records if "queues" in record
-        ]
-        found = Series(name, *zip(*depths, strict=True)) if depths else None
+        found = _queue(facts, key.removeprefix("queue_"))
     else:
         found = facts.series(key)
     return None if found is None else Series(name, found.steps, found.values)
+
+
+def _queue(facts: RunFacts, stream: str) -> Series | None:
+    """Return how many groups were in a stream; None where nothing is known, or no group is issued to it."""
+    depths = [
+        (record["step"], record["queues"].get(stream, 0)) for record in facts.records if "queues" in record
+    ]
+    if not depths or (stream in ISSUED_TO and not any(depth for _, depth in depths)):
+        return None
+    return Series(stream, *zip(*depths, strict=True))
 
 
 def _decoder(facts: RunFacts) -> Decode:

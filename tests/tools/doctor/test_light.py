@@ -10,7 +10,7 @@ import pytest
 
 from config.explanations import ConfigError
 from config.loading import load_run
-from tests.support.paths import ROOT
+from tests.support.paths import RECIPES, ROOT
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor.light import Machine, check_light
@@ -125,6 +125,28 @@ def test_an_environment_that_cant_start_is_refused_by_its_task(
     found = refusal(load_run(words), GPU, words)
     assert said in found
     assert bool(found) == bool(said)
+
+
+@pytest.mark.prove  # a tokenizer is loaded
+@pytest.mark.parametrize(
+    ("model", "said"), [("demo_model", "does not show tools"), ("demo_agents_model", "")]
+)
+def test_a_template_that_shows_no_tools_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: Patch, model: str, said: str
+) -> None:
+    (tmp_path / "mine.py").write_text(PLAYED)
+    task = "{scorer: {type: math}, environment: {type: tools, functions: ['mine:look_up']}}"
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        f"name: own\nmodel: {{path: {RECIPES / model}}}\nsampling: {{max_tokens: 128}}\n"
+        f"data: {{train: {{type: procedural}}, max_prompt_tokens: 64}}\nscorers: {{tasks: {{find: {task}}}}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ("--config", str(config))
+    found = refusal(load_run(words), GPU, words)
+    assert said in found
+    assert bool(found) == bool(said)
+    assert not said or "scorers.tasks.find.environment: " in found
 
 
 # On a machine without a GPU.

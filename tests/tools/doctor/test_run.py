@@ -19,7 +19,7 @@ from tests.support.paths import RECIPES
 from tests.support.tiny import write_own_head, write_tiny_model
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
-from tools.doctor import probe
+from tools.doctor import light, probe
 from tools.doctor import run as doctor_run
 from tools.doctor.findings import Finding, Level, lines_of
 from tools.doctor.questions import Answer, Question, ask
@@ -216,32 +216,34 @@ def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("answer", "level", "said"),
     [
-        (Answer({"tools": {"find": 2, "talk": 0}, "objections": {}}), OK, "shows tools: 2 of find"),
-        (Answer({"tools": {"talk": 0}, "objections": {}}), OK, "no task has tools"),
+        ({"tools": {"find": 2, "talk": 0}}, OK, "shows tools: 2 of find"),
+        ({"tools": {"talk": 0}}, OK, "no task has tools"),
         (
-            Answer({"tools": {"find": 2}, "objections": {"find": "its template does not show tools"}}),
+            {"tools": {"find": 2}, "objections": {"find": "its template does not show tools"}},
             PROBLEM,
             "scorers.tasks.find.environment: its template does not show tools",
         ),
-        (Answer(trouble="no tokenizer"), NOTE, "can't be told: no tokenizer"),
+        ({"tools": {"find": 2}, "untold": "no tokenizer"}, NOTE, "can't be told: no tokenizer"),
     ],
 )
 def test_a_policy_that_would_not_see_its_tools_is_found(
-    make_run: MakeRun, answer: Answer, level: Level, said: str
+    make_run: MakeRun, answer: dict[str, Any], level: Level, said: str
 ) -> None:
-    assert_found(doctor_run.template(answer, make_run()), level, said)
+    told = {"failed": {}, "refused": {}, "objections": {}, "untold": "", **answer}
+    _, found = light.check_environments(Answer(told), make_run())
+    assert_found(found, level, said)
 
 
 @pytest.mark.prove  # a tokenizer is loaded
 @pytest.mark.process
 def test_a_model_whose_template_shows_no_tools_is_asked_in_a_process_of_its_own(tmp_path: Path) -> None:
-    tools = "{scorer: {type: math}, environment: {type: tools, functions: ['textwrap:dedent']}}"
+    tools = "{scorer: {type: math}, environment: {type: tools, functions: ['tasks.boxes:look']}}"
     config = tmp_path / "run.yaml"
     config.write_text(
         f"name: own\nmodel: {{path: {RECIPES / 'demo_model'}}}\ndata: {{train: {{type: procedural}}}}\n"
         f"scorers: {{tasks: {{find: {tools}}}}}\n"
     )
-    ((_, answer),) = ask([Question(name="template", words=("--config", str(config)))])
+    ((_, answer),) = ask([Question(name="environments", words=("--config", str(config)))])
     assert answer.trouble == ""
     assert answer.facts["tools"] == {"find": 1}
     assert "does not show tools" in answer.facts["objections"]["find"]

@@ -17,6 +17,7 @@ from tools.evaluate.command import model_path, name_of, words_of
 from tools.main import parse
 
 DEMO = str(ROOT / "config/recipes/demo_cpu.yaml")
+AGENTS = str(ROOT / "config/recipes/demo_agents.yaml")
 REASONING360 = str(ROOT / "config/recipes/evaluation/reasoning360.yaml")
 
 
@@ -122,6 +123,12 @@ def test_an_evaluation_is_named_by_all_that_decides_it() -> None:
     )
     others = {named(weights="other weights"), *map(named, deciding)}
     assert (len(others), name in others) == (9, False)
+    crash = "agents.on_repeated_crash=unscorable"
+    assert named(crash) == name, "no episode is played"
+    played = [
+        name_of(load_run(["--config", AGENTS, *more]), "w") for more in ((), (crash,), ("agents.count=2",))
+    ]
+    assert (played[0] != played[1], played[0] == played[2]) == (True, True)
 
 
 @pytest.mark.usefixtures("here")

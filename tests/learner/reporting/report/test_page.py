@@ -90,6 +90,26 @@ def test_what_would_shorten_a_wait_before_sampling_is_named(
     assert any(f"More {who} would shorten it." in text for text in texts(facts))
 
 
+@pytest.mark.parametrize(
+    ("queues", "lines"),
+    [
+        ({"prompts": 1, "rollouts": 0, "scored": 2}, ["prompts", "rollouts", "scored"]),  # of an older run
+        ({"prompts": 0, "episodes": 3, "rollouts": 0, "scored": 2}, ["episodes", "rollouts", "scored"]),
+        ({"prompts": 1, "episodes": 0, "rollouts": 1, "scored": 2}, ["prompts", "rollouts", "scored"]),
+        (
+            {"prompts": 1, "episodes": 3, "rollouts": 1, "scored": 2},
+            ["prompts", "episodes", "rollouts", "scored"],
+        ),
+    ],
+)
+def test_the_queues_are_those_that_groups_are_issued_to(
+    tmp_path: Path, queues: dict[str, int], lines: list[str]
+) -> None:
+    facts = written(tmp_path / "run", record(1, queues=queues), record(2, queues=queues))
+    (chart,) = [one for one in page_module._sections([facts])["Time"] if one.title == "Queues"]
+    assert [name for name, _ in chart.legend] == lines
+
+
 class Asks(HTMLParser):
     """What a page would ask for or run."""
 
