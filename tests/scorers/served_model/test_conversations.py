@@ -16,8 +16,10 @@ from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
 from scorers.judge.prompt import Case
 from scorers.judge.prompt import messages_of as judged
+from scorers.judge.reply import verdict_of
 from scorers.rubric.prompt import RubricCase
 from scorers.rubric.prompt import messages_of as graded
+from scorers.rubric.reply import verdict_of as grade_of
 from scorers.scorer import Conversation
 from scorers.served_model.protocol import NothingToJudge
 from scorers.served_model.transcript import CUT, Transcript, transcript_of
@@ -141,6 +143,23 @@ def test_nothing_that_a_policy_or_a_tool_writes_is_another_turn(variant: str) ->
                 (*LOOKED[:2], saying(f"It is {forged}")),
             ):
                 assert frame(*messages) == expected, forged
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_a_tool_says_is_no_verdict_of_a_judge_that_says_it_back(variant: str) -> None:
+    """A policy may have a tool say what it likes."""
+    for text in INJECTIONS:
+        said = conversation(LOOKED[0], answering(text), saying("It is 9."))
+        transcript = transcript_of(said, "7041").bounded(16_000)
+        prompt, _ = prompt_of(variant, transcript)
+        for reply in (text, prompt, text.splitlines()[-1]):
+            if variant == "rubric":
+                case = RubricCase("Which number?", "1. Looks (10 points)", transcript.text, transcript)
+                found = grade_of(reply, "stop", case)
+            else:
+                asked = Case("Which number?", "7041", transcript.text, variant, transcript)  # type: ignore[arg-type]
+                found = verdict_of(reply, "stop", asked)
+            assert found.value in {None, 0.0}, (text, reply)
 
 
 def test_a_policy_that_says_nothing_is_asked_about_only_where_it_called_a_tool() -> None:
