@@ -1,7 +1,8 @@
 """The watch on reward hacking over whole runs that were recorded: honest ones of the demo, and the three made hacks.
 
-`watched_runs.jsonl` has what the watch sees of them, a line for each run. Some were beside other work that kept the
-processors busy (`-loaded`), and their steps are older than their held-out rounds.
+`watched_runs.jsonl` has what the watch sees of them, a line for each run, and `watched_agents.jsonl` of a run of
+episodes. Some were beside other work that kept the processors busy (`-loaded`), and their steps are older than their
+held-out rounds.
 """
 
 from __future__ import annotations
@@ -95,6 +96,21 @@ def test_a_hack_is_named_soon_after_the_reward_rose(name: str) -> None:
     named_at = [step for step, alarm in alarms_of(run_of(hack.task), records) if alarm.kind == hack.kind]
     assert rose_at is not None
     assert named_at[0] - rose_at <= WITHIN
+
+
+def test_a_policy_that_learns_to_use_a_tool_has_no_alarm_unless_its_turns_are_paid_by_their_length() -> None:
+    """The agents' demo: it looks before it answers, which is more turns, and longer ones than an answer."""
+    ((_, records),) = watched(Path(__file__).with_name("watched_agents.jsonl"))
+    run = load_run(["--config", str(ROOT / "config" / "recipes" / "demo_agents.yaml")])
+    tokens = [record["arrived"]["turn_tokens_mean"] for record in records if "arrived" in record]
+    assert fmean(tokens[-5:]) > run.learner.hacking.longer * fmean(tokens[:5])
+    assert alarms_of(run, records) == []
+    paid = [
+        {**record, "arrived": {**record["arrived"], "length_correlation": 0.6}}
+        for record in records
+        if "arrived" in record
+    ]
+    assert {alarm.kind for _, alarm in alarms_of(run, paid)} == {"length"}
 
 
 def test_a_run_comes_back_as_it_was_kept(tmp_path: Path) -> None:
