@@ -8,9 +8,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
-from config.episodes.environments import EnvironmentConfig, RewardingSection
+from config.episodes.environments import CodeTriesConfig, EnvironmentConfig, GymTriesConfig, RewardingSection
 from config.rewards import FormatConfig, PenaltiesConfig
-from config.scorer_kinds import SECTIONS, EnvironmentRewardConfig, MathConfig, ScorerConfig, reads
+from config.scorer_kinds import (
+    SECTIONS,
+    CodeConfig,
+    EnvironmentRewardConfig,
+    GymConfig,
+    MathConfig,
+    ScorerConfig,
+    reads,
+)
 from config.section import Section
 
 # What scorers and those who ask them say beside a value: a part of that name would stand for it.
@@ -109,6 +117,22 @@ class TaskConfig(Section):
             f"`{keys[0]}` is of type environment, and `environment` is of type {self.environment.type}, which gives "
             "no reward of its own: a scorer of another type judges such an episode by its last message"
         )
+
+    @model_validator(mode="after")
+    def _scorer_and_environment_agree(self) -> TaskConfig:
+        """Refuse an environment that would call right between tries what the scorer does not."""
+        match self.scorer, self.environment:
+            case GymConfig(part=own), GymTriesConfig(part=other):
+                key = "part"
+            case CodeConfig(compatible=own), CodeTriesConfig(compatible=other):
+                key = "compatible"
+            case _:
+                return self
+        if own != other:
+            raise ValueError(
+                f"`scorer.{key}` is {own} and `environment.{key}` is {other}: both have to judge an answer alike"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_row_for_all(self) -> TaskConfig:

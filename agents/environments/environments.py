@@ -171,7 +171,7 @@ class Episode:
             mask(f"task {self._task.name}: the environment failed in {stage}: {what}{said}"),
             stage=stage,
             kind=kind,
-            is_policys=stage is Stage.STEP and not is_foreign,
+            is_policys=stage is Stage.STEP and self._task.section.policy_can_break and not is_foreign,
         )
 
 
@@ -180,7 +180,8 @@ class _Task:
 
     def __init__(self, name: str, section: EnvironmentSection, run: Run) -> None:
         self.name, self.section, self.numbers = name, section, count(1)
-        self._room, self._walls = run.agents.episodes_per_child, run.scorers.sandbox
+        self._room = run.agents.episodes_per_child
+        self._walls = {"walls": run.scorers.sandbox, "sandbox_urls": run.scorers.sandbox_urls}
         self._parent: Parent | None = None
         self._children: list[Child] = []
         self._lock = asyncio.Lock()

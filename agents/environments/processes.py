@@ -71,7 +71,7 @@ class Parent:
     """A task's parent process."""
 
     def __init__(
-        self, section: EnvironmentSection, task: str, *, episodes_per_child: int, walls: str
+        self, section: EnvironmentSection, task: str, *, episodes_per_child: int, walls: Mapping[str, Any]
     ) -> None:
         self._section, self._task, self._walls = section, task, walls
         self._room = 1 if section.blocks else episodes_per_child
@@ -189,7 +189,7 @@ class Parent:
 
     def _begin(self) -> Reply:
         fields = self._section.model_dump(mode="json")
-        fields |= {"walls": self._walls, "source": str(SOURCE)}
+        fields |= {**self._walls, "source": str(SOURCE)}
         return {**fields, "memory_bytes": self._section.memory_mb << 20, "episodes_per_child": self._room}
 
     def _unforked(self, reason: str) -> EnvironmentFailed:

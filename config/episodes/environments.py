@@ -19,6 +19,7 @@ class EnvironmentSection(Section):
     """What the section of every environment has."""
 
     makes_prompt: ClassVar[bool] = False  # whether `reset` can begin an episode of a row that has no prompt
+    policy_can_break: ClassVar[bool] = True  # whether a failure of `step` may be the policy's doing
     type: str
     max_turns: int = Field(8, ge=1)
     """Turns of the policy in one episode; after the last one it is scored as it stands."""
@@ -185,7 +186,82 @@ class TextArenaConfig(RewardingSection):
     """Keyword arguments of `textarena.make`."""
 
 
+class TriesSection(RewardingSection):
+    """Several tries at a row, with the verdict of the scorers' own rules between them."""
+
+    makes_prompt: ClassVar[bool] = False
+    policy_can_break: ClassVar[bool] = False  # what it wrote runs in the sandbox alone
+    tries: int = Field(3, ge=1)
+    """Answers that the policy may give. The episode ends with a right one, or with the last."""
+    discount: float = Field(1.0, gt=0, le=1)
+    """The reward of a right answer is this to the power of the tries before it; what is not right gets 0."""
+    program_deadline_s: float = Field(20.0, gt=0)
+    """Seconds that one answer may run in the sandbox, all its tests together."""
+    program_memory_mb: int = Field(1024, ge=256)
+    """Memory of one run with all its processes."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether an episode keeps its child from others while it works: it waits for the sandbox."""
+        return True
+
+    @model_validator(mode="after")
+    def _has_time_and_turns(self) -> TriesSection:
+        if self.python is not None:
+            raise ValueError(f"type {self.type} needs Millrace's own interpreter: leave `python` unset")
+        if self.tries > self.max_turns:
+            raise ValueError(f"tries={self.tries} need as many turns, and max_turns={self.max_turns}")
+        if self.program_deadline_s >= self.step_deadline_s:
+            raise ValueError(
+                f"program_deadline_s={self.program_deadline_s:g} has to be less than step_deadline_s="
+                f"{self.step_deadline_s:g}, or an answer that hangs costs the episode"
+            )
+        return self
+
+
+class GymTriesConfig(TriesSection):
+    """A problem of reasoning-gym, judged by that library's own scorer after each try."""
+
+    type: Literal["reasoning_gym"] = "reasoning_gym"
+    dataset: str | None = None
+    """The library's data set that makes the problem of a row without an `entry`, by the row's seed. Unset: each row has
+    an entry, and a prompt."""
+    options: dict[str, Any] = {}
+    """Of that data set's configuration, such as `min_terms`."""
+    part: Literal["answer", "box", "response"] = "answer"
+    """Where the answer is: as the scorer `gym` has it."""
+    instruction: str | None = None
+    """What stands behind the question of a problem that was made. Unset: where to put the answer."""
+
+    @property
+    def makes_prompt(self) -> bool:  # type: ignore[override]  # here the section decides, not the kind
+        """Whether `reset` can begin an episode of a row that has no prompt."""
+        return self.dataset is not None
+
+
+class CodeTriesConfig(TriesSection):
+    """A program, and after each try the public tests that it failed."""
+
+    type: Literal["code"] = "code"
+    public: int | None = Field(None, ge=1)
+    """Of a row that calls no test public, so many of its first tests are; at least one stays hidden. Unset: such a row
+    is refused."""
+    case_timeout_s: float = Field(10.0, gt=0)
+    """Seconds that one test may run."""
+    compatible: bool = False
+    """How standard output is compared: as the scorer `code` has it."""
+    shown_characters: int = Field(500, ge=1)
+    """Longest part of a test that the policy reads: its input, what was expected, what the program gave; the rest is
+    cut, and says so."""
+
+
 EnvironmentConfig = Annotated[
-    ToolsConfig | CustomEnvironmentConfig | GymnasiumConfig | GemConfig | TextArenaConfig,
+    ToolsConfig
+    | CustomEnvironmentConfig
+    | GymnasiumConfig
+    | GemConfig
+    | TextArenaConfig
+    | GymTriesConfig
+    | CodeTriesConfig,
     Field(discriminator="type"),
 ]

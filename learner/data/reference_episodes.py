@@ -56,7 +56,7 @@ def reference_episodes(run: Run, sources: Sequence[RowStore | RowList]) -> Itera
 def _write(run: Run, sources: Sequence[RowStore | RowList], rows: IO[bytes]) -> int:
     """Write what the process reads. Returns how many rows there are for it."""
     sections = {
-        "scorers": run.scorers.model_dump(mode="json", include={"tasks"}),
+        "scorers": run.scorers.model_dump(mode="json", include={"tasks", "sandbox", "sandbox_urls"}),
         "agents": run.agents.model_dump(mode="json"),
     }
     rows.write(json.dumps(sections).encode() + b"\n")

@@ -35,6 +35,7 @@ if False:
 
 DEAF_S = 0.1  # of processor time, beyond a case's limit, in which T may still hear its alarm
 ENDED_S = 0.2  # for a process whose pipe is closed to be found dead
+TOLD = 4  # failures whose reasons are told
 CONSTANTS = {"true": True, "false": False, "null": None}  # JSON's, in tests that were made from it
 
 
@@ -239,9 +240,8 @@ def run(payload: dict[str, Any], pipe: Pipe, child: int, run_file: Any = None) -
     state = Run(payload, pipe, child)
     verdict = judged(state, run_file)
     state.kill()
-    failures = (case for case in verdict["cases"] if not case[0])
-    next(failures, None)
-    for case in failures:  # one reason is told; that of every case may be more than a sandbox carries
+    failures = [case for case in verdict["cases"] if not case[0]]
+    for case in failures[TOLD:]:  # the reason of every case may be more than a sandbox carries
         case[1] = ""
     return f"{payload['nonce']} {json_text(verdict)}\n".encode("ascii")
 

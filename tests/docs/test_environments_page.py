@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from broker.messages import Turn
 from config.scorers import ScorersConfig
 from tests.conftest import ROOT
 from tests.support.played import Played, played, said
+from verdicts.code.judging import CaseTally
+from verdicts.code.output import difference
+from verdicts.code.public import public_tests
 
 pytestmark = pytest.mark.process
 
@@ -22,13 +26,15 @@ SECTIONS = [name for name in FILES if name.endswith(".yaml")]
 
 
 def environment(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(FILES[name])["scorers"]["tasks"]["math"]["environment"]
+    (task,) = yaml.safe_load(FILES[name])["scorers"]["tasks"].values()
+    found: dict[str, Any] = task["environment"]
     return found
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_every_section_of_the_page_is_valid(name: str) -> None:
-    assert ScorersConfig.model_validate(yaml.safe_load(FILES[name])["scorers"]).tasks["math"].environment
+    (task,) = ScorersConfig.model_validate(yaml.safe_load(FILES[name])["scorers"]).tasks.values()
+    assert task.environment
 
 
 def test_the_pages_tool_and_its_game_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,3 +60,12 @@ def test_the_pages_tool_and_its_game_are_played(tmp_path: Path, monkeypatch: pyt
     assert price == "300"
     assert unit == {"type": "string", "enum": ["coins", "cents"], "description": "of the answer"}
     assert game == [("It is less.", 0.0), ("It is more.", 0.0), ("That is it.", 1.0)]
+
+
+def test_the_pages_row_shows_the_test_that_it_says() -> None:
+    info = json.loads(FILES["rows.jsonl"])["verification_info"]
+    public = public_tests(info, environment("tries.yaml")["public"])
+    tally = CaseTally(2, is_all=False)
+    tally.add(None)
+    tally.add(difference("6\n", "9\n"), printed="6\n")
+    assert public.told(tally, 500) in PAGE

@@ -21,7 +21,9 @@ TASKS: dict[str, Any] = {
 }
 
 
-def run_with(environments: Mapping[str, Any], **agents: Any) -> Run:
+def run_with(
+    environments: Mapping[str, Any], *, scorers: Mapping[str, Any] | None = None, **agents: Any
+) -> Run:
     """A run that has an environment for each task named."""
     tasks = {
         name: {"scorer": {"type": "math"}, "environment": section} for name, section in environments.items()
@@ -31,7 +33,7 @@ def run_with(environments: Mapping[str, Any], **agents: Any) -> Run:
             "name": "played",
             "model": {"path": "nobody/nothing"},
             "data": {"train": {"type": "dataset", "path": "rows.jsonl"}},
-            "scorers": {"tasks": tasks},
+            "scorers": {**(scorers or {}), "tasks": tasks},
             "agents": agents,
         }
     )

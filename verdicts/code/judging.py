@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from config.scorer_kinds import CodeConfig
@@ -39,6 +39,8 @@ from verdicts.code.harness import HarnessReport, Job, harness, new_nonce, report
 from verdicts.code.output import difference
 from verdicts.code.rows import Harnessed, StdioCase, Suite
 
+MOST_FAILURES: Final = 4  # of a tally that are kept with what the program printed
+_KEPT_BYTES: Final = 20_000  # of it
 _OVERTIME_S: Final = 1.0  # after the deadline, for the harness to say what it knows
 _HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept from the answer for the process that judges it
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
@@ -53,6 +55,17 @@ class OutOfPatience(Exception):
     """A case took longer than the caller waits, which says nothing of the answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One of the first cases that failed, for whoever may see it."""
+
+    number: int  # of the case, from 1
+    reason: str
+    printed: str = ""  # the beginning of what the program printed
+    error: str = ""  # the end of what it, or its compiler, said of its failure
+    is_of_all: bool = False  # whether no case could be run, and the others that are open failed by it too
+
+
 @dataclass(slots=True)
 class CaseTally:
     """The cases of one completion, as they become known."""
@@ -60,17 +73,20 @@ class CaseTally:
     total: int | None  # None until the tests themselves say how many they are
     is_all: bool  # whether one failure decides
     results: list[bool] = field(default_factory=list)
-    first_failure: str = ""
+    failures: list[Failure] = field(default_factory=list)  # the first MOST_FAILURES
     is_over_limit: bool = False  # whether the first failure is that the answer exceeded a limit
     overruns: int = 0  # runs that exceeded a limit
     was_alone: bool = False  # whether the last of these runs was the second one of its case
 
-    def add(self, reason: str | None, *, is_limit: bool = False) -> None:
-        """Add the next case: None where it passed, else why not."""
+    def add(self, reason: str | None, *, is_limit: bool = False, printed: str = "", error: str = "") -> None:
+        """Add the next case: None where it passed, else why not, with what the program printed and said."""
         self.results.append(reason is None)
-        if reason is not None and not self.first_failure:
-            self.first_failure = f"case {len(self.results)}: {reason}"
+        if reason is None:
+            return
+        if not self.failures:
             self.is_over_limit = is_limit
+        if len(self.failures) < MOST_FAILURES:
+            self.failures.append(Failure(len(self.results), reason, printed, error))
 
     @property
     def is_decided(self) -> bool:
@@ -92,11 +108,15 @@ class CaseTally:
         """Return whether the answer has exceeded a limit even then: no other case is run."""
         return self.overruns > _OVERRUNS
 
-    def fail_rest(self, reason: str, *, is_limit: bool = False) -> None:
+    def fail_rest(self, reason: str, *, is_limit: bool = False, error: str = "") -> None:
         """Fail all cases that are still open."""
         self.total = self.total or len(self.results) + 1
-        while len(self.results) < self.total:
-            self.add(reason, is_limit=is_limit)
+        if (still_open := self.total - len(self.results)) < 1:
+            return
+        self.add(reason, is_limit=is_limit, error=error)
+        if self.failures[-1].number == len(self.results):
+            self.failures[-1] = replace(self.failures[-1], is_of_all=True)
+        self.results += [False] * (still_open - 1)
 
     def score(self) -> tuple[float, float, str]:
         """Return value, share of passed cases and reason."""
@@ -104,7 +124,8 @@ class CaseTally:
         if passed == total > 0:
             return 1.0, 1.0, f"all {total} cases passed" if total > 1 else "the case passed"
         ran = "" if len(self.results) == total else f" ({len(self.results)} ran)"
-        reason = f"{passed} of {total} cases passed{ran}; {self.first_failure}"
+        first = f"case {self.failures[0].number}: {self.failures[0].reason}" if self.failures else ""
+        reason = f"{passed} of {total} cases passed{ran}; {first}"
         return 0.0 if self.is_all else passed / total, passed / total, reason[:_SHOWN_CHARS]
 
 
@@ -213,6 +234,7 @@ class Judging:
         tally.fail_rest(
             f"the program does not compile: {detail}{', and again alone' if is_limit else ''}",
             is_limit=is_limit,
+            error=_end(failure.stderr),
         )
         return False
 
@@ -231,7 +253,12 @@ class Judging:
             problem = self._stdio_problem(outcome, case, tally)
             if problem is not None and outcome.is_crowded:
                 raise SandboxUnavailable(CROWDED)
-            tally.add(problem, is_limit=outcome.ending in _LIMITS)
+            tally.add(
+                problem,
+                is_limit=outcome.ending in _LIMITS,
+                printed=outcome.stdout[:_KEPT_BYTES].decode("utf-8", "replace"),
+                error="" if outcome.exit_code == 0 else _end(outcome.stderr),
+            )
             if tally.is_given_up:
                 tally.fail_rest(_GIVEN_UP, is_limit=True)
 
@@ -378,6 +405,10 @@ def _over_limit(what: str, tally: CaseTally) -> str:
 
 def _first_line(output: bytes) -> str:
     return output.decode("utf-8", "replace").strip().partition("\n")[0]
+
+
+def _end(output: bytes) -> str:
+    return output[-_KEPT_BYTES:].decode("utf-8", "replace")
 
 
 def _last_line(output: bytes) -> str:

@@ -53,6 +53,7 @@ class Harnessed:
     imports: tuple[str, ...] = ()  # what they import
     constants: bool = False  # whether `true`, `false` and `null` mean JSON's
     written: tuple[str, ...] = ()  # the attributes that they write
+    texts: tuple[str, ...] = ()  # the text of each case as the row has it; (): they are calls
 
     @property
     def packages(self) -> frozenset[Import]:
@@ -107,6 +108,11 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
     return Suite(
         language=language, is_fraction=row_type == "code_verifiable", tests=_capped(tests, max_cases)
     )
+
+
+def first_of(suite: Suite, number: int) -> Suite:
+    """Return a suite with the first of its cases; it is not that of a pytest file."""
+    return replace(suite, tests=_chosen(suite.tests, range(number)))
 
 
 def _tests(answer: Mapping[str, Any], split: bool) -> tuple[StdioCase, ...] | Harnessed:
@@ -423,6 +429,7 @@ def _owning(tests: Harnessed, own: Iterable[str], module: str | None = None) -> 
         setup=setup,
         pytest=pytest if tests.pytest is not None else None,
         written=written,
+        texts=tuple(str(case["text"]) for case in tests.cases),
         cases=tuple({**case, "text": text} for case, text in zip(tests.cases, cases, strict=True)),
     )
 
@@ -433,6 +440,13 @@ def _capped(tests: tuple[StdioCase, ...] | Harnessed, most: int | None) -> tuple
     if most is None or len(cases) <= most:
         return tests
     drawn = sorted(random.Random(0).sample(range(len(cases)), most))  # noqa: S311 - a choice, not a secret
-    if isinstance(tests, Harnessed):
-        return replace(tests, cases=tuple(tests.cases[index] for index in drawn))
-    return tuple(tests[index] for index in drawn)
+    return _chosen(tests, drawn)
+
+
+def _chosen(
+    tests: tuple[StdioCase, ...] | Harnessed, indices: Sequence[int]
+) -> tuple[StdioCase, ...] | Harnessed:
+    if not isinstance(tests, Harnessed):
+        return tuple(tests[index] for index in indices)
+    texts = tests.texts and tuple(tests.texts[index] for index in indices)
+    return replace(tests, cases=tuple(tests.cases[index] for index in indices), texts=texts)

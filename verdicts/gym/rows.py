@@ -147,6 +147,21 @@ def data_sets() -> Mapping[str, DataSet]:
     return found
 
 
+@functools.cache
+def installed_packages() -> tuple[str, ...]:
+    """Return what judging any of the data sets may need, as far as it is installed. Raises LibraryMissing."""
+    wanted = {package for dataset in data_sets().values() for package in dataset.packages}
+    return tuple(sorted(filter(_is_installed, wanted)))
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
 def _object(value: Any, name: str) -> Mapping[str, Any]:
     if isinstance(value, str):
         try:
