@@ -24,14 +24,15 @@ from tests.verdicts.gym.corpus import gym
 
 pytestmark = pytest.mark.process
 
-HIDDEN = "4711"
+HIDDEN = "987654321987"  # long enough that no address and no number of seconds is it
+SQUARED = str(int(HIDDEN) ** 2)
 ROW = {
     "type": "code",
-    "answer": {"inputs": ["2\n", "3\n", f"{HIDDEN}\n"], "outputs": ["4\n", "9\n", "22193521\n"]},
+    "answer": {"inputs": ["2\n", "3\n", f"{HIDDEN}\n"], "outputs": ["4\n", "9\n", f"{SQUARED}\n"]},
 }
 CALLS = {
     "type": "code",
-    "answer": {"tests": ["assert sq(2) == 4", "assert sq(3) == 9", f"assert sq({HIDDEN}) == 22193521"]},
+    "answer": {"tests": ["assert sq(2) == 4", "assert sq(3) == 9", f"assert sq({HIDDEN}) == {SQUARED}"]},
 }
 
 
@@ -104,7 +105,7 @@ def test_what_is_hidden_never_gets_to_the_policy(play: Played) -> None:
     for row in (ROW, CALLS):
         beginning, steps = whole(play, "code", row, *(block(spy) for spy in spies))
         assert HIDDEN not in repr((beginning, steps))
-        assert "22193521" not in repr((beginning, steps))
+        assert SQUARED not in repr((beginning, steps))
         assert len(told(steps)) == 2
         assert [step.terminated for step in steps] == [False, False, True]
 
