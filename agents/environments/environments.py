@@ -189,7 +189,9 @@ class Episode:
             mask(f"task {self._task.name}: the environment failed in {stage}: {what}{said}"),
             stage=stage,
             kind=kind,
-            is_policys=stage in (Stage.STEP, Stage.RUN) and self._task.section.policy_can_break and not is_foreign,
+            is_policys=stage in (Stage.STEP, Stage.RUN)
+            and self._task.section.policy_can_break
+            and not is_foreign,
         )
 
 
