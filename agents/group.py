@@ -41,6 +41,7 @@ Play = EpisodePlay | AgentPlay
 
 PLAY_SHARE = 0.5  # of the time that a group has in all; scorers and queues have the rest
 FIRST_PAUSE_S = 0.5  # before an attempt that follows a failure; doubled each time
+MOST_DOUBLINGS = 6
 MOST_DISTURBED = (
     8  # plays of one attempt that end for another episode's sake; then it is this one that can't be played
 )
@@ -107,7 +108,7 @@ class GroupPlay:
                 if await self._in_thread(self._hand_over, prompt, attempt, whole):
                     return True
             else:
-                await asyncio.sleep(FIRST_PAUSE_S * 2 ** (attempt.number - 1))
+                await asyncio.sleep(FIRST_PAUSE_S * 2 ** min(attempt.number - 1, MOST_DOUBLINGS))
 
     def _say_what_was_kept(self, attempt: Attempt, there: int, recorded: int, ends: Sequence[bytes]) -> None:
         """Say what became of the turns that older attempts had recorded."""
@@ -208,11 +209,14 @@ class GroupPlay:
         return age - self._lost_since(prompt.issued_at) > PLAY_SHARE * self._run.deadline_of(prompt.task)
 
     def _used_up(self, prompt: Prompt, attempt: Attempt) -> EpisodeEnd | None:
-        """Return a failure where there were too many attempts before this one."""
-        if attempt.number <= self._most:
+        """Return a failure where too many attempts before this one recorded nothing.
+
+        A worker's death costs none of the attempts that get further: its workers die of other causes than this group.
+        """
+        if attempt.in_vain <= self._most:
             return None
         last = f"; the last failure: {self._last}" if self._last else ""
-        remark = f"agents began this group {attempt.number - 1} times, and none came to its end{last}"
+        remark = f"agents began this group {attempt.in_vain - 1} times in a row without a turn or an end more{last}"
         failed = Completion(
             segments=(), finish_reason=FinishReason.STOP, text="", ended_by=End.FAILED, remark=remark
         )
@@ -232,7 +236,7 @@ class GroupPlay:
             lines[0],
             f" ... {lines[-1]}" if len(lines) > 1 else "",
         )
-        if error.again and attempt.number < self._most:
+        if error.again and len(crashes) < self._most:
             return None
         is_policys = error.by and len(set(crashes)) == 1 and len(crashes) >= min(CRASHES_ALIKE, self._most)
         if is_policys and self._run.agents.on_repeated_crash == "score":

@@ -52,6 +52,7 @@ class Attempt:
     floor: int
     token: str  # random: names this attempt, and things outside that it makes
     number: int  # of attempts so far, this one included
+    in_vain: int  # of these, the last ones, this one included, since something was recorded
     ends: tuple[bytes | None, ...]  # what each episode has ended with, None where it has not
 
 
@@ -128,7 +129,7 @@ class Episodes:
         """
         token = token or secrets.token_hex(8)
         consumer = self._consumer
-        count, *ends = self._link.script(
+        count, *found = self._link.script(
             "open",
             self._keys.scripts(),
             consumer.name,
@@ -142,7 +143,8 @@ class Episodes:
         if not count:
             return None
         consumer.note_begun(entry)
-        return Attempt(entry.group_id, entry.floor, token, int(count), tuple(ends))
+        in_vain, *ends = found
+        return Attempt(entry.group_id, entry.floor, token, int(count), int(in_vain), tuple(ends))
 
     def recorded(self, attempt: Attempt) -> int:
         """Count the turns of a group that are recorded."""

@@ -72,7 +72,7 @@ class Transcript:
         own = sum(len(one.text) + len(one.speaker) for one in self.said if one.is_policys)
         if own > max_chars:
             raise NothingToJudge(
-                0.0, f"the policy's part of a conversation has {own} characters; {max_chars} is the limit"
+                0.0, f"the policy's part of a conversation has {own} characters, more than {max_chars}"
             )
         most = _share([len(one.text) for one in self.said if not one.is_policys], max_chars)
         return Transcript(tuple(one if one.is_policys else _shortened(one, most) for one in self.said))

@@ -102,7 +102,7 @@ FIRST, SECOND = Call(0, key_of(PROMPT, 0)), Call(1, key_of(PROMPT, 0))
 def test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing(ground: Playground) -> None:
     worker = ground.worker()
     attempt = opened(ground, worker)
-    assert (attempt.number, attempt.ends, attempt.floor) == (1, (None, None), 0)
+    assert (attempt.number, attempt.in_vain, attempt.ends, attempt.floor) == (1, 1, (None, None), 0)
     ends = []
     for call in (FIRST, SECOND):
         assert worker.look(attempt, call) == (Answer.ASK, b"")
@@ -160,6 +160,21 @@ def test_an_open_whose_reply_is_lost_counts_once(ground: Playground) -> None:
     assert (first, again.number) == (again, 1)
     assert ground.board.hash("tries")["0"] == "a"
     assert opened(ground, worker).number == 2
+
+
+def test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end(ground: Playground) -> None:
+    worker = ground.worker()
+    assert [opened(ground, worker).in_vain for _ in range(3)] == [1, 2, 3]
+    attempt = opened(ground, worker)
+    worker.ask(attempt, FIRST, PROMPT)
+    assert opened(ground, worker).in_vain == 5, "a call that is out is nothing yet"
+    assert ground.answer(record := with_id(b"turn"))
+    attempt = opened(ground, worker)
+    assert (attempt.number, attempt.in_vain) == (6, 1)
+    assert opened(ground, worker, token=attempt.token) == attempt, "a lost reply"
+    assert worker.end(attempt, 0, with_id(b"end"), {FIRST.key: record}) is Ended.OK
+    assert opened(ground, worker).in_vain == 1
+    assert opened(ground, worker).in_vain == 2
 
 
 def test_a_group_is_opened_by_the_holder_of_its_lease_alone(ground: Playground) -> None:
@@ -500,6 +515,9 @@ GUARDS: Mapping[str, tuple[Callable[..., None], str, str, str]] = {
     "an open counts once": (test_an_open_whose_reply_is_lost_counts_once, "open", "if redis.call('HGET', turns, 'attempt') == attempt then", "if false then"),
     "an open counts": (test_a_group_that_is_played_again_gets_the_answers_that_it_had, "open", "redis.call('XCLAIM', STREAMS.episodes, GROUP, consumer, 0, entry)", ""),
     "an open tells what has ended": (test_a_group_that_is_played_again_gets_the_answers_that_it_had, "open", "for k = 0, n - 1 do found[#found + 1] = redis.call('HGET', turns, 'end:' .. k) end", "for k = 0, n - 1 do found[#found + 1] = false end"),
+    "an attempt that got further is not in vain": (test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end, "open", "if not known or recorded > tonumber(known) then", "if not known then"),
+    "an attempt that got no further is in vain": (test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end, "open", "if not known or recorded > tonumber(known) then", "if true then"),
+    "a call that is out is nothing yet": (test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end, "open", "if kind == 'turn:' or kind == 'end:' then recorded", "if kind then recorded"),
     "an open names who began": (test_an_open_whose_reply_is_lost_counts_once, "open", "redis.call('HSET', TRIES, id, names and names .. ' ' .. worker or worker)", ""),
     "a call is of the newest attempt": (test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing, "call", "if redis.call('HGET', turns, 'attempt') ~= attempt then return {'gone'} end", ""),
     "an ended episode asks nothing": (test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing, "call", "if redis.call('HEXISTS', turns, 'end:' .. k) == 1 then return {'ended'} end", ""),
