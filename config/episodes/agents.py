@@ -20,8 +20,8 @@ class AgentsConfig(Section):
     """Episodes that one child process holds. More than one only for environments that never block: a child that is
     ended for one of them takes the others with it, which are then played again from their records."""
     max_attempts: int = Field(3, ge=1)
-    """Attempts at a group until an episode that nobody could play to its end is unscorable. A worker's death uses one up
-    only where nothing was recorded since the attempt before."""
+    """Attempts at a group until an episode that nobody could play to its end is unscorable. A worker's death uses one
+    up only where nothing was recorded since the attempt before."""
     on_repeated_crash: Literal["score", "unscorable"] = "score"
     """What an episode is worth in which the same step of the environment crashed in every attempt: scored as it stands,
     since the policy brought it about, or nothing."""
