@@ -24,7 +24,15 @@ from agents.environments.child.prepared import Prepared
 from agents.environments.child.serving import serve
 
 # Type of a section -> the module that prepares it.
-KINDS = {"custom": "custom", "tools": "tools", "gymnasium": "games", "gem": "games", "textarena": "games"}
+KINDS = {
+    "custom": "custom",
+    "tools": "tools",
+    "gymnasium": "games",
+    "gem": "games",
+    "textarena": "games",
+    "openenv": "openenv",
+    "verl_tools": "verl_tools",
+}
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 CHILD = "MILLRACE_ENVIRONMENT_CHILD"  # variable of what a child starts: the child's process id
 MARK = f"{CHILD}=".encode()
