@@ -66,7 +66,7 @@ class Shop(Game):
     action = ToolCall
 
     def reset(self, seed: int = 0, level: str = "", **_: Any) -> dict[str, Any]:
-        return {"observation": {}, "done": False}
+        return {"observation": {"metadata": {"status": "ready"}}, "done": False}
 
     def step(self, action: Any) -> dict[str, Any]:
         if action.type == "list_tools":

@@ -32,6 +32,7 @@ ROOM_SHARE = 0.9  # of reset_deadline_s, in which a full server may get room
 MAX_BYTES = 64 << 20  # of one message
 MOST_READ = 1 << 20  # characters that are read in vain in search of an object
 SCALARS = {"string", "integer", "number", "boolean"}
+METADATA = "metadata"  # a field of actions and observations, for the machinery
 ACT = "act"  # the tool that takes the fields of an action
 REFUSED, FULL = "VALIDATION_ERROR", "CAPACITY_REACHED"  # codes of errors
 TOOLS, TOOL_CALL = "list_tools", "call_tool"  # actions of an environment that offers tools of MCP
@@ -94,6 +95,9 @@ class Session:
             raise ServerGone(gone)
         try:
             await self._socket.send_json({"type": kind, "data": data})
+        except (aiohttp.ClientError, OSError):
+            pass  # it has closed the session, and may have said why before
+        try:
             message = await self._socket.receive()
         except (aiohttp.ClientError, OSError) as error:
             raise ServerGone(gone) from error
@@ -191,7 +195,7 @@ class OpenEnv:
     def _read(self, schemas: Dict[str, Any]) -> None:
         """Read of the schemas how an action is said. Raises LookupError."""
         action = schemas["action"]
-        fields = {name: one for name, one in action.get("properties", {}).items() if name != "metadata"}
+        fields = {name: one for name, one in action.get("properties", {}).items() if name != METADATA}
         self._has_tools = not fields or {"tool_name", "arguments"} <= fields.keys()
         required = [name for name in action.get("required", ()) if name in fields] or list(fields)
         sole = required[0] if len(required) == 1 and _is_scalar(fields[required[0]]) else None
@@ -289,7 +293,9 @@ class OpenEnv:
     def _shown(self, data: Dict[str, Any]) -> str:
         """Return the fields of an observation as a text: the one that it has, or a line each."""
         observation, wanted = data["observation"], self._section["observation"]
-        names = [name for name in wanted if name in observation] if wanted else list(observation)
+        names = [
+            name for name in wanted or observation if name in observation and (wanted or name != METADATA)
+        ]
         fields = {
             name: _text(observation[name]) for name in names if observation[name] not in (None, "", [], {})
         }
