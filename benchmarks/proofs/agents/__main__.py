@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.proofs.agents import games, openenv, tools, verl
+from benchmarks.proofs.agents import games, openenv, tools, tries, verl
 from benchmarks.proofs.agents.interpreters import Packages, make, version
 from benchmarks.proofs.agents.stage import Missing, Stage
 
@@ -82,6 +82,8 @@ KINDS = (
         play=openenv.openenv,
         others={"server": Packages("openenv", ("openenv==0.10.0",))},
     ),
+    Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym),
+    Kind(name="code", title="code", play=tries.code),
     Kind(name="verl", title="verl_tools", play=verl.new, python=VERL),
     Kind(
         name="verl-old",

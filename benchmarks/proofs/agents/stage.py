@@ -100,18 +100,16 @@ class Stage:
         self.held[what] = all(parts)
 
     @contextlib.contextmanager
-    def plays(self, section: Mapping[str, Any], **agents: Any) -> Iterator[Player]:
-        """Begin to play in a section."""
-        here = {"python": str(self.python)} if self.python else {}
+    def plays(self, section: Mapping[str, Any], *, scorer: str = "math") -> Iterator[Player]:
+        """Begin to play in a section, whose task has a scorer of that type."""
+        here = {"start_deadline_s": START_S, **({"python": str(self.python)} if self.python else {})}
+        task = {"scorer": {"type": scorer}, "environment": {**here, **section}}
         run = Run.model_validate(
             {
                 "name": "prove-agents",
                 "model": {"path": "nobody/nothing"},
                 "data": {"train": {"type": "dataset", "path": "rows.jsonl"}},
-                "scorers": {
-                    "tasks": {TASK: {"environment": {"start_deadline_s": START_S, **here, **section}}}
-                },
-                "agents": agents,
+                "scorers": {"tasks": {TASK: task}},
             }
         )
         before = os.environ.get("PYTHONPATH")
