@@ -33,6 +33,7 @@ class Kind:
     name: str
     title: str  # as a task's section has it
     play: Callable[[Stage], None]
+    package: str = ""  # of Millrace's own Python; "": none but itself
     python: Packages | None = None  # of the children; None: Millrace's own
     others: dict[str, Packages] = field(default_factory=dict)  # of servers, made before the children's
 
@@ -82,7 +83,7 @@ KINDS = (
         play=openenv.openenv,
         others={"server": Packages("openenv", ("openenv==0.10.0",))},
     ),
-    Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym),
+    Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym, package="reasoning-gym"),
     Kind(name="code", title="code", play=tries.code),
     Kind(name="verl", title="verl_tools", play=verl.new, python=VERL),
     Kind(
@@ -155,6 +156,7 @@ def _outcome(kind: Kind, out: Path) -> Outcome:
 def _package(kind: Kind, stage: Stage) -> str:
     """Return the packages of a kind with their versions."""
     pairs = [(stage.python, kind.python)] if kind.python and stage.python else []
+    pairs += [(Path(sys.executable), Packages(kind.package))] if kind.package else []
     pairs += [(stage.others[name], one) for name, one in kind.others.items() if one is not VERL]
     return ", ".join(f"{one.named} {version(python, one.named)}" for python, one in pairs)
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from agents.environments.environments import Environments
 from agents.environments.seam import Beginning, EnvironmentFailed, Step
+from benchmarks import results
 from broker.messages import Turn
 from broker.processes import spawn
 from config.run import Run
@@ -113,7 +114,10 @@ class Stage:
             }
         )
         before = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = str(self.folder)  # the children find their modules there, and none of ours
+        places = (
+            [self.folder] if self.python else [self.folder, results.ROOT]
+        )  # another Python finds none of ours
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(str, places))
         try:
             with asyncio.Runner() as runner:
                 player = Player(self, runner, runner.run(_made(run)))
