@@ -3,8 +3,8 @@
 In: what the policy said, as a text, a JSON object or tool calls. Out: the observation's fields as a text, with `reward`
 and `done` as the server has them. An action that the server's schema refuses is told to the policy. A server that is
 out of reach, full or gone raises ServerGone, so that nobody takes it for the policy's doing; an error in the
-environment's own code is raised as any environment's.
-Source: the messages of openenv-core 0.3, `openenv/core/env_server/types.py` and `http_server.py`.
+environment's own code is raised as any environment's. The WebSocket is aiohttp's, which each of our locks has.
+Source: the messages of openenv 0.10, `openenv/core/env_server/types.py` and `http_server.py`.
 """
 
 from __future__ import annotations

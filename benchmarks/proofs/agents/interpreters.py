@@ -1,7 +1,7 @@
 """Interpreters with the packages of one kind of environment, each made in a folder of the proof.
 
 In: requirements with their versions. Out: the path of a Python that has them. What pip can't install raises `Missing`
-with its last lines.
+with its last line.
 """
 
 from __future__ import annotations
@@ -61,5 +61,5 @@ def _run(command: Sequence[str | Path]) -> str:
         raise Missing(f"{command[0]} took longer than {INSTALL_S:g} s") from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "WARNING" not in line and line.strip()]
-        raise Missing(" ".join(lines[-2:])[:300] or f"{command[0]} ended with {done.returncode}")
+        raise Missing(lines[-1][:300] if lines else f"{command[0]} ended with {done.returncode}")
     return done.stdout
