@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: another-python help setup demo demo-agents test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-demo-agents prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-imports prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-gpu lock resolve clean
+.PHONY: another-python help setup demo demo-agents test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-demo-agents prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-imports prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-agents prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -129,6 +129,9 @@ prove-fleet: $(INSTALLED)      ## the demo over two machines that share nothing 
 REDIS_SERVER ?= /usr/bin/redis-server
 prove-slurm: $(INSTALLED)      ## the demo under a Slurm of this machine: each job is requeued once, and goes on; skipped where there is no sbatch (REDIS_SERVER=one with TLS)
 	@$(PYTHON_IN_VENV) -m benchmarks.slurm.proof --redis-server "$(REDIS_SERVER)" --write $(ARGS)
+
+prove-agents: $(INSTALLED)     ## every kind of environment, played with the real package (ARGS="gem verl": those); each is installed in a Python of its own; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.agents --write $(ARGS)
 
 prove-gpu: $(if $(PYTHON),,$(INSTALLED))    ## what only a GPU can show, step by step, in 40 minutes; without one the CPU form; PYTHON=python3 takes that one with what it has installed
 	@$(or $(PYTHON),$(PYTHON_IN_VENV)) -m benchmarks.proofs.gpu --write $(ARGS)

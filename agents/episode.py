@@ -191,7 +191,7 @@ class EpisodePlay:
             step = _about(spoken) or await playing.step(spoken.message)
             self._note(spoken.message, step)
             if step.terminated or step.truncated:
-                end = End.MESSAGE if self._section.type == "tools" else End.ENVIRONMENT
+                end = End.MESSAGE if self._section.type in ("tools", "verl_tools") else End.ENVIRONMENT
                 return end, step.remark
             if len(self._turns) >= self._section.max_turns:
                 return End.TURNS, step.remark

@@ -143,6 +143,12 @@ class Run(Section):
         return found is not None and found.environment is not None and found.environment.makes_prompt
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that travel with their rows: those of `data.columns`, and those that an environment reads."""
+        sections = [task.environment for task in self.scorers.tasks.values() if task.environment is not None]
+        return tuple(dict.fromkeys([*self.data.columns, *(name for one in sections for name in one.columns)]))
+
+    @property
     def has_agents(self) -> bool:
         """Whether a task has an environment, so that agents are needed."""
         return any(map(self.plays, self.scorers.tasks))

@@ -26,8 +26,10 @@ from agents.environments.child.frames import LENGTH_BYTES, framed, length_of, me
 from agents.environments.child.serving import MARK_BYTES
 from agents.environments.output import Output
 from agents.environments.seam import EnvironmentFailed, Kind, Stage
+from agents.environments.verl_tool_file import children_read
 from broker.processes import spawn
-from config.episodes.environments import EnvironmentSection
+from config.episodes.environments import EnvironmentSection, VerlToolsConfig
+from config.explanations import ConfigError
 from config.logs import KEY_SUFFIX, SECRETS, mask
 
 log = logging.getLogger(__name__)
@@ -108,6 +110,10 @@ class Parent:
         python = self._section.python or sys.executable
         with theirs:
             try:
+                begin = framed(self._begin())
+            except (ConfigError, TypeError, ValueError) as error:
+                raise self._failed(str(error)) from error
+            try:
                 self._process = spawn(
                     [python, "-u", SCRIPT, str(theirs.fileno())],
                     env=childs_environment(self._section.kept_variables),
@@ -125,7 +131,7 @@ class Parent:
         seconds = self._section.start_deadline_s
         try:
             async with asyncio.timeout(seconds):
-                await loop.sock_sendall(self._control, framed(self._begin()))
+                await loop.sock_sendall(self._control, begin)
                 await ready
         except TimeoutError:
             raise self._failed(
@@ -190,6 +196,8 @@ class Parent:
     def _begin(self) -> Reply:
         fields = self._section.model_dump(mode="json")
         fields |= {**self._walls, "source": str(SOURCE)}
+        if isinstance(self._section, VerlToolsConfig):
+            fields |= children_read(self._section)
         return {**fields, "memory_bytes": self._section.memory_mb << 20, "episodes_per_child": self._room}
 
     def _unforked(self, reason: str) -> EnvironmentFailed:

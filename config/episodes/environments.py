@@ -52,6 +52,11 @@ class EnvironmentSection(Section):
         """Variables that the children keep although they hold a secret."""
         return self.variables
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the rows that it reads, which travel like those of `data.columns`."""
+        return ()
+
     @field_validator("variables")
     @classmethod
     def _are_theirs(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -287,6 +292,75 @@ class CodeTriesConfig(TriesSection):
     cut, and says so."""
 
 
+class OpenEnvConfig(RewardingSection):
+    """An environment behind a server of OpenEnv; a session with it is an episode."""
+
+    type: Literal["openenv"] = "openenv"
+    url: str = Field(pattern=r"^(?:ws|http)s?://[^/\s]")
+    """Of the server: `ws://`, `wss://`, `http://` or `https://`, without the path `/ws`."""
+    key_variable: str | None = Field(None, pattern=rf"^\w+{KEY_SUFFIX}$")
+    """Variable of the agents' environment, `..._API_KEY`, that holds the bearer token of `url`."""
+    action: Literal["text", "json", "call"] | None = None
+    """How the policy says an action: its text is the one field, its text has a JSON object with the fields, or it calls
+    a tool whose arguments they are. Unset: text where one field is enough, else call. Tools that the environment itself
+    offers, by MCP, are always called."""
+    action_field: str | None = None
+    """Field of the action that a text becomes. Unset: the only one that it needs."""
+    observation: tuple[str, ...] = ()
+    """Fields of the observation that the policy reads. Unset: all that say something."""
+    reset: dict[str, Any] = {}
+    """What `reset` is given beside `seed` and `episode_id`; a server leaves out what its environment does not take."""
+    reset_from_row: tuple[str, ...] = ()
+    """Columns of the row, or keys of its `verification_info`, that `reset` is given too."""
+    result_characters: int = Field(16_000, ge=1)
+    """Longest observation that the policy reads; what is longer is cut, and says so."""
+
+    @property
+    def kept_variables(self) -> tuple[str, ...]:
+        """Variables that the children keep: the server's key too."""
+        return (*self.variables, *([self.key_variable] if self.key_variable else []))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the rows that it reads."""
+        return self.reset_from_row
+
+    @model_validator(mode="after")
+    def _field_goes_with_text(self) -> OpenEnvConfig:
+        if self.action_field is not None and self.action not in (None, "text"):
+            raise ValueError(f"action_field says what a text becomes, and action is {self.action}")
+        return self
+
+
+class VerlToolsConfig(RewardingSection):
+    """Tools of verl's, as its YAML declares them, or marked with its `@function_tool`."""
+
+    makes_prompt: ClassVar[bool] = False
+    type: Literal["verl_tools"] = "verl_tools"
+    tool_config_path: str | None = None
+    """verl's YAML, a list `tools` of `class_name`, `config` and `tool_schema`, read where the agents run."""
+    function_tool_path: str | None = None
+    """A Python file with functions that are marked with verl's `@function_tool`."""
+    instances: Literal["episode", "call"] = "episode"
+    """What each tool gets an instance for, by `create`: the episode, so that it keeps its state and `calc_reward` is
+    asked; or every call, as verl's agent loops do."""
+    result_characters: int = Field(16_000, ge=1)
+    """Longest result that the policy reads; what is longer is cut, and says so."""
+    result_kept: Literal["start", "end", "both"] = "start"
+    """What is left of one that is cut."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the rows that it reads: `tools_kwargs` and the like stand in `extra_info`."""
+        return ("extra_info",)
+
+    @model_validator(mode="after")
+    def _has_some(self) -> VerlToolsConfig:
+        if self.tool_config_path is None and self.function_tool_path is None:
+            raise ValueError("`tool_config_path` or `function_tool_path` has to name a file")
+        return self
+
+
 EnvironmentConfig = Annotated[
     ToolsConfig
     | CustomEnvironmentConfig
@@ -296,6 +370,8 @@ EnvironmentConfig = Annotated[
     | GymTriesConfig
     | CodeTriesConfig
     | AgentFunctionConfig
-    | CommandConfig,
+    | CommandConfig
+    | OpenEnvConfig
+    | VerlToolsConfig,
     Field(discriminator="type"),
 ]

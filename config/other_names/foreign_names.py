@@ -155,7 +155,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "hybrid_engine": "generators and learner have GPUs of their own",
     "ref_model_sync_steps": "the reference stays what it is: learner.objective.kl.reference",
     "sync_ref_model": "the reference stays what it is: learner.objective.kl.reference",
-    "multi_turn": "an answer is one turn",
+    "multi_turn": "tools and environments are a task's: scorers.tasks.NAME.environment",
     "repetition_penalty": "the log-probabilities would not be the policy's",
     "min_p": "the log-probabilities would not be the policy's",
     "bf16": "the type is model.dtype=bfloat16",

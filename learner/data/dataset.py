@@ -157,7 +157,7 @@ def _how_to_read(key: str, source: DatasetSource, table: Table, names: Sequence[
 
 def _columns(run: Run, source: DatasetSource, present: Collection[str]) -> list[str]:
     """Return the names of the columns that are read, whether or not the data has them."""
-    travelling, needs_prompt = run.data.columns, not any(map(run.makes_prompt, run.scorers.tasks))
+    travelling, needs_prompt = run.columns, not any(map(run.makes_prompt, run.scorers.tasks))
     optional = {"data_source", *RAW, *SOLUTIONS, *(name.partition(".")[0] for name in travelling)}
     columns = optional & set(present)
     columns |= (
@@ -215,7 +215,7 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
         )
     if not row.messages and source.system_prompt:
         row = replace(row, messages=(_system(source.system_prompt),))
-    columns = _travelling(run.data.columns, record, where)
+    columns = _travelling(run.columns, record, where)
     solution = _solution(record) if row.verification_info.get("type") in PROGRAMS else ""
     if not (raw or columns or solution):
         return row

@@ -75,11 +75,13 @@ def _rewards_by(groups: Iterable[ScoredGroup], name_of: Any) -> dict[str, float]
 
 
 def _rewards_by_column(groups: Sequence[ScoredGroup]) -> dict[str, dict[str, float]]:
-    """Return the mean reward by value of each column that travels, of those with few values in this step."""
+    """Return the mean reward by value of each column that travels, of those with few plain values in this step."""
     names = sorted({name for group in groups for name in group.rollout.prompt.columns})
     found: dict[str, dict[str, float]] = {}
     for name in names:
         having = [group for group in groups if name in group.rollout.prompt.columns]
+        if any(isinstance(group.rollout.prompt.columns[name], dict | list) for group in having):
+            continue
         by_value = _rewards_by(having, lambda group, name=name: str(group.rollout.prompt.columns[name])[:60])
         if 0 < len(by_value) <= MOST_VALUES:
             found[name] = by_value

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tools.imports.tables import multi_turn
 from tools.imports.tables.actor import ESTIMATOR, KL_LOSS, KL_REWARD, N, group_size
 from tools.imports.tables.rewards import OVERLONG
 from tools.imports.theirs import Theirs, WrongValue
@@ -42,6 +43,8 @@ def notes_of_effect(theirs: Theirs) -> list[str]:
         for key, switch in _idle(theirs)
         if _is_said(theirs, key, switch)
     ]
+    if multi_turn.plays(theirs):
+        notes.append(multi_turn.NOTE)
     if has_single_answers(theirs):
         notes.append(
             f"{N}=1: a group of one has an advantage of 0 here, and nothing trains; verl takes its raw score. Set {N} "

@@ -22,6 +22,7 @@ from tools.imports.new_names import older, with_older_names
 from tools.imports.rows_at_hand import paid_source
 from tools.imports.script import II_VERL, VERLS_OWN, VERLS_PARTS, Call, read_script, text_of, trainer_of
 from tools.imports.shell.view import SCRIPTS
+from tools.imports.tables import multi_turn
 from tools.imports.theirs import UNKNOWN, Said, Served, Theirs, hydra_value, overlaid
 from tools.imports.translation import todays_defaults
 from tools.imports.versions import ENGINES, Base, base_of
@@ -37,6 +38,7 @@ _FILES: Final = frozenset(  # keys whose relative paths begin where the call sta
         _MODEL,
         "custom_reward_function.path",
         "reward_api.save_dir",
+        *multi_turn.FILES,
         "trainer.default_local_dir",
         "trainer.rollout_data_dir",
         "trainer.validation_data_dir",
@@ -248,7 +250,9 @@ def _below(word: str, folder: str) -> str:
 
 def _path(value: str, folder: str, key: str) -> str:
     """Return a path below a folder; a name of a model hub, and what refers to something, stays."""
-    is_file = value.startswith(("./", "../")) or key.startswith(("trainer.", "reward", "custom_reward"))
+    is_file = value.startswith(("./", "../")) or key.startswith(
+        ("trainer.", "reward", "custom_reward", *multi_turn.FILES)
+    )
     if not value or value.startswith(("/", "~", "$", "hdfs:", "s3:")):
         return value
     return os.path.normpath(Path(folder) / value) if is_file or Path(value).suffix in _SUFFIXES else value

@@ -34,6 +34,8 @@ KINDS = {
     "command": "own_loop",
     "reasoning_gym": "tries",
     "code": "tries",
+    "openenv": "openenv",
+    "verl_tools": "verl_tools",
 }
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 CHILD = "MILLRACE_ENVIRONMENT_CHILD"  # variable of what a child starts: the child's process id

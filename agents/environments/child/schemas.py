@@ -14,7 +14,7 @@ import types
 import typing
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple, Union
 
-from agents.environments.child import docstrings
+from agents.environments.child.docstrings import read
 
 BASIC = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 WORDS = {**BASIC, list: "array", dict: "object"}
@@ -65,7 +65,7 @@ def signature_of(function: Any, path: str) -> Signature:
     """Read a function. Raises TypeError."""
     if not callable(function) or not (docstring := inspect.getdoc(function)):
         raise TypeError(f"{path}: a tool is a function with a docstring, which tells the policy what it does")
-    description, said = docstrings.read(docstring)
+    description, said = read(docstring)
     hints = _hints(function)
     properties: Dict[str, Any] = {}
     required: List[str] = []

@@ -48,6 +48,7 @@ class Tools:
     """An environment that answers calls."""
 
     takes_messages = True
+    kept = "start"  # what is left of a result that is too long: its start, its end or both
 
     def __init__(
         self, signatures: Sequence[Signature], servers: Dict[str, Any], programs: Any, result_characters: int
@@ -129,12 +130,21 @@ class Tools:
                 found = json.dumps(found, ensure_ascii=False, default=str)
             except (TypeError, ValueError, RecursionError) as error:
                 is_error, found = True, f"the result is no JSON: {error}"
-        if len(found) > self._most:
-            found = f"{found[: self._most]}\n[cut: {self._most} of {len(found)} characters]"
+        found = cut(found, self._most, self.kept)
         name = (call.get("function") or {}).get("name")
         named = {"tool_call_id": call.get("id"), "name": name if isinstance(name, str) else None}
         message = {"role": "tool", "content": found, **{key: one for key, one in named.items() if one}}
         return {**message, "is_error": True} if is_error else message
+
+
+def cut(text: str, most: int, kept: str = "start") -> str:
+    """Return a text, or of one that is longer than `most` characters its start, its end or both, and that it is cut."""
+    if len(text) <= most:
+        return text
+    mark = f"[cut: {most} of {len(text)} characters]"
+    start = {"start": most, "end": 0, "both": most - most // 2}[kept]
+    parts = [text[:start], mark, text[len(text) - (most - start) :]]
+    return "\n".join(part for part in parts if part)
 
 
 def _call_function(signature: Signature, arguments: Dict[str, Any]) -> Any:

@@ -197,6 +197,25 @@ def test_children_run_in_another_python_with_packages_of_their_own(tmp_path: Pat
     assert (answer["content"], count, read["content"]) == ("cba", 1, "abab")
 
 
+def test_nothing_of_millrace_is_needed_where_children_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text(OWN.replace("import agents", ""), encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    bare = Path(
+        sys.base_prefix, "bin", "python3"
+    )  # an interpreter without what is installed in this environment
+    finds = subprocess.run([bare, "-c", "import agents"], cwd=tmp_path, capture_output=True, check=False)
+    assert b"ModuleNotFoundError" in finds.stderr
+
+    async def offered(play: Played) -> list[str]:
+        _, beginning = await play.begin("tools")
+        return [tool["function"]["name"] for tool in beginning.tools]
+
+    with played({"tools": {"type": "tools", "functions": ["own:twice"], "python": str(bare)}}) as play:
+        assert play.wait(offered(play)) == ["twice"]
+
+
 def another_python(version: str) -> str:
     """The path of an interpreter that starts."""
     name = f"python{version}"

@@ -120,6 +120,16 @@ def test_nested_columns_reach_the_wire_and_come_back(run: Run, read: Read, tmp_p
     assert (sent.task, dict(sent.verification_info)) == ("code", info)
 
 
+def test_what_an_environment_reads_of_a_row_travels_by_itself(run: Run, read: Read) -> None:
+    tools = {"tools_kwargs": {"look": {"create_kwargs": {"place": "cave"}}}}
+    section = {"type": "verl_tools", "tool_config_path": "tools.yaml"}
+    tasks = {"math": {"scorer": {"type": "math"}, "environment": section}}
+    playing = Run.model_validate(run.model_dump() | {"scorers": {"tasks": tasks}})
+    record = verl("AIME", "204", **tools)
+    assert read(record, by=playing)[0].columns == {"extra_info": {"index": 7, **tools}}
+    assert read(record)[0].columns == {}
+
+
 def test_a_row_for_a_judge_takes_its_question_along(read: Read) -> None:
     info = json.dumps({"type": "llm_judge", "answer": {"value": "five"}})
     keys = {"prompt_column": "q", "answer_column": "a", "task": "judge"}

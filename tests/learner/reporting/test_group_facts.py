@@ -27,13 +27,14 @@ def test_rewards_have_the_values_of_the_columns_that_travel_where_those_are_few(
     groups = []
     for number in range(MOST_VALUES + 1):
         one = group([9], [completion([1, 2, 3])], [float(number % 2)])
-        columns = {"difficulty": f"{number % 2}/8", "index": number} | ({"hint": True} if number == 4 else {})
+        columns: dict[str, Any] = {"difficulty": f"{number % 2}/8", "index": number}
+        columns |= {"hint": True} if number == 4 else {"extra_info": {"index": 5}} if number == 5 else {}
         prompt = replace(one.rollout.prompt, columns=columns)
         groups.append(replace(one, rollout=replace(one.rollout, prompt=prompt)))
     advantages: list[list[float | None]] = [[0.5] for _ in groups]
     batch = pack(groups, advantages, tokens_per_micro_batch=99, truncated="keep", policy_version=0)
     facts = batch_facts(groups, batch)
-    # A number of its own for each row is no kind of row.
+    # A number of its own for each row is no kind of row, and neither is an object.
     assert facts["reward_by_column"] == {"difficulty": {"0/8": 0.0, "1/8": 1.0}, "hint": {"True": 0.0}}
     assert "reward_by_column" not in batch_facts([group([9], [completion([1])], [1.0])], batch)
 

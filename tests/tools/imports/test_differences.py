@@ -27,9 +27,11 @@ LONG = {
     "sampler.": "actor_rollout_ref.rollout.",
     "model.": "actor_rollout_ref.model.",
     "correction.": "algorithm.rollout_correction.",
+    "turns.": "actor_rollout_ref.rollout.multi_turn.",
 }
 OURS = {"objective.": "learner.objective.", "correction.": "learner.objective.correction."}
 OLD = "-algorithm.use_kl_in_reward"  # verl 0.3 and older do not have it
+TOOLS = "/t.yaml"
 OVERLONG = "reward_model.overlong_buffer.enable=True reward_model.overlong_buffer.len=64"
 
 
@@ -162,6 +164,20 @@ VALUES = [
     ("reward.reward_manager.name=dapo", "scorers.tasks.math: {scorer: {type: math}}"),
     ("reward.custom_reward_function.path=r.py reward.custom_reward_function.name=f",
         "data.train: {type: dataset, path: a.parquet, split: train, prompt_column: prompt}"),
+    # tools: one instance a call since agent loops play, of which an answer of 256 characters stays by default
+    (f"turns.enable=True turns.tool_config_path={TOOLS} turns.max_assistant_turns=5 data.tool_config_path={TOOLS}",
+        ("scorers.tasks.math: {scorer: {type: math}, environment: {type: verl_tools, tool_config_path: /t.yaml, "
+        "max_turns: 5, instances: call, result_characters: 256, result_kept: both}}")),
+    (("turns.enable=True turns.function_tool_path=/t.py turns.max_user_turns=3 turns.max_assistant_turns=9 "
+        "turns.max_tool_response_length=99 turns.tool_response_truncate_side=right"),
+        ("scorers.tasks.math: {scorer: {type: math}, environment: {type: verl_tools, function_tool_path: /t.py, "
+        "max_turns: 4, instances: call, result_characters: 99, result_kept: end}}")),
+    # verl 0.5 with SGLang: one for the episode
+    ((f"turns.enable=True turns.tool_config_path={TOOLS} turns.completion_callback=null sampler.name=sglang "
+        "trainer.val_generations_to_log_to_wandb=0"),
+        ("scorers.tasks.math: {scorer: {type: math}, environment: {type: verl_tools, tool_config_path: /t.yaml, "
+        "max_turns: 1000, instances: episode, result_characters: 256, result_kept: both}}")),
+    (f"turns.enable=False turns.tool_config_path={TOOLS}", "scorers.tasks.math: {scorer: {type: math}}"),
 ]  # fmt: skip
 
 
@@ -261,6 +277,7 @@ def test_what_can_not_be_the_same_is_refused_or_asked_about(words: str, said: st
     ("words", "note"),
     [
         ("sampler.n=1", "nothing trains"),
+        (f"turns.enable=True turns.tool_config_path={TOOLS}", "a Python that has verl"),
         ("data.train_files=dapo.parquet algorithm.norm_adv_by_std_in_grpo=False", "half as much"),
         (
             f"{OLD} data.train_files=aime.parquet algorithm.use_kl_in_reward=True algorithm.kl_ctrl.kl_coef=0.1",

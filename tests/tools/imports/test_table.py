@@ -154,7 +154,13 @@ def test_what_was_off_there_is_not_set_here(keys: dict[str, Any], absent: str) -
         ("algorithm.adv_estimator", "remax", "none of grpo, gae"),
         ("actor_rollout_ref.rollout.top_p", 0.9, "set it to 1"),
         ("actor_rollout_ref.rollout.top_k", 50, "set it to -1"),
-        ("actor_rollout_ref.rollout.multi_turn.enable", True, "one turn"),
+        ("actor_rollout_ref.rollout.multi_turn.enable", True, "it has no tools: name them by"),
+        (
+            "actor_rollout_ref.rollout.multi_turn.interaction_config_path",
+            "i.yaml",
+            "an environment of your own",
+        ),
+        ("data.tool_config_path", "tools.yaml", "an answer is one turn without tools"),
         ("actor_rollout_ref.actor.ppo_epochs", 2, "trains once"),
         (
             "actor_rollout_ref.actor.policy_loss.loss_mode",

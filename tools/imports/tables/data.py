@@ -11,6 +11,7 @@ from tools.imports.hardware import is_async, updates
 from tools.imports.rule import (
     Outcome,
     Rule,
+    Verdict,
     flag,
     mapped,
     nothing,
@@ -23,6 +24,7 @@ from tools.imports.rule import (
     taken,
     whole,
 )
+from tools.imports.tables.multi_turn import data_tools
 from tools.imports.theirs import Theirs, texts
 
 TRAIN, HELD_OUT, EVERY = "data.train_files", "data.val_files", "trainer.test_freq"
@@ -205,7 +207,15 @@ RULES: Final[tuple[Rule, ...]] = (
     mapped("data.video_key", "", "for models of text; refused with a model of images", _images),
     nothing("data.audio_key", "prompts are text; a row's sounds are not read"),
     nothing("data.mm_processor_kwargs", "prompts are text"),
-    only("data.function_tool_path", "null: an answer is one turn", else_="an answer is one turn here"),
+    *(
+        Rule(
+            key=key,
+            verdict=Verdict.NOTHING,
+            about="the tools are those of multi_turn; refused where that is off",
+            convert=data_tools,
+        )
+        for key in ("data.tool_config_path", "data.function_tool_path")
+    ),
     nothing("data.image_patch_size", "prompts are text"),
     nothing("data.return_*", "what a scorer needs of a row always travels with it"),
     nothing("data.dataloader_num_workers", "the learner reads the rows itself"),
@@ -239,10 +249,5 @@ RULES: Final[tuple[Rule, ...]] = (
         "data.apply_chat_template_kwargs.*",
         "empty: the template as it is",
         else_="write them into the template, model.chat_template: no arguments are handed to it here",
-    ),
-    only(
-        "data.tool_config_path",
-        "null: an answer is one turn",
-        else_="an answer is one turn here, without tools",
     ),
 )

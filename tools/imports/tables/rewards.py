@@ -27,6 +27,7 @@ from tools.imports.rule import (
     whole,
 )
 from tools.imports.served import reply_tokens, serve_section
+from tools.imports.tables.multi_turn import environment_of
 from tools.imports.theirs import Theirs, texts
 
 API, FUNCTION, MODEL = "reward_api", "custom_reward_function", "reward_model"
@@ -88,6 +89,9 @@ def tasks_of(theirs: Theirs, found: Collection[str]) -> dict[str, Any]:
     if (overlong := _overlong(theirs)) is not None:
         for task in tasks.values():
             task["penalties"] = {"overlong": overlong}
+    if (environment := environment_of(theirs)) is not None:
+        for task in tasks.values():
+            task["environment"] = environment
     return tasks
 
 

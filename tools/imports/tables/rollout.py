@@ -20,6 +20,7 @@ from tools.imports.rule import (
     taken,
     whole,
 )
+from tools.imports.tables import multi_turn
 from tools.imports.tables.actor import BY_TOKENS, N, group
 from tools.imports.tables.data import VAL, is_greedy
 from tools.imports.theirs import Theirs
@@ -162,20 +163,14 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{ROLLOUT}.calculate_log_probs", "every token carries the sampler's log-probability"),
     nothing(f"{ROLLOUT}.log_prob_*", BY_TOKENS),
     nothing(f"{ROLLOUT}.disable_log_stats", "`millrace top` has vLLM's numbers"),
-    only(
-        f"{ROLLOUT}.multi_turn.enable",
-        "off: an answer is one turn",
-        False,
-        else_="an answer is one turn here",
-    ),
-    nothing(f"{ROLLOUT}.multi_turn.*", "an answer is one turn"),
+    *multi_turn.RULES,
     only(
         f"{ROLLOUT}.agent.agent_loop_config_path",
-        "null: an answer is one turn",
-        else_="an answer is one turn here",
+        "null: verl's own loops",
+        else_="a loop of your own is an environment here: scorers.tasks.NAME.environment of type custom",
     ),
-    nothing(f"{ROLLOUT}.agent.*", "an answer is one turn"),
-    only(f"{ROLLOUT}.chat_scheduler", "null", else_="an answer is one turn here"),
+    nothing(f"{ROLLOUT}.agent.*", "multi_turn says whether tools answer"),
+    only(f"{ROLLOUT}.chat_scheduler", "null", else_="what it does is not here; multi_turn has tools"),
     only(
         f"{ROLLOUT}.use_fire_sampling", "off", False, else_="the log-probabilities would not be the policy's"
     ),

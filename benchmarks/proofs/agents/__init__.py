@@ -1,0 +1,1 @@
+"""`make prove-agents`: every kind of environment, played with the real package."""

@@ -1,0 +1,191 @@
+"""`make prove-agents`: is every kind of environment played with the real package as its page says?
+
+In: names of kinds, all without any. Out: a table of kinds with the package's version, the episodes that a scripted
+policy played and what held; `--write` puts it at the end of benchmarks/RESULTS.md. Each kind has an interpreter of its
+own, made below `--out` with pinned packages, and games that need no download. A kind whose packages can't be installed
+here is skipped, with the reason. Exit code 1 where something did not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import results
+from benchmarks.proofs.agents import games, openenv, tools, tries, verl
+from benchmarks.proofs.agents.interpreters import Packages, make, version
+from benchmarks.proofs.agents.stage import Missing, Stage
+
+OURS = "millrace"  # the interpreter of the proof itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of environment, and who plays it."""
+
+    name: str
+    title: str  # as a task's section has it
+    play: Callable[[Stage], None]
+    package: str = ""  # of Millrace's own Python; "": none but itself
+    python: Packages | None = None  # of the children; None: Millrace's own
+    others: dict[str, Packages] = field(default_factory=dict)  # of servers, made before the children's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a kind."""
+
+    kind: Kind
+    package: str
+    episodes: int
+    held: dict[str, bool]
+    skipped: str
+    seconds: float
+
+
+VERL = Packages(
+    "verl", ("ray==2.60.0", "tensordict==0.15.3", "omegaconf==2.4.0"), ("verl==0.9.1",), (OURS,)
+)  # torch and transformers are Millrace's
+KINDS = (
+    Kind(name="tools", title="tools: functions", play=tools.functions),
+    Kind(
+        name="servers",
+        title="tools: servers",
+        play=tools.servers,
+        python=Packages("mcp", ("mcp==2.3.0",)),
+        others={"server": Packages("mcp-server-time", ("mcp-server-time==2026.10.19",))},
+    ),
+    Kind(name="programs", title="tools: programs", play=tools.programs),
+    Kind(name="custom", title="custom", play=tools.custom, python=Packages("numpy", ("numpy==1.26.4",))),
+    Kind(
+        name="gymnasium",
+        title="gymnasium",
+        play=games.gymnasium,
+        python=Packages("gymnasium", ("gymnasium==1.4.0",)),
+    ),
+    Kind(
+        name="textarena",
+        title="textarena",
+        play=games.textarena,
+        python=Packages("textarena", ("textarena==0.7.4",)),
+    ),
+    Kind(name="gem", title="gem", play=games.gem, python=Packages("gem-llm", ("gem-llm==0.1.0",))),
+    Kind(
+        name="openenv",
+        title="openenv",
+        play=openenv.openenv,
+        others={"server": Packages("openenv", ("openenv==0.10.0",))},
+    ),
+    Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym, package="reasoning-gym"),
+    Kind(name="code", title="code", play=tries.code),
+    Kind(name="verl", title="verl_tools", play=verl.new, python=VERL),
+    Kind(
+        name="verl-old",
+        title="verl_tools",
+        play=verl.old,
+        python=Packages("verl", alone=("verl==0.4.1",), behind=("verl", OURS)),
+        others={"verl": VERL},
+    ),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play the kinds that the arguments name, show the table, and write it down if asked."""
+    names = [kind.name for kind in KINDS]
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proofs.agents", description="Every kind of environment, for real."
+    )
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(names)}; none: all")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where interpreters are made, and found again"
+    )
+    results.add_write(parser)
+    args = parser.parse_args(argv)
+    if unknown := [name for name in args.kinds if name not in names]:
+        parser.error(f"no kind {', '.join(unknown)}; there are {', '.join(names)}")
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    commit, heading = results.commit(), results.heading("Every kind of environment, with the real package")
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="prove-agents-") as temporary:
+        out = (args.out or Path(temporary)).resolve()
+        out.mkdir(parents=True, exist_ok=True)
+        for kind in KINDS:
+            if not args.kinds or kind.name in args.kinds:
+                outcomes.append(_outcome(kind, out))
+                sys.stderr.write(f"{_row(outcomes[-1])}\n")
+    lines = [*heading, *as_table(outcomes), *results.remarks(commit)]
+    sys.stdout.write("\n".join(lines) + "\n")
+    if args.write:
+        results.append(lines)
+    return 0 if is_proven(outcomes) else 1
+
+
+def _outcome(kind: Kind, out: Path) -> Outcome:
+    """Make the interpreters of a kind, and play it."""
+    folder, seconds = out / f"kind-{kind.name}", 0.0
+    folder.mkdir(exist_ok=True)
+    stage, package = Stage(folder), f"Python {platform.python_version()}"
+    skipped = ""
+    try:
+        stage.others = {OURS: Path(sys.executable)}
+        for name, packages in kind.others.items():
+            stage.others[name] = make(out / f"python-{packages.named}", packages, stage.others)
+        if kind.python is not None:
+            python = out / f"python-{kind.name}"
+            stage.python = make(python, kind.python, stage.others)
+        package = _package(kind, stage) or package
+        started = time.monotonic()
+        kind.play(stage)
+        seconds = time.monotonic() - started
+    except Missing as error:
+        skipped = str(error)
+    except Exception as error:  # noqa: BLE001 - a kind that is not as expected is told, and the others are played
+        stage.holds(f"played to its end: {type(error).__name__} {error!s:.200}", False)
+    return Outcome(
+        kind=kind, package=package, episodes=stage.episodes, held=stage.held, skipped=skipped, seconds=seconds
+    )
+
+
+def _package(kind: Kind, stage: Stage) -> str:
+    """Return the packages of a kind with their versions."""
+    pairs = [(stage.python, kind.python)] if kind.python and stage.python else []
+    pairs += [(Path(sys.executable), Packages(kind.package))] if kind.package else []
+    pairs += [(stage.others[name], one) for name, one in kind.others.items() if one is not VERL]
+    return ", ".join(f"{one.named} {version(python, one.named)}" for python, one in pairs)
+
+
+def is_proven(outcomes: Sequence[Outcome]) -> bool:
+    """Tell whether all that was played held, and something was."""
+    played = [one for one in outcomes if not one.skipped]
+    return bool(played) and all(one.held and all(one.held.values()) for one in played)
+
+
+def as_table(outcomes: Sequence[Outcome]) -> list[str]:
+    """Write the results as lines of a Markdown table, and below it what held of each kind."""
+    lines = ["| kind | package | episodes | held | of | s |", "|---|---|--:|--:|--:|--:|"]
+    lines += [_row(one) for one in outcomes]
+    verdict = "Proven" if is_proven(outcomes) else "NOT proven"
+    lines += ["", f"**{verdict}**: what a scripted policy read, was paid and was told; seconds of play."]
+    lines.append("")
+    for one in outcomes:
+        told = [f"{'' if is_held else 'NOT: '}{what}" for what, is_held in one.held.items()]
+        lines.append(
+            f"- {one.kind.title}, {one.package}: {(one.skipped and f'skipped: {one.skipped}') or '; '.join(told)}."
+        )
+    return lines
+
+
+def _row(one: Outcome) -> str:
+    held = "skipped" if one.skipped else str(sum(one.held.values()))
+    return f"| {one.kind.title} | {one.package} | {one.episodes} | {held} | {len(one.held)} | {one.seconds:.0f} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
