@@ -22,6 +22,7 @@ from agents.gateway.session import Limits, Session, Unfit
 from agents.rendering.rendering import Rendering
 from agents.sequences import segments_of
 from agents.turns import HasEnded, Superseded, TurnDesk, TurnFailed
+from broker.errors import BadMessage
 from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Prompt
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt
@@ -90,6 +91,9 @@ class AgentPlay:
         try:
             playing = await self._begin()
             finish = await self._driven(playing)
+        except asyncio.CancelledError:
+            self._session.abandon()  # nobody waits for a generator behind the worker's end
+            raise
         except EnvironmentFailed as error:
             if error.is_policys and self._session.ended_by is not None:  # it was told to stop, and broke
                 return self.as_it_stands(self._session.ended_by, str(error))
@@ -104,7 +108,8 @@ class AgentPlay:
         if finish is not None:
             self._reward = finish.reward
         if not self._asker.turns:
-            raise EpisodeFailed("the agent ended without a call that the policy answered")
+            refused = f"; the last was refused: {self._session.refusal}" if self._session.refusal else ""
+            raise EpisodeFailed(f"the agent ended without a call that the policy answered{refused}")
         limit = self._session.ended_by or (End.DEADLINE if finish is None else None)
         return self.as_it_stands(limit or End.MESSAGE, finish.remark if finish else "")
 
@@ -157,6 +162,8 @@ class AgentPlay:
                 raise EpisodeFailed(str(error)) from error
             case Unfit() as error:
                 raise EpisodeFailed(f"row {self._prompt.row}: {error}", again=False) from error
+            case BadMessage() as error:  # no record that can be read
+                raise EpisodeFailed(str(error), again=False) from error
             case error:
                 raise error
 

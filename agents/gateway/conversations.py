@@ -3,24 +3,29 @@
 In: the messages and tools of a call; then the turn that answered it. Out: the place that a call goes on from, with what
 was said since. Agents send their history with each call, and few send it as they got it: thoughts are dropped,
 arguments written otherwise, white space stripped, parts of a text joined. So a history is compared by what it says:
-role, text, the names of called tools with their arguments as values. What the policy sampled is taken from the record,
-never from the history. A history that says something else is one of its own: a rewritten, compacted or forked
-conversation.
+role, text, the names of called tools with their arguments as values; an answer's text without its white space. What the
+policy sampled is taken from the record, never from the history. A history that says something else is one of its own: a
+rewritten, compacted or forked conversation.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 from agents.sequences import Turn
 from broker.messages import Turn as Message
 from tasks.turns import POLICY, text_of
+
+PLAIN: Final[tuple[Message, ...]] = (
+    {"type": "text"},
+)  # in the tools' place, of a call without a chat template
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,9 +71,10 @@ class Conversations:
             if messages[last]["role"] != POLICY:
                 continue
             if places := self._places.get(digests[last]):
-                return Found(_meant(places, messages[last]), tuple(messages[last + 1 :]), tools)
+                after = _meant(places, messages[last])
+                return Found(after, _named(after.history, messages[last + 1 :]), tools)
             break  # an answer that was never given: all that follows from it is new
-        return Found(None, tuple(messages), tools)
+        return Found(None, _named((), messages), tools)
 
     def add(self, found: Found, turn: Turn, said: Message, shown: Message) -> Place:
         """Keep an answer.
@@ -126,11 +132,43 @@ def _of_tools(tools: tuple[Message, ...]) -> bytes:
     return hashlib.blake2b(json.dumps(tools, sort_keys=True).encode(), digest_size=16).digest()
 
 
+def _named(before: Sequence[Message], since: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages in which each tool that answers has the name that it was called by: some templates show it."""
+    if all(one["role"] != "tool" or "name" in one for one in since):
+        return tuple(since)
+    calls = [call for one in (*before, *since) for call in one.get("tool_calls") or ()]
+    names = {call["id"]: call["function"]["name"] for call in calls}
+    return tuple(
+        one | {"name": names[one["tool_call_id"]]}
+        if one["role"] == "tool" and "name" not in one and one["tool_call_id"] in names
+        else one
+        for one in since
+    )
+
+
 def _meaning(message: Message) -> bytes:
     """Return what a message says, the same for all ways to write it."""
+    text = text_of(message)
     calls = [
-        (call["function"]["name"], json.loads(call["function"]["arguments"]))
+        (call["function"]["name"], _values(call["function"]["arguments"]))
         for call in message.get("tool_calls") or ()
     ]
-    said = (message["role"], text_of(message).strip(), calls)
-    return json.dumps(said, sort_keys=True).encode()
+    # Clients hand an answer back in parts, or stripped. What others said they send each time as they have it.
+    said = (message["role"], "".join(text.split()) if message["role"] == POLICY else text.strip(), calls)
+    return json.dumps(said).encode()
+
+
+def _values(arguments: str) -> str:
+    """Return arguments as one text for all ways to write them; JavaScript knows no other numbers than doubles."""
+    try:
+        found = json.loads(arguments, parse_int=_number, parse_float=_number, parse_constant=str)
+        return json.dumps(found, sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _number(text: str) -> float | int | str:
+    number = float(text)
+    if not math.isfinite(number):
+        return text
+    return int(number) if number.is_integer() else number

@@ -2,7 +2,8 @@
 
 In: requests of OpenAI's and Anthropic's APIs. Out: their answers, whole or as events, when the turn is recorded. A key
 dies with its play of the episode; a call that comes later is refused by name. Nothing of a request is logged. Answers
-that take long keep their connection open with comments. Runs in the worker's event loop.
+that take long keep their connection open with what the API has for it. A client that goes away ends its connection, and
+not its call. Runs in the worker's event loop.
 """
 
 from __future__ import annotations
@@ -20,26 +21,35 @@ from typing import Any, Final
 from aiohttp import web
 
 from agents.gateway.dialects.chat import Chat
+from agents.gateway.dialects.completions import Completions
 from agents.gateway.dialects.dialect import (
     ENDED,
     NOT_FOUND,
     TOO_LARGE,
+    TOO_SLOW,
     UNKNOWN_KEY,
     Answer,
     Asked,
     Dialect,
     Refused,
 )
+from agents.gateway.dialects.messages import Messages
+from agents.gateway.dialects.responses import Responses
 from agents.gateway.session import Session
 
 MOST_BYTES: Final = 16 << 20  # of a request
 HEAD_BYTES: Final = 64 << 10
 BODY_S: Final = 60.0  # for a request to arrive in
 QUIET_S: Final = 3.0  # between two signs of life on a stream
+CLOSE_S: Final = 2.0  # for answers that are being written, when the gateway closes
 ENDED_KEYS: Final = 4096  # that are remembered, so that late calls are told why they fail
-DIALECTS: Final[Mapping[str, Dialect]] = {"/v1/chat/completions": Chat()}
+OPENAIS, ANTHROPICS = Chat(), Messages()
+DIALECTS: Final[tuple[Dialect, ...]] = (OPENAIS, Responses(), Completions(), ANTHROPICS)
+COUNT: Final = "/v1/messages/count_tokens"
+GONE: Final = 499  # of a request whose client did not wait for its end; nobody reads it
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handle = Callable[[web.Request, Dialect, Session], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +78,19 @@ class Gateway:
     async def start(self) -> None:
         """Listen. Raises OSError where the address can't be had."""
         app = web.Application(client_max_size=MOST_BYTES)
-        for path, dialect in DIALECTS.items():
-            app.router.add_post(path, self._handler(dialect))
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_route("*", "/{rest:.*}", _unknown)
+        for dialect in DIALECTS:
+            app.router.add_post(dialect.path, self._handler(dialect, _answered))
+        app.router.add_post(COUNT, self._handler(ANTHROPICS, _counted))
+        app.router.add_get("/v1/models", self._handler(None, self._models))
+        app.router.add_get("/v1/models/{name:.+}", self._handler(None, self._one_model))
+        app.router.add_route("*", "/{rest:.*}", self._handler(None, _unknown))
         self._runner = web.AppRunner(
-            app, access_log=None, max_line_size=HEAD_BYTES, max_field_size=HEAD_BYTES, keepalive_timeout=75.0
+            app,
+            access_log=None,
+            max_line_size=HEAD_BYTES,
+            max_field_size=HEAD_BYTES,
+            keepalive_timeout=75.0,
+            shutdown_timeout=CLOSE_S,
         )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, 0)
@@ -106,75 +123,132 @@ class Gateway:
             return session
         if key in self._ended:
             raise Refused("this episode has ended", status=ENDED, code="episode_ended")
-        raise Refused("this is no key of an episode", status=UNKNOWN_KEY, code="invalid_api_key")
+        reason = "this is no key of an episode" if key else "there is no key of an episode in the request"
+        raise Refused(reason, status=UNKNOWN_KEY, code="invalid_api_key")
 
-    def _handler(self, dialect: Dialect) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
+    def _handler(self, dialect: Dialect | None, handle: Handle) -> Handler:
+        """Return what answers a route, in the dialect of its path, or of the client where several have the path."""
+
+        async def handled(request: web.Request) -> web.StreamResponse:
+            spoken = dialect or (ANTHROPICS if "anthropic-version" in request.headers else OPENAIS)
+            session = None
             try:
                 session = self._session(request)
-                body, digest = await _body(request)
-                asked = dialect.read(body)
-                is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
-                answering = asyncio.ensure_future(session.call(asked, digest, is_retry=is_retry))
-                if asked.is_streamed:
-                    return await _streamed(request, dialect, asked, answering)
-                return _json(dialect.answer(asked, await answering))
+                return await handle(request, spoken, session)
             except Refused as refused:
-                return _refusal(dialect, refused)
+                if session is not None:
+                    session.refusal = str(refused)
+                return _refusal(spoken, refused)
+            except ConnectionError:
+                return web.Response(status=GONE)
 
-        return handle
+        return handled
 
-    async def _models(self, request: web.Request) -> web.Response:
-        try:
-            self._session(request)
-        except Refused as refused:
-            return _refusal(Chat(), refused)
-        model = {"id": self._model, "object": "model", "created": 0, "owned_by": "millrace"}
-        return _json({"object": "list", "data": [model]})
+    async def _models(self, request: web.Request, dialect: Dialect, session: Session) -> web.Response:
+        del request, dialect, session
+        body = {"object": "list", "data": [self._model_as_both_have_it()], "has_more": False}
+        return _json({**body, "first_id": self._model, "last_id": self._model})
+
+    async def _one_model(self, request: web.Request, dialect: Dialect, session: Session) -> web.Response:
+        del request, dialect, session  # any name is the policy's: agents cut and rewrite it
+        return _json(self._model_as_both_have_it())
+
+    def _model_as_both_have_it(self) -> dict[str, Any]:
+        return {
+            "id": self._model,
+            "object": "model",
+            "created": 0,
+            "owned_by": "millrace",
+            "type": "model",
+            "display_name": self._model,
+            "created_at": "1970-01-01T00:00:00Z",
+        }
 
 
-async def _unknown(request: web.Request) -> web.Response:
-    known = ", ".join(f"POST {path}" for path in DIALECTS)
+async def _answered(request: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+    """Answer a call of the policy. Raises Refused."""
+    asked, digest = await _asked(request, dialect)
+    is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
+    answering = session.call(asked, digest, is_retry=is_retry)
+    if asked.is_streamed:
+        return await _streamed(request, dialect, asked, answering)
+    await asyncio.wait({answering})
+    return _json(dialect.answer(asked, _of(answering)))
+
+
+async def _counted(request: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+    """Answer how many tokens a call would be given. Raises Refused."""
+    asked, _ = await _asked(request, dialect)
+    return _json({"input_tokens": session.count(asked)})
+
+
+async def _unknown(request: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+    del dialect, session
+    known = ", ".join(f"POST {path}" for path in [*(each.path for each in DIALECTS), COUNT])
     reason = f"there is no {request.method} {request.path[:200]}; there is {known}, GET /v1/models"
-    return _refusal(Chat(), Refused(reason, status=NOT_FOUND, code="unknown_url"))
+    raise Refused(reason, status=NOT_FOUND, code="unknown_url")
 
 
-async def _body(request: web.Request) -> tuple[Mapping[str, Any], bytes]:
-    """Return a request's JSON object and a digest of its bytes. Raises Refused."""
+async def _asked(request: web.Request, dialect: Dialect) -> tuple[Asked, bytes]:
+    """Return what a request asks, and its digest. Raises Refused."""
     try:
+        if (request.content_length or 0) > MOST_BYTES:
+            raise web.HTTPRequestEntityTooLarge(MOST_BYTES, request.content_length or 0)
         async with asyncio.timeout(BODY_S):
             data = await request.read()
     except TimeoutError:
-        raise Refused(f"the request did not arrive within {BODY_S:g} s") from None
+        raise Refused(f"the request did not arrive within {BODY_S:g} s", status=TOO_SLOW) from None
     except web.HTTPRequestEntityTooLarge:
-        raise Refused(
-            f"a request has at most {MOST_BYTES >> 20} MB", status=TOO_LARGE, code="request_too_large"
-        ) from None
+        reason = f"a request has at most {MOST_BYTES >> 20} MB"
+        raise Refused(reason, status=TOO_LARGE, code="request_too_large") from None
+    except web.RequestPayloadError as error:
+        raise Refused(f"the body can't be read: {error}") from error
     try:
-        body = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return dialect.read(_body(data)), hashlib.blake2b(
+            request.path.encode() + data, digest_size=16
+        ).digest()
+    except RecursionError as error:
+        raise Refused("the request is nested too deeply") from error
+
+
+def _body(data: bytes) -> Mapping[str, Any]:
+    """Return a request's JSON object. Raises Refused."""
+    try:
+        body = json.loads(data.decode())
+        if (
+            b"\\ud" in data.lower()
+        ):  # maybe half of a surrogate pair, which is no text that a message can carry
+            body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+    except ValueError as error:
         raise Refused(f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):
         raise Refused("the body is no JSON object")
-    return body, hashlib.blake2b(data, digest_size=16).digest()
+    return body
+
+
+def _of(answering: asyncio.Task[Answer]) -> Answer:
+    """Return what a call has ended with. Raises Refused."""
+    if answering.cancelled():
+        raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+    return answering.result()
 
 
 async def _streamed(
-    request: web.Request, dialect: Dialect, asked: Asked, answering: asyncio.Future[Answer]
+    request: web.Request, dialect: Dialect, asked: Asked, answering: asyncio.Task[Answer]
 ) -> web.StreamResponse:
     """Send an answer as events. What is refused at once is refused by its status; later, by an event."""
     await asyncio.wait({answering}, timeout=QUIET_S)
-    if answering.done() and (error := answering.exception()) is not None:
-        raise error
+    if answering.done():
+        _of(answering)
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
     )
     await response.prepare(request)
     while not answering.done():
-        await response.write(b": the policy is at it\n\n")
+        await response.write(dialect.alive.encode())
         await asyncio.wait({answering}, timeout=QUIET_S)
     try:
-        text = "".join(dialect.events(asked, answering.result()))
+        text = "".join(dialect.events(asked, _of(answering)))
     except Refused as refused:
         text = dialect.error_event(refused)
     await response.write(text.encode())
@@ -189,4 +263,5 @@ def _json(body: Mapping[str, Any], status: int = 200, **headers: str) -> web.Res
 
 
 def _refusal(dialect: Dialect, refused: Refused) -> web.Response:
-    return _json(dialect.error(refused), refused.status, **{"x-should-retry": "false"})
+    headers = {} if refused.status == TOO_SLOW else {"x-should-retry": "false"}
+    return _json(dialect.error(refused), refused.status, **headers)

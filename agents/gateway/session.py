@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.asking import Asker, Counts
-from agents.gateway.conversations import Conversations, Found, Place
-from agents.gateway.dialects.dialect import ENDED, UNAVAILABLE, Answer, Asked, Refused, Usage
+from agents.gateway.conversations import PLAIN, Conversations, Found, Place
+from agents.gateway.dialects.dialect import ENDED, FAILED, Answer, Asked, Refused, Usage
 from agents.rendering.rendering import Rendering, Unrenderable
 from agents.rendering.spoken import seed_of
 from agents.sequences import Turn
 from agents.turns import HasEnded, Superseded, TurnFailed
-from broker.errors import BadMessage
-from broker.messages import End, FinishReason, Ids
+from broker.messages import NO_IDS, End, FinishReason, Ids
 from broker.messages import Turn as Message
-from tasks.turns import text_of
+from tasks.turns import POLICY, text_of
 
 LIMITS: Final = {
     End.TURNS: "This episode's turns are used up. Stop here.",
@@ -56,6 +55,7 @@ class Session:
         created: the Unix time that answers say; the same in each play.
     Attributes:
         failure: what ended the play, for whoever drives it; None: nothing has.
+        refusal: why a call was refused last; "": none was.
         ended_by: the limit that the policy ran into; None: none yet.
     """
 
@@ -67,7 +67,11 @@ class Session:
         self.conversations = Conversations()
         self._calls: dict[bytes, asyncio.Task[Answer]] = {}  # the last call with a body of this digest
         self._out: set[asyncio.Task[Answer]] = set()
+        self._kept: dict[
+            str, tuple[Message, ...]
+        ] = {}  # by an answer's id: what was said up to it, as it was shown
         self._told = 0  # calls that were told of a limit
+        self.refusal = ""
         self.failure: Exception | None = None
         self.failed = asyncio.Event()
         self.ended_by: End | None = None
@@ -78,14 +82,16 @@ class Session:
         """Whether a call is out: the agent waits for the policy."""
         return bool(self._out)
 
-    async def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> Answer:
-        """Answer a call.
+    def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> asyncio.Task[Answer]:
+        """Begin to answer a call, or find the one that a client tries again.
 
         Args:
-            digest: of the request's body.
+            digest: of the request.
             is_retry: whether its client says that it tries again.
+        Returns:
+            What ends with the answer, or raises `Refused`. Whoever waits for it leaves it running.
         Raises:
-            Refused: the call is not answered by the policy; trying again helps no more.
+            Refused: the episode has ended.
         """
         if self._is_closed:
             raise Refused("this episode has ended", status=ENDED, code="episode_ended")
@@ -93,60 +99,134 @@ class Session:
         if task is None:
             task = self._calls[digest] = asyncio.create_task(self._answered(asked))
             self._out.add(task)
-            task.add_done_callback(self._out.discard)
-        return await asyncio.shield(task)
+            task.add_done_callback(self._is_done)
+        return task
+
+    def count(self, asked: Asked) -> int:
+        """Count the tokens that a call would be given. Nothing is asked, or recorded. Raises Refused."""
+        try:
+            ids, _ = self._prompt(self._found(asked), asked)
+        except (Unrenderable, RecursionError) as error:
+            raise Refused(_reason(error)) from error
+        return len(ids)
 
     async def close(self) -> None:
-        """Take no more calls, and wait for those that are out."""
+        """Take no more calls, and wait for those that are out; where the play failed nobody needs them."""
         self._is_closed = True
-        await asyncio.gather(*self._out, *self._calls.values(), return_exceptions=True)
+        if self.failure is not None:
+            self.abandon()
+        if self._out:
+            await asyncio.wait(self._out)
+
+    def abandon(self) -> None:
+        """Take no more calls, and wait for none. What was asked is sampled, and found by the next play."""
+        self._is_closed = True
+        for task in self._out:
+            task.cancel()
+
+    def _is_done(self, task: asyncio.Task[Answer]) -> None:
+        self._out.discard(task)
+        if (
+            not task.cancelled() and (error := task.exception()) is not None
+        ):  # looked at, though no client is left
+            self.refusal = str(error)
 
     async def _answered(self, asked: Asked) -> Answer:
-        found = self.conversations.find(asked.messages, asked.tools)
-        if not found.since or found.since[-1]["role"] == "assistant":
-            raise Refused("the last message is the assistant's: the policy answers others", where="messages")
         try:
-            return await self._by_the_policy(asked, found)
+            return await self._by_the_policy(asked)
+        except Refused:
+            raise
         except (TurnFailed, Superseded, HasEnded) as error:
             self._fail(error)
-            raise Refused(f"this episode has ended: {error}", status=ENDED, code="episode_ended") from error
-        except (Unrenderable, BadMessage) as error:
-            raise Refused(str(error)) from error
+            reason = f"this episode has ended: {error}" if str(error) else "this episode has ended"
+            raise Refused(reason, status=ENDED, code="episode_ended") from error
+        except (Unrenderable, RecursionError) as error:
+            raise Refused(_reason(error)) from error
         except Exception as error:
             self._fail(error)
-            raise Refused("this episode failed", status=UNAVAILABLE) from error
+            raise Refused("this episode failed", status=FAILED) from error
 
     def _fail(self, error: Exception) -> None:
         self.failure = self.failure or error
         self.failed.set()
 
-    async def _by_the_policy(self, asked: Asked, found: Found) -> Answer:
-        ids = self._prompt(found)
+    async def _by_the_policy(self, asked: Asked) -> Answer:
+        found = self._found(asked)
+        if not found.since or found.since[-1]["role"] == POLICY:
+            raise Refused("the last message is the assistant's: the policy answers others", where="messages")
+        if found.after is None and not found.is_rewritten and (why := self._rendering.objection(asked.tools)):
+            raise self._unfit(why)
+        ids, goes_on = self._prompt(found, asked)
         if not self._asker.asked and len(ids) > self._limits.first_tokens:
             raise self._unfit(
                 f"the first prompt has {len(ids)} tokens, more than data.max_prompt_tokens="
                 f"{self._limits.first_tokens}"
             )
-        room = self._limits.first_tokens + self._limits.tokens - len(ids)
+        turn, limit = await self._sampled(asked, found, ids)
+        if turn is None:
+            answer = self._at_limit(limit, ids)
+        else:
+            self._note(found, turn, goes_on=goes_on)
+            answer = self._said(asked, found, turn)
+        if asked.is_kept:
+            self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)
+        return answer
+
+    async def _sampled(self, asked: Asked, found: Found, ids: Ids) -> tuple[Turn | None, End]:
+        """Return the turn that answers; None where the limit beside it is reached."""
         if self._asker.asked >= self._limits.turns:
-            return self._at_limit(End.TURNS, ids)
+            return None, End.TURNS
+        room = self._limits.first_tokens + self._limits.tokens - len(ids)
         if room < 1:
-            return self._at_limit(End.CONTEXT, ids)
+            return None, End.CONTEXT
         most = min(room, self._limits.turn_tokens or room, asked.most_tokens or room)
         turn = await self._asker.sample(ids, most, after=found.after.turn if found.after else None)
-        if turn is None:
-            return self._at_limit(End.DEADLINE, ids)
-        record = turn.record
-        spoken = self._rendering.message(ids, record.token_ids, record.finish_reason, tools=asked.tools)
-        shown, stopped_at = _cut(spoken.message, asked.stop)
-        self._counts.calls += len(spoken.message.get("tool_calls") or ())
-        self.conversations.add(found, turn, spoken.message, shown)
+        return turn, End.DEADLINE
+
+    def _note(self, found: Found, turn: Turn, *, goes_on: bool) -> None:
+        if goes_on and found.after is not None:
+            self._counts.observed += len(turn.prompt_ids) - found.after.turn.length
+        elif found.after is not None or found.is_rewritten:
+            self._counts.breaks += 1
+
+    def _said(self, asked: Asked, found: Found, turn: Turn) -> Answer:
+        """Keep what a turn says, and return it as the agent is shown it."""
+        ids, record = turn.prompt_ids, turn.record
+        if asked.is_plain:
+            text = self._rendering.text(NO_IDS, record.token_ids, record.finish_reason)
+            message: Message = {"role": POLICY, "content": text}
+        else:
+            spoken = self._rendering.message(ids, record.token_ids, record.finish_reason, tools=asked.tools)
+            message = spoken.message
+        shown, stopped_at = _cut(message, asked.stop)
+        self._counts.calls += len(message.get("tool_calls") or ())
+        self.conversations.add(found, turn, message, shown)
         return self._answer(turn, found, shown, stopped_at)
 
-    def _prompt(self, found: Found) -> Ids:
-        """Return the ids of a call: those of the answer that it goes on from, and a tail, where that can be had."""
-        after = found.after
-        if after is not None:
+    def _found(self, asked: Asked) -> Found:
+        """Return where a call stands. Raises Refused."""
+        if asked.is_plain:
+            return Found(None, asked.messages, PLAIN)
+        messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
+        return self.conversations.find(messages, asked.tools)
+
+    def _said_before(self, asked: Asked) -> tuple[Message, ...]:
+        """Return what was said up to the answer that a call names. Raises Refused."""
+        if not asked.previous:
+            return ()
+        if (found := self._kept.get(asked.previous)) is None:
+            raise Refused(
+                "previous_response_id names no response of this episode that was stored",
+                code="previous_response_not_found",
+                where="previous_response_id",
+            )
+        return found
+
+    def _prompt(self, found: Found, asked: Asked) -> tuple[Ids, bool]:
+        """Return the ids of a call, and whether they are those of the answer that it goes on from, and a tail."""
+        if asked.is_plain:
+            return self._rendering.plain(text_of(asked.messages[-1])), False
+        if (after := found.after) is not None and found.since:
             turn = after.turn
             ids = self._rendering.following(
                 turn.prompt_ids,
@@ -157,13 +237,8 @@ class Session:
                 tools=found.tools,
             )
             if ids is not None:
-                self._counts.observed += len(ids) - turn.length
-                return ids
-        if after is not None or found.is_rewritten:
-            self._counts.breaks += 1
-        elif why := self._rendering.objection(found.tools):
-            raise self._unfit(why)
-        return self._rendering.first(found.history, found.tools)
+                return ids, True
+        return self._rendering.first(found.history, found.tools), False
 
     def _unfit(self, reason: str) -> Refused:
         """Return the refusal of an episode that can't be played at all."""
@@ -202,6 +277,10 @@ class Session:
                 thought=_thought_tokens(shown, len(record.token_ids)),
             ),
         )
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, Unrenderable) else "the request is nested too deeply"
 
 
 def _common(after: Place | None, turn: Turn) -> int:

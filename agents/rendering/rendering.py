@@ -68,6 +68,10 @@ class Rendering(Protocol):
         """
         ...
 
+    def plain(self, text: str) -> Ids:
+        """Return the ids of a text that the policy goes on with, without a template."""
+        ...
+
     def message(
         self, given: Ids, sampled: Ids, finish: FinishReason, *, tools: Sequence[Turn] = ()
     ) -> Spoken:

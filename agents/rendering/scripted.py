@@ -49,6 +49,10 @@ class ScriptedRendering:
         end = "" if finish is FinishReason.STOP else _END
         return np.concatenate([given, sampled, _ids(end + "".join(map(_rendered, said)) + _TURN)])
 
+    def plain(self, text: str) -> Ids:
+        """Return the bytes of a text."""
+        return _ids(text)
+
     def message(
         self, given: Ids, sampled: Ids, finish: FinishReason, *, tools: Sequence[Turn] = ()
     ) -> Spoken:

@@ -122,6 +122,10 @@ class TemplatedRendering:
             ids = ids[1:]
         return _joined(given, sampled, ids)
 
+    def plain(self, text: str) -> Ids:
+        """Return the ids of a text, with what the tokenizer puts before each, as servers of completions have it."""
+        return self._ids(text, is_whole=True)
+
     def message(
         self, given: Ids, sampled: Ids, finish: FinishReason, *, tools: Sequence[Turn] = ()
     ) -> Spoken:
@@ -251,10 +255,11 @@ class TemplatedRendering:
             ]
         return turn
 
-    def _ids(self, text: str) -> Ids:
+    def _ids(self, text: str, *, is_whole: bool = False) -> Ids:
         whole = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
         # Not verbose: it would warn of what is longer than the model's own limit, and the engine knows that limit.
-        return np.array(self._tokenizer.encode(whole, add_special_tokens=False, verbose=False), np.int32)
+        found = self._tokenizer.encode(whole, add_special_tokens=is_whole, verbose=False)
+        return np.array(found, np.int32)
 
     def _token(self, token_id: int) -> str:
         return str(self._tokenizer.convert_ids_to_tokens(token_id))

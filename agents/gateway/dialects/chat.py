@@ -6,20 +6,22 @@ In and out: as `agents.gateway.dialects.dialect.Dialect` says. Fields by OpenAI'
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from agents.gateway.dialects.dialect import (
-    Answer,
-    Asked,
-    Refused,
-    Usage,
+from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Refused, Usage, event
+from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
+    a_name,
+    call_of,
+    refuse_forced,
+    refuse_format,
     refuse_what_biases,
+    shown,
     stops_in,
     text_in,
+    tool_of,
 )
 from broker.messages import Turn
 
@@ -30,23 +32,23 @@ _THOUGHTS: Final = ("reasoning_content", "reasoning")  # of a message that a cli
 class Chat:
     """The dialect of chat completions."""
 
+    path = "/v1/chat/completions"
+    alive = COMMENT
+
     def read(self, body: Mapping[str, Any]) -> Asked:
         """Read a request. Raises Refused."""
         overridden = refuse_what_biases(body)
+        refuse_format(body.get("response_format"), "response_format")
         given = a_list_of_objects(body.get("messages"), "messages")
         if not given:
             raise Refused("messages is empty", where="messages")
-        tools = tools_in(body)
-        options = body.get("stream_options") or {}
-        if (form := body.get("response_format")) is not None and form.get("type", "text") != "text":
-            raise Refused("response_format is text in training", where="response_format")
         return Asked(
             messages=tuple(_message(one, f"messages[{place}]") for place, one in enumerate(given)),
-            tools=tools,
+            tools=_tools(body),
             most_tokens=a_limit(body, "max_completion_tokens", "max_tokens"),
             stop=stops_in(body.get("stop"), "stop"),
             is_streamed=body.get("stream") is True,
-            streams_usage=isinstance(options, Mapping) and options.get("include_usage") is True,
+            streams_usage=wants_usage(body),
             overridden=overridden,
         )
 
@@ -65,7 +67,7 @@ class Chat:
 
         def chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:
             choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-            return _event({**head, "choices": [choice], **more})
+            return event({**head, "choices": [choice], **more})
 
         message = answer.message
         yield chunk({"role": "assistant", "content": ""})
@@ -77,101 +79,36 @@ class Chat:
             yield chunk({"tool_calls": [{"index": place, **call}]})
         yield chunk({}, _finish(answer))
         if asked.streams_usage:
-            yield _event({**head, "choices": [], "usage": usage_of(answer.usage)})
-        yield "data: [DONE]\n\n"
+            yield event({**head, "choices": [], "usage": usage_of(answer.usage)})
+        yield DONE
 
     def error(self, refused: Refused) -> dict[str, Any]:
         """Return the body of an error."""
-        kind = "invalid_request_error" if refused.status < 500 else "server_error"
-        return {
-            "error": {
-                "message": str(refused),
-                "type": kind,
-                "param": refused.where or None,
-                "code": refused.code or None,
-            }
-        }
+        return error_of(refused)
 
     def error_event(self, refused: Refused) -> str:
         """Return an error as an event: OpenAI's client raises it."""
-        return _event(self.error(refused))
+        return event(error_of(refused))
 
 
-def tools_in(body: Mapping[str, Any]) -> tuple[Turn, ...]:
-    """Return a request's tools; none where `tool_choice` says none. Raises Refused."""
-    given = body.get("tools")
-    tools = () if given is None else tuple(a_list_of_objects(given, "tools"))
-    choice = body.get("tool_choice")
-    if choice not in (None, "auto", "none"):
-        raise Refused(
-            "tool_choice is auto or none in training: a call is the policy's own", where="tool_choice"
-        )
-    for place, tool in enumerate(tools):
-        function = tool.get("function")
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            raise Refused(f"tools[{place}] is a function with a name", where=f"tools[{place}]")
-    if choice == "none":
-        return ()
-    return tuple({"type": "function", "function": _schema(tool["function"])} for tool in tools)
+DONE: Final = "data: [DONE]\n\n"
 
 
-def _schema(function: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a function as templates show it: with a description and parameters, and without `strict`."""
+def wants_usage(body: Mapping[str, Any]) -> bool:
+    """Return whether a stream is to say what was used. Without a stream the options mean nothing."""
+    options = body.get("stream_options")
+    return isinstance(options, Mapping) and options.get("include_usage") is True
+
+
+def error_of(refused: Refused) -> dict[str, Any]:
+    """Return the body of an error, as all of OpenAI's APIs have it."""
     return {
-        "name": function["name"],
-        "description": function.get("description") or "",
-        "parameters": function.get("parameters") or {"type": "object", "properties": {}},
-    }
-
-
-def _message(given: Mapping[str, Any], where: str) -> Turn:
-    role = given.get("role")
-    if role == "assistant":
-        return _assistant(given, where)
-    if role not in _ROLES:
-        known = ", ".join([*_ROLES, "assistant"])
-        raise Refused(f"{where}.role is one of {known}, got {role!r}", where=f"{where}.role")
-    message: Turn = {"role": _ROLES[role], "content": text_in(given.get("content"), f"{where}.content")}
-    if role == "tool":
-        if not isinstance(given.get("tool_call_id"), str):
-            raise Refused(f"{where} has no tool_call_id", where=f"{where}.tool_call_id")
-        message["tool_call_id"] = given["tool_call_id"]
-        if isinstance(given.get("name"), str):
-            message["name"] = given["name"]
-    return message
-
-
-def _assistant(given: Mapping[str, Any], where: str) -> Turn:
-    message: Turn = {"role": "assistant", "content": text_in(given.get("content"), f"{where}.content")}
-    for name in _THOUGHTS:
-        if isinstance(given.get(name), str) and given[name]:
-            message["reasoning_content"] = given[name]
-            break
-    if calls := given.get("tool_calls"):
-        found = a_list_of_objects(calls, f"{where}.tool_calls")
-        message["tool_calls"] = [
-            call_of(one, f"{where}.tool_calls[{place}]") for place, one in enumerate(found)
-        ]
-    return message
-
-
-def call_of(given: Mapping[str, Any], where: str) -> Turn:
-    """Return a tool call of a history; its arguments as the text of a JSON object. Raises Refused."""
-    function = given.get("function")
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise Refused(f"{where} has no function with a name", where=where)
-    arguments = function.get("arguments") or "{}"
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    try:
-        is_object = isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    if not is_object:
-        raise Refused(f"{where}.function.arguments is no JSON object", where=f"{where}.function.arguments")
-    return {
-        "id": str(given.get("id") or ""),
-        "type": "function",
-        "function": {"name": function["name"], "arguments": text},
+        "error": {
+            "message": str(refused),
+            "type": "invalid_request_error" if refused.status < 500 else "server_error",
+            "param": refused.where or None,
+            "code": refused.code or None,
+        }
     }
 
 
@@ -191,6 +128,53 @@ def usage_of(usage: Usage) -> dict[str, Any]:
     }
 
 
+def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
+    """Return a request's tools; none where `tool_choice` says none. Raises Refused."""
+    tools = []
+    for place, tool in enumerate(a_list_of_objects(body.get("tools"), "tools")):
+        where = f"tools[{place}]"
+        function = tool.get("function")
+        if not isinstance(function, dict):
+            kind = shown(tool.get("type"))
+            raise Refused(f"{where} is of type {kind}: a tool of the policy's is a function", where=where)
+        tools.append(tool_of(function, where))
+    return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
+
+
+def _message(given: Mapping[str, Any], where: str) -> Turn:
+    role = given.get("role")
+    if role == "assistant":
+        return _assistant(given, where)
+    if not isinstance(role, str) or role not in _ROLES:
+        known = ", ".join([*_ROLES, "assistant"])
+        raise Refused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
+    message: Turn = {"role": _ROLES[role], "content": text_in(given.get("content"), f"{where}.content")}
+    if role == "tool":
+        message["tool_call_id"] = a_name(given, "tool_call_id", where)
+        if isinstance(given.get("name"), str):
+            message["name"] = given["name"]
+    return message
+
+
+def _assistant(given: Mapping[str, Any], where: str) -> Turn:
+    message: Turn = {"role": "assistant", "content": text_in(given.get("content"), f"{where}.content")}
+    for name in _THOUGHTS:
+        if isinstance(given.get(name), str) and given[name]:
+            message["reasoning_content"] = given[name]
+            break
+    if calls := a_list_of_objects(given.get("tool_calls"), f"{where}.tool_calls"):
+        message["tool_calls"] = [
+            _call(one, f"{where}.tool_calls[{place}]") for place, one in enumerate(calls)
+        ]
+    return message
+
+
+def _call(given: Mapping[str, Any], where: str) -> Turn:
+    function = given.get("function")
+    function = function if isinstance(function, Mapping) else {}
+    return call_of(function.get("name"), function.get("arguments"), given.get("id"), where)
+
+
 def _head(answer: Answer, kind: str) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{answer.id}",
@@ -206,7 +190,3 @@ def _finish(answer: Answer) -> str:
     if answer.is_cut:
         return "length"
     return "tool_calls" if answer.message.get("tool_calls") else "stop"
-
-
-def _event(body: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(body)}\n\n"

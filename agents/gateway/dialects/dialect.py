@@ -6,43 +6,15 @@ Pure; the server and the session use it through the Protocol `Dialect`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from broker.messages import Turn
 
-# Options of sampling that are the run's, by the names that APIs have for them: what a request says of them is dropped,
-# since a policy is trained on what it samples by itself.
-OVERRIDDEN: Final = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "seed",
-)
-# Options that make the policy say what it would not have said, or ask for what there is not.
-REFUSED: Final = (
-    "logit_bias",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
-    "structured_outputs",
-    "logprobs",
-    "top_logprobs",
-    "prompt_logprobs",
-    "best_of",
-    "echo",
-    "suffix",
-    "functions",
-    "function_call",
-)
-BAD_REQUEST, NOT_FOUND, ENDED, TOO_LARGE = 400, 404, 409, 413
-UNKNOWN_KEY, UNAVAILABLE = 401, 503
+BAD_REQUEST, UNKNOWN_KEY, NOT_FOUND, TOO_SLOW, ENDED, TOO_LARGE, FAILED = 400, 401, 404, 408, 409, 413, 500
+COMMENT: Final = ": the policy is at it\n\n"  # of a stream: no client of OpenAI's takes it for an event
 
 
 class Refused(Exception):
@@ -64,13 +36,17 @@ class Asked:
     """What a request asks, whatever API it came by."""
 
     messages: tuple[Turn, ...]  # as OpenAI's chat API has them; content is a text
+    instructions: tuple[Turn, ...] = ()  # what stands before all messages, in this call alone
+    previous: str = ""  # `Answer.id` of what the messages go on from; "": they are all
+    is_kept: bool = False  # whether later calls may name the answer as `previous`
+    is_plain: bool = False  # the one message is a text to go on with, without a chat template
     tools: tuple[Turn, ...] = ()  # schemas of functions, as OpenAI's chat API has them
     most_tokens: int | None = None
     stop: tuple[str, ...] = ()
     is_streamed: bool = False
     streams_usage: bool = False
     overridden: tuple[str, ...] = ()  # options of sampling that the request has, and the run decides
-    echoed: Mapping[str, Any] = field(default_factory=dict)  # of the request, for the API's answer to repeat
+    echoed: Mapping[str, Any] = field(default_factory=dict)  # of the request, for the API's answer to go by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +75,9 @@ class Answer:
 class Dialect(Protocol):
     """One API."""
 
+    path: str
+    alive: str  # what is sent on a stream while the policy is at it
+
     def read(self, body: Mapping[str, Any]) -> Asked:
         """Read a request. Raises Refused."""
         ...
@@ -120,58 +99,7 @@ class Dialect(Protocol):
         ...
 
 
-def refuse_what_biases(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options that are overridden. Raises Refused for one that can't be had."""
-    for name in REFUSED:
-        if body.get(name) not in (None, False, [], {}):
-            raise Refused(
-                f"{name} is not there in training: the policy is sampled as the run says", where=name
-            )
-    if body.get("n") not in (None, 1):
-        raise Refused("n is 1 in training: each call is one turn of the episode", where="n")
-    return tuple(name for name in OVERRIDDEN if body.get(name) is not None)
-
-
-def text_in(content: Any, where: str) -> str:
-    """Return the text of a message's content: a text, parts of text, or nothing. Raises Refused for another part."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Sequence):
-        raise Refused(f"{where} is a text or a list of parts, got {type(content).__name__}", where=where)
-    texts = []
-    for place, part in enumerate(content):
-        text = part if isinstance(part, str) else part.get("text") if isinstance(part, Mapping) else None
-        if not isinstance(text, str):
-            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-            raise Refused(
-                f"{where}[{place}] is of type {kind!r}: the policy reads text", where=f"{where}[{place}]"
-            )
-        texts.append(text)
-    return "\n".join(texts)
-
-
-def a_list_of_objects(value: Any, where: str) -> list[Mapping[str, Any]]:
-    """Return a list of JSON objects. Raises Refused for anything else."""
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise Refused(f"{where} is a list of objects", where=where)
-    return value
-
-
-def a_limit(body: Mapping[str, Any], *names: str) -> int | None:
-    """Return the first of several limits of tokens that a request has. Raises Refused for what is no such number."""
-    for name in names:
-        if (value := body.get(name)) is not None:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise Refused(f"{name} is a whole number of at least 1, got {value!r}", where=name)
-            return value
-    return None
-
-
-def stops_in(value: Any, where: str) -> tuple[str, ...]:
-    """Return stop sequences: one text, or several. Raises Refused for anything else."""
-    found = [value] if isinstance(value, str) else [] if value is None else value
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise Refused(f"{where} is a text or a list of texts", where=where)
-    return tuple(one for one in found if one)
+def event(body: Mapping[str, Any], *, is_named: bool = False) -> str:
+    """Return an event of a stream; a named one says the body's `type` in a line of its own, too."""
+    name = f"event: {body['type']}\n" if is_named else ""
+    return f"{name}data: {json.dumps(body)}\n\n"

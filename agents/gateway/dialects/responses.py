@@ -1,0 +1,281 @@
+"""OpenAI's responses: `/v1/responses`.
+
+In and out: as `agents.gateway.dialects.dialect.Dialect` says. Fields by OpenAI's reference of the API and the types of
+its client, read 2026-11. A history is a list of items; those of one answer, its thought, its text and its calls, are
+put together again. An answer that is stored can be gone on from by its id, within the episode.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from agents.gateway.dialects.chat import error_of
+from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Refused, Usage, event
+from agents.gateway.dialects.fields import (
+    a_limit,
+    a_list_of_objects,
+    a_name,
+    call_of,
+    refuse_any,
+    refuse_forced,
+    refuse_format,
+    refuse_what_biases,
+    shown,
+    text_in,
+    tool_of,
+)
+from broker.messages import Turn
+
+_ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_LOGPROBS: Final = "message.output_text.logprobs"
+_ID: Final = "resp_"
+# What an answer repeats of its request, with what stands for a field that it has not.
+_ECHOED: Final[Mapping[str, Any]] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": None,
+    "store": True,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "truncation": "disabled",
+    "user": None,
+}
+
+
+class Responses:
+    """The dialect of responses."""
+
+    path = "/v1/responses"
+    alive = COMMENT
+
+    def read(self, body: Mapping[str, Any]) -> Asked:
+        """Read a request. Raises Refused."""
+        overridden = refuse_what_biases(body)
+        refuse_any(body, ("background", "conversation", "prompt"), "is not there: send the input itself")
+        text = body.get("text")
+        refuse_format(text.get("format") if isinstance(text, Mapping) else None, "text.format")
+        include = body.get("include")
+        if isinstance(include, list) and _LOGPROBS in include:
+            raise Refused(f"include: {_LOGPROBS} is not there in training", where="include")
+        instructions = text_in(body.get("instructions"), "instructions")
+        previous = body.get("previous_response_id")
+        if not isinstance(previous, str | None):
+            raise Refused("previous_response_id is a text", where="previous_response_id")
+        return Asked(
+            messages=tuple(_messages(body.get("input"))),
+            instructions=({"role": "system", "content": instructions},) if instructions else (),
+            previous=(previous or "").removeprefix(_ID),
+            is_kept=body.get("store") is not False,
+            tools=_tools(body),
+            most_tokens=a_limit(body, "max_output_tokens"),
+            is_streamed=body.get("stream") is True,
+            overridden=overridden,
+            echoed={name: body.get(name) for name in _ECHOED if body.get(name) is not None},
+        )
+
+    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+        """Return the body of an answer."""
+        status = "incomplete" if answer.is_cut else "completed"
+        return {
+            **_head(asked, answer, status),
+            "incomplete_details": {"reason": "max_output_tokens"} if answer.is_cut else None,
+            "completed_at": answer.created,
+            "output": list(_items(answer, status)),
+            "usage": _usage(answer.usage),
+        }
+
+    def events(self, asked: Asked, answer: Answer) -> Iterator[str]:
+        """Yield the events of a stream: the items of the answer with their parts, then the whole."""
+        numbers = itertools.count()
+
+        def named(kind: str, **fields: Any) -> str:
+            body = {"type": f"response.{kind}", "sequence_number": next(numbers), **fields}
+            return event(body, is_named=True)
+
+        begun = {**_head(asked, answer, "in_progress"), "output": [], "usage": None}
+        yield named("created", response=begun)
+        yield named("in_progress", response=begun)
+        whole = self.answer(asked, answer)
+        for place, item in enumerate(whole["output"]):
+            empty: dict[str, Any] = {"content": []} if "content" in item else {"arguments": ""}
+            yield named(
+                "output_item.added", output_index=place, item=item | empty | {"status": "in_progress"}
+            )
+            for kind, fields in _deltas(item):
+                yield named(kind, item_id=item["id"], output_index=place, **fields)
+            yield named("output_item.done", output_index=place, item=item)
+        yield named(whole["status"], response=whole)
+
+    def error(self, refused: Refused) -> dict[str, Any]:
+        """Return the body of an error."""
+        return error_of(refused)
+
+    def error_event(self, refused: Refused) -> str:
+        """Return an error as an event: in the API's own form, and in the one by which OpenAI's client raises it."""
+        body = error_of(refused)
+        return event({**body["error"], **body, "type": "error", "sequence_number": 0}, is_named=True)
+
+
+def _messages(given: Any) -> Iterator[Turn]:
+    """Yield the messages that a list of items means. Raises Refused."""
+    if isinstance(given, str):
+        yield {"role": "user", "content": given}
+        return
+    items = a_list_of_objects(given, "input")
+    if not items:
+        raise Refused("input is empty", where="input")
+    answer: Turn | None = None
+    for place, item in enumerate(items):
+        kind, message = _message(item, f"input[{place}]")
+        if message["role"] != "assistant":
+            if answer is not None:
+                yield answer
+            answer = None
+            yield message
+        elif answer is not None and _is_of(answer, kind):
+            _add(answer, message)
+        else:
+            if answer is not None:
+                yield answer
+            answer = message
+    if answer is not None:
+        yield answer
+
+
+def _is_of(answer: Turn, kind: str) -> bool:
+    """Return whether an item goes on with an answer: its thought comes first, then its text, then its calls."""
+    return kind == "function_call" or not (answer["content"] or answer.get("tool_calls"))
+
+
+def _add(answer: Turn, part: Turn) -> None:
+    answer["content"] = part["content"] or answer["content"]
+    if thought := part.get("reasoning_content"):
+        answer["reasoning_content"] = "\n".join(filter(None, [answer.get("reasoning_content"), thought]))
+    if calls := part.get("tool_calls"):
+        answer["tool_calls"] = [*(answer.get("tool_calls") or ()), *calls]
+
+
+def _message(item: Mapping[str, Any], where: str) -> tuple[str, Turn]:
+    """Return an item's type, and the message that it is, or is a part of. Raises Refused."""
+    kind = item.get("type") or "message"
+    match kind:
+        case "message":
+            role = item.get("role")
+            if not isinstance(role, str) or role not in _ROLES:
+                known = ", ".join(_ROLES)
+                raise Refused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
+            return kind, {"role": _ROLES[role], "content": text_in(item.get("content"), f"{where}.content")}
+        case "function_call":
+            call = call_of(item.get("name"), item.get("arguments"), item.get("call_id"), where)
+            return kind, {"role": "assistant", "content": "", "tool_calls": [call]}
+        case "function_call_output":
+            said = text_in(item.get("output"), f"{where}.output")
+            return kind, {"role": "tool", "content": said, "tool_call_id": a_name(item, "call_id", where)}
+        case "reasoning":
+            return kind, {"role": "assistant", "content": "", "reasoning_content": _thought(item, where)}
+    raise Refused(
+        f"{where} is of type {shown(kind)}: the policy reads messages, calls of functions and their outputs",
+        where=where,
+    )
+
+
+def _thought(item: Mapping[str, Any], where: str) -> str:
+    """Return what a reasoning item says: its content, or what sums it up; "" where it is encrypted."""
+    for name in ("content", "summary"):
+        texts = [str(part.get("text") or "") for part in a_list_of_objects(item.get(name), f"{where}.{name}")]
+        if text := "\n".join(filter(None, texts)):
+            return text
+    return ""
+
+
+def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
+    tools = []
+    for place, tool in enumerate(a_list_of_objects(body.get("tools"), "tools")):
+        where = f"tools[{place}]"
+        if tool.get("type") != "function":
+            kind = shown(tool.get("type"))
+            raise Refused(f"{where} is of type {kind}: a tool of the policy's is a function", where=where)
+        tools.append(tool_of(tool, where))
+    return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
+
+
+def _head(asked: Asked, answer: Answer, status: str) -> dict[str, Any]:
+    return {
+        **_ECHOED,
+        **asked.echoed,
+        "id": f"{_ID}{answer.id}",
+        "object": "response",
+        "created_at": answer.created,
+        "model": answer.model,
+        "status": status,
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "service_tier": "default",
+        "temperature": None,
+        "top_p": None,
+    }
+
+
+def _items(answer: Answer, status: str) -> Iterator[dict[str, Any]]:
+    """Yield the items of an answer; one that says and calls nothing has a message with an empty text."""
+    message = answer.message
+    thought, text, calls = message.get("reasoning_content"), message.get("content"), message.get("tool_calls")
+    if thought:
+        part = {"type": "reasoning_text", "text": thought}
+        yield {
+            "id": f"rs_{answer.id}",
+            "type": "reasoning",
+            "summary": [],
+            "content": [part],
+            "status": status,
+        }
+    if text or not calls:
+        yield {
+            "id": f"msg_{answer.id}",
+            "type": "message",
+            "role": "assistant",
+            "status": status,
+            "content": [{"type": "output_text", "text": text or "", "annotations": [], "logprobs": []}],
+        }
+    for place, call in enumerate(calls or ()):
+        yield {
+            "id": f"fc_{answer.id}_{place}",
+            "type": "function_call",
+            "call_id": call["id"],
+            "name": call["function"]["name"],
+            "arguments": call["function"]["arguments"],
+            "status": status,
+        }
+
+
+def _deltas(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the events that fill an item, each with its own fields."""
+    if item["type"] == "function_call":
+        yield "function_call_arguments.delta", {"delta": item["arguments"]}
+        yield "function_call_arguments.done", {"name": item["name"], "arguments": item["arguments"]}
+        return
+    (part,) = item["content"]
+    kind, text = part["type"], part["text"]
+    at: dict[str, Any] = {"content_index": 0} | ({"logprobs": []} if kind == "output_text" else {})
+    yield "content_part.added", {"content_index": 0, "part": part | {"text": ""}}
+    yield f"{kind}.delta", {**at, "delta": text}
+    yield f"{kind}.done", {**at, "text": text}
+    yield "content_part.done", {"content_index": 0, "part": part}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """Return what was used; clients ask the two parts for keys, so that they are always there."""
+    return {
+        "input_tokens": usage.given,
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
+        "output_tokens": usage.sampled,
+        "output_tokens_details": {"reasoning_tokens": usage.thought},
+        "total_tokens": usage.given + usage.sampled,
+    }
