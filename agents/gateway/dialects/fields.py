@@ -92,10 +92,11 @@ def text_in(content: Any, where: str) -> str:
         return content or ""
     if not isinstance(content, list):
         raise Refused(f"{where} is a text or a list of parts, got {type(content).__name__}", where=where)
-    return "\n".join(_text_of_part(part, f"{where}[{place}]") for place, part in enumerate(content))
+    return "\n".join(text_of_part(part, f"{where}[{place}]") for place, part in enumerate(content))
 
 
-def _text_of_part(part: Any, where: str) -> str:
+def text_of_part(part: Any, where: str) -> str:
+    """Return the text of a part of a message. Raises Refused for one of another kind."""
     if isinstance(part, str):
         return part
     kind = part.get("type", "text") if isinstance(part, Mapping) else type(part).__name__

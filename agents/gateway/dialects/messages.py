@@ -37,6 +37,7 @@ from agents.gateway.dialects.fields import (
     shown,
     stops_in,
     text_in,
+    text_of_part,
     tool_of,
 )
 from broker.messages import Turn
@@ -122,7 +123,7 @@ class Messages:
 
 def _system(given: Any) -> tuple[Turn, ...]:
     blocks = [given] if isinstance(given, str) else a_list_of_objects(given, "system")
-    texts = [text_in([block], "system") for block in blocks]
+    texts = [text_of_part(block, f"system[{place}]") for place, block in enumerate(blocks)]
     said = [text for text in texts if not text.startswith(_BILLING)]
     return ({"role": "system", "content": "\n".join(said)},) if said else ()
 
@@ -164,7 +165,7 @@ def _said(role: str, blocks: Sequence[Block]) -> Iterator[Turn]:
     """Yield what a user says and what tools answer, in its order: texts that follow each other are one message."""
     for is_result, run in itertools.groupby(blocks, lambda placed: placed[0].get("type") == "tool_result"):
         if not is_result:
-            yield {"role": role, "content": "\n".join(text_in([block], where) for block, where in run)}
+            yield {"role": role, "content": "\n".join(text_of_part(block, where) for block, where in run)}
             continue
         for block, where in run:
             answered: Turn = {
@@ -187,7 +188,7 @@ def _assistant(blocks: Sequence[Block]) -> Turn:
             case "tool_use":
                 calls.append(call_of(block.get("name"), block.get("input"), block.get("id"), where))
             case _:
-                texts.append(text_in([block], where))
+                texts.append(text_of_part(block, where))
     message: Turn = {"role": "assistant", "content": "\n".join(texts)}
     if thought := "\n".join(filter(None, thoughts)):
         message["reasoning_content"] = thought
