@@ -21,3 +21,24 @@ def ask_twice(base_url: str, api_key: str, row: dict[str, Any]) -> float:
     with client.chat.completions.create(model="any", messages=chat, stream=True) as stream:
         text = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
     return float(text == "right")
+
+
+def ask_twice_by_messages(base_url: str, api_key: str, row: dict[str, Any]) -> float:
+    """The same with Anthropic's client, whose thoughts stay behind."""
+    import anthropic
+
+    client = anthropic.Anthropic(base_url=base_url.removesuffix("/v1"), api_key=api_key)
+    chat: list[Any] = [{"role": "user", "content": f"Row {row['answer']}."}]
+    first = client.messages.create(model="any", messages=chat, max_tokens=512)
+    chat += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "Sure?"}]
+    with client.messages.stream(model="any", messages=chat, max_tokens=512) as stream:
+        text = "".join(stream.text_stream)
+    return float(text == "right")
+
+
+def ask_twice_by_responses(base_url: str, api_key: str, row: dict[str, Any]) -> float:
+    """The same with responses, by the first one's id."""
+    client = openai.OpenAI(base_url=base_url, api_key=api_key)
+    first = client.responses.create(model="any", input=f"Row {row['answer']}.")
+    with client.responses.stream(model="any", input="Sure?", previous_response_id=first.id) as stream:
+        return float(stream.get_final_response().output_text == "right")

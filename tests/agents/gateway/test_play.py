@@ -45,11 +45,13 @@ async def played(arena: Arena) -> tuple[Completion, ...]:
     return arena.rollout("0").completions
 
 
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize("agent", ["ask_twice", "ask_twice_by_messages", "ask_twice_by_responses"])
 @in_loop
 async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_was_sampled(
-    arena: MakeArena,
+    arena: MakeArena, agent: str
 ) -> None:
-    for one in await played(arena("ask_twice")):
+    for one in await played(arena(agent)):
         (segment,) = one.segments
         assert bytes(segment.token_ids.tolist()).decode() == "right\0user\nSure?\0assistant\nright\0"
         assert segment.loss_mask == (6, len("user\nSure?\0assistant\n"), 6)
@@ -57,3 +59,13 @@ async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_wa
         assert (one.ended_by, one.text) == (End.MESSAGE, "right")
         assert one.reward is not None
         assert one.reward.value == 1.0
+
+
+@in_loop
+async def test_a_worker_that_ends_waits_for_no_call_of_its_agents(arena: MakeArena) -> None:
+    floor = arena("ask_twice")
+    floor.issue(0)
+    async with floor.agent() as (worker, playing):  # and no generator
+        await wait_in_loop(lambda: [*floor.client.scan_iter(match="*policy_calls*")], task=playing)
+        worker.stop.set()
+        await wait_in_loop(playing.done, "the end of a worker whose agents wait for the policy", within_s=15)
