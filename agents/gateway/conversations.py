@@ -23,9 +23,8 @@ from agents.sequences import Turn
 from broker.messages import Turn as Message
 from tasks.turns import POLICY, text_of
 
-PLAIN: Final[tuple[Message, ...]] = (
-    {"type": "text"},
-)  # in the tools' place, of a call without a chat template
+# In the tools' place, of a call without a chat template.
+PLAIN: Final[tuple[Message, ...]] = ({"type": "text"},)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -215,9 +215,7 @@ def _body(data: bytes) -> Mapping[str, Any]:
     """Return a request's JSON object. Raises Refused."""
     try:
         body = json.loads(data.decode())
-        if (
-            b"\\ud" in data.lower()
-        ):  # maybe half of a surrogate pair, which is no text that a message can carry
+        if b"\\ud" in data.lower():  # half of a surrogate pair, maybe: no message can carry that
             body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except ValueError as error:
         raise Refused(f"the body is no JSON: {error}") from error

@@ -126,9 +126,8 @@ class Session:
 
     def _is_done(self, task: asyncio.Task[Answer]) -> None:
         self._out.discard(task)
-        if (
-            not task.cancelled() and (error := task.exception()) is not None
-        ):  # looked at, though no client is left
+        error = None if task.cancelled() else task.exception()  # asked for, though no client may be left
+        if error is not None:
             self.refusal = str(error)
 
     async def _answered(self, asked: Asked) -> Answer:

@@ -118,10 +118,7 @@ async def test_a_plain_text_is_gone_on_with_as_it_stands() -> None:
         assert "".join(chunk.choices[0].text for chunk in chunks) == "<think>b"
         assert chunks[-1].choices[0].finish_reason == "length"
         assert it.asker.prompts == ["a\n", "a\n"]
-        history = [
-            {"role": "user", "content": "a\n"},
-            {"role": "assistant", "content": "<think>b</think> c."},
-        ]
+        history = [{"role": "user", "content": "a\n"}, {"role": "assistant", "content": "<think>b</think>"}]
         await sent(it, CHAT, {"messages": [*history, *SAYING]})
         assert it.asker.after == [None] * 3, "what was said without a template is no conversation"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import itertools
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +18,7 @@ from agents.gateway.conversations import Conversations
 from agents.gateway.dialects.dialect import Refused
 from agents.gateway.server import COUNT, DIALECTS
 from agents.rendering.scripted import ScriptedRendering
+from agents.turns import TurnFailed
 from tests.support.in_loop import in_loop
 from tests.support.raw_calls import CHAT, COMPLETIONS, MESSAGES, RESPONSES, RIGHT, SAYING, Reply, sent
 from tests.support.scripted_policy import Served, served
@@ -172,7 +174,10 @@ async def test_what_is_harmless_is_answered() -> None:
             assert (reply.status, reply.says) == (200, "Yes."), (path, more, reply.text)
         half = await sent(it, CHAT, b'{"messages": [{"role": "user", "content": "a\\ud800\\ud83d\\ude00"}]}')
         assert half.says == "Yes."
-        assert "a?\N{GRINNING FACE}" in it.asker.prompts[-1], "half of a pair is no text, a whole one is"
+        assert (longest := it.session.conversations.longest) is not None
+        assert longest.history[0]["content"] == "a?\N{GRINNING FACE}", (
+            "half of a pair is no text, a whole one is"
+        )
 
 
 RICH: dict[str, dict[str, Any]] = {
@@ -309,21 +314,35 @@ async def test_a_request_that_does_not_arrive_may_be_tried_again(monkeypatch: py
         assert b"x-should-retry" not in head
 
 
+async def go_away(*, stream: bool) -> Served:
+    """Begin calls that nobody waits for: one is answered, and one fails."""
+    async with served("Yes.", "Found.") as it:
+        for number, error in enumerate([None, TurnFailed("no generator")]):
+            it.asker.gate.clear()
+            gone = asyncio.create_task(sent(it, CHAT, RIGHT[CHAT] | {"stream": stream}))
+            await wait_in_loop(lambda asked=2 * number + 1: it.asker.asked == asked, task=gone)
+            gone.cancel()
+            async with half_sent(it):  # and one in the middle of its request
+                pass
+            await asyncio.sleep(0.05)  # in which a stream finds that nobody hears it
+            it.asker.error = error
+            it.asker.gate.set()
+            await wait_in_loop(lambda: not it.session.is_at_work)
+            if error is None:
+                history = [*SAYING, {"role": "assistant", "content": "Yes."}, *SAYING]
+                assert (await sent(it, CHAT, RIGHT[CHAT] | {"messages": history})).says == "Found."
+        return it
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @in_loop
 async def test_a_client_that_goes_away_loses_nothing(
-    *, stream: bool, caplog: pytest.LogCaptureFixture
+    *, stream: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with served("Yes.", "Found.") as it:
-        it.asker.gate.clear()
-        gone = asyncio.create_task(sent(it, CHAT, RIGHT[CHAT] | {"stream": stream}))
-        await wait_in_loop(lambda: it.asker.asked == 1, task=gone)
-        gone.cancel()
-        async with half_sent(it):  # and another in the middle of its request
-            pass
-        it.asker.gate.set()
-        await wait_in_loop(lambda: not it.session.is_at_work)
-        history = [*SAYING, {"role": "assistant", "content": "Yes."}, *SAYING]
-        assert (await sent(it, CHAT, RIGHT[CHAT] | {"messages": history})).says == "Found."
-        assert (len(it.asker.turns), it.sequences) == (2, 1)
+    monkeypatch.setattr(server, "QUIET_S", 0.01)
+    it = await go_away(stream=stream)
+    assert (len(it.asker.turns), it.sequences) == (2, 1)
+    assert it.session.refusal == "this episode has ended: no generator"
+    del it
+    gc.collect()  # which tells of errors that nobody has looked at
     assert [record for record in caplog.records if record.levelname != "DEBUG"] == []
