@@ -8,7 +8,7 @@ put together again. An answer that is stored can be gone on from by its id, with
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agents.gateway.dialects.chat import error_of
@@ -86,7 +86,7 @@ class Responses:
             **_head(asked, answer, status),
             "incomplete_details": {"reason": "max_output_tokens"} if answer.is_cut else None,
             "completed_at": answer.created,
-            "output": list(_items(answer, status)),
+            "output": list(_items(asked, answer, status)),
             "usage": _usage(answer.usage),
         }
 
@@ -172,7 +172,8 @@ def _message(item: Mapping[str, Any], where: str) -> tuple[str, Turn]:
                 raise Refused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
             return kind, {"role": _ROLES[role], "content": text_in(item.get("content"), f"{where}.content")}
         case "function_call":
-            call = call_of(item.get("name"), item.get("arguments"), item.get("call_id"), where)
+            name = _full_name(item.get("namespace"), item.get("name"))
+            call = call_of(name, item.get("arguments"), item.get("call_id"), where)
             return kind, {"role": "assistant", "content": "", "tool_calls": [call]}
         case "function_call_output":
             said = text_in(item.get("output"), f"{where}.output")
@@ -196,13 +197,32 @@ def _thought(item: Mapping[str, Any], where: str) -> str:
 
 def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
     tools = []
-    for place, tool in enumerate(a_list_of_objects(body.get("tools"), "tools")):
-        where = f"tools[{place}]"
+    for namespace, tool, where in _functions(a_list_of_objects(body.get("tools"), "tools"), "tools"):
         if tool.get("type") != "function":
             kind = shown(tool.get("type"))
-            raise Refused(f"{where} is of type {kind}: a tool of the policy's is a function", where=where)
-        tools.append(tool_of(tool, where))
+            reason = f"{where} is of type {kind}: a tool of the policy's is a function; turn this one off in the agent"
+            raise Refused(reason, where=where)
+        tools.append(tool_of(tool | {"name": _full_name(namespace, tool.get("name"))}, where))
     return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
+
+
+def _functions(
+    given: Sequence[Mapping[str, Any]], where: str
+) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """Yield tools with the namespace that each is in, "" for none, and where it stands. Raises Refused."""
+    for place, tool in enumerate(given):
+        here = f"{where}[{place}]"
+        if tool.get("type") != "namespace":
+            yield "", tool, here
+            continue
+        name = a_name(tool, "name", here)
+        for within, inner in enumerate(a_list_of_objects(tool.get("tools"), f"{here}.tools")):
+            yield name, inner, f"{here}.tools[{within}]"
+
+
+def _full_name(namespace: Any, name: Any) -> Any:
+    """Return the name by which the policy knows a function: with its namespace, as of a server of MCP."""
+    return f"{namespace}__{name}" if namespace and name else name
 
 
 def _head(asked: Asked, answer: Answer, status: str) -> dict[str, Any]:
@@ -223,7 +243,7 @@ def _head(asked: Asked, answer: Answer, status: str) -> dict[str, Any]:
     }
 
 
-def _items(answer: Answer, status: str) -> Iterator[dict[str, Any]]:
+def _items(asked: Asked, answer: Answer, status: str) -> Iterator[dict[str, Any]]:
     """Yield the items of an answer; one that says and calls nothing has a message with an empty text."""
     message = answer.message
     thought, text, calls = message.get("reasoning_content"), message.get("content"), message.get("tool_calls")
@@ -244,12 +264,18 @@ def _items(answer: Answer, status: str) -> Iterator[dict[str, Any]]:
             "status": status,
             "content": [{"type": "output_text", "text": text or "", "annotations": [], "logprobs": []}],
         }
+    within = {
+        _full_name(namespace, tool["name"]): {"namespace": namespace, "name": tool["name"]}
+        for namespace, tool, _ in _functions(asked.echoed.get("tools", ()), "tools")
+        if namespace
+    }
     for place, call in enumerate(calls or ()):
+        name = call["function"]["name"]
         yield {
             "id": f"fc_{answer.id}_{place}",
             "type": "function_call",
             "call_id": call["id"],
-            "name": call["function"]["name"],
+            **within.get(name, {"name": name}),
             "arguments": call["function"]["arguments"],
             "status": status,
         }
