@@ -95,7 +95,7 @@ async def test_a_response_is_gone_on_from_by_its_id() -> None:
     async with served(f"<think>So.</think>{CALL}", "Found.", "Yes.") as it:
         client = ResponsesClient(it.access)
         first = await client.ask(client.asks("Find it."), instructions="Be.")
-        more = {"instructions": "Be.", "previous_response_id": client.last}
+        more: dict[str, Any] = {"instructions": "Be.", "previous_response_id": client.last}
         second = await client.ask(client.results((first.ids[0], "here")), **more)
         assert (second.text, it.sequences) == ("Found.", 1)
         one = await client.client.responses.create(model="m", input="Sure?", previous_response_id=client.last)
@@ -104,7 +104,7 @@ async def test_a_response_is_gone_on_from_by_its_id() -> None:
         unkept = await client.client.responses.create(model="m", input="Say.", store=False)
         refused = await sent(it, RESPONSES, RIGHT[RESPONSES] | {"previous_response_id": unkept.id})
         assert refused.body["error"]["code"] == "previous_response_not_found"
-        assert (one.previous_response_id, one.model, unkept.store) == (client.last, MODEL, False)
+        assert (one.previous_response_id, one.model, unkept.to_dict()["store"]) == (client.last, MODEL, False)
 
 
 @in_loop
@@ -133,7 +133,9 @@ async def test_both_clients_list_the_one_model_under_any_name() -> None:
         assert (await anthropic.models.retrieve("policy")).display_name == MODEL
 
 
-@pytest.mark.parametrize(("path", "alive"), [(CHAT, ": "), (MESSAGES, "event: ping\n"), (RESPONSES, ": ")])
+@pytest.mark.parametrize(
+    ("path", "alive"), [(CHAT, ": "), (MESSAGES, "event: ping\n"), (RESPONSES, "event: response.created\n")]
+)
 @in_loop
 async def test_a_stream_that_waits_stays_open_and_says_what_failed(
     path: str, alive: str, monkeypatch: pytest.MonkeyPatch
