@@ -108,6 +108,27 @@ async def test_a_response_is_gone_on_from_by_its_id() -> None:
 
 
 @in_loop
+async def test_the_functions_of_a_namespace_are_called_by_their_full_names() -> None:
+    said = '<tool_call>{"name": "files__read", "arguments": {}}</tool_call>'
+    async with served(said, "Read.") as it:
+        client = ResponsesClient(it.access)
+        inner = {"type": "function", "name": "read", "parameters": {"type": "object"}}
+        tools = [
+            {"type": "namespace", "name": "files", "description": "Files.", "tools": [inner]},
+            *client.tools,
+        ]
+        history = client.asks("Read it.")
+        first = await client.ask(history, tools=tools)
+        assert (first.said[-1]["namespace"], first.said[-1]["name"]) == ("files", "read")
+        history += [*first.said, *client.results((first.ids[0], "text"))]
+        assert (await client.ask(history, tools=tools)).text == "Read."
+        assert it.sequences == 1
+        inner["type"] = "custom"
+        refused = await sent(it, RESPONSES, RIGHT[RESPONSES] | {"tools": tools})
+        assert refused.body["error"]["param"] == "tools[0].tools[0]"
+
+
+@in_loop
 async def test_a_plain_text_is_gone_on_with_as_it_stands() -> None:
     async with served("<think>b</think> c.") as it:
         client = ResponsesClient(it.access).client
@@ -161,6 +182,10 @@ async def test_a_stream_that_waits_stays_open_and_says_what_failed(
         with pytest.raises(Exception, match="this episode has ended: no generator"):
             await asking
         assert isinstance(it.session.failure, TurnFailed)
+        late = await sent(it, path, RIGHT[path])
+        assert (late.status, it.asker.asked) == (409, 3), (
+            "behind a failure nothing is asked: the play is over"
+        )
 
 
 Case = Callable[[], Coroutine[None, None, None]]
