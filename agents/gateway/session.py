@@ -77,9 +77,7 @@ class Session:
         self._calls: dict[bytes, Call] = {}  # the last call of this digest
         self._begun: Counter[bytes] = Counter()  # calls, by digest
         self._out: set[asyncio.Task[Answer]] = set()
-        self._kept: dict[
-            str, tuple[Message, ...]
-        ] = {}  # by an answer's id: what was said up to it, as it was shown
+        self._kept: dict[str, tuple[Message, ...]] = {}  # by an answer's id: all messages up to it, as shown
         self._told = 0  # calls that were told of a limit
         self.refusal = ""
         self.failure: Exception | None = None

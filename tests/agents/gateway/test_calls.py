@@ -37,7 +37,7 @@ async def test_a_clients_own_retries_get_one_answer(dialect: str, monkeypatch: p
     monkeypatch.setattr(Session, "call", noted)
     async with served("First.", "Second.") as it:
         it.asker.gate.clear()
-        client = CLIENTS[dialect](it.access, timeout=0.4, max_retries=1)
+        client = CLIENTS[dialect](it, timeout=0.4, max_retries=1)
         asking = asyncio.create_task(client.ask(client.asks("Say.")))
         await wait_in_loop(
             lambda: len(begun) == 2, "the retry of a client that waited too short", task=asking
@@ -70,7 +70,7 @@ async def test_an_equal_request_is_a_retry_only_where_its_client_says_so() -> No
 @in_loop
 async def test_counting_tokens_asks_and_records_nothing() -> None:
     async with served("<think>So.</think>Yes.", "No.") as it:
-        client = MessagesClient(it.access)
+        client = MessagesClient(it)
         tools, history = client.tools, client.asks("Say.")
 
         async def counted() -> int:
@@ -93,7 +93,7 @@ async def test_counting_tokens_asks_and_records_nothing() -> None:
 @in_loop
 async def test_a_response_is_gone_on_from_by_its_id() -> None:
     async with served(f"<think>So.</think>{CALL}", "Found.", "Yes.") as it:
-        client = ResponsesClient(it.access)
+        client = ResponsesClient(it)
         first = await client.ask(client.asks("Find it."), instructions="Be.")
         more: dict[str, Any] = {"instructions": "Be.", "previous_response_id": client.last}
         second = await client.ask(client.results((first.ids[0], "here")), **more)
@@ -111,7 +111,7 @@ async def test_a_response_is_gone_on_from_by_its_id() -> None:
 async def test_the_functions_of_a_namespace_are_called_by_their_full_names() -> None:
     said = '<tool_call>{"name": "files__read", "arguments": {}}</tool_call>'
     async with served(said, "Read.") as it:
-        client = ResponsesClient(it.access)
+        client = ResponsesClient(it)
         inner = {"type": "function", "name": "read", "parameters": {"type": "object"}}
         tools = [
             {"type": "namespace", "name": "files", "description": "Files.", "tools": [inner]},
@@ -131,7 +131,7 @@ async def test_the_functions_of_a_namespace_are_called_by_their_full_names() -> 
 @in_loop
 async def test_a_plain_text_is_gone_on_with_as_it_stands() -> None:
     async with served("<think>b</think> c.") as it:
-        client = ResponsesClient(it.access).client
+        client = ResponsesClient(it).client
         found = await client.completions.create(model="m", prompt="a\n", stop=" c", max_tokens=50)
         assert (found.choices[0].text, found.choices[0].finish_reason) == ("<think>b</think>", "stop")
         stream = await client.completions.create(model="m", prompt="a\n", max_tokens=8, stream=True)
@@ -147,7 +147,7 @@ async def test_a_plain_text_is_gone_on_with_as_it_stands() -> None:
 @in_loop
 async def test_both_clients_list_the_one_model_under_any_name() -> None:
     async with served("Yes.") as it:
-        openai, anthropic = ResponsesClient(it.access).client, MessagesClient(it.access).client
+        openai, anthropic = ResponsesClient(it).client, MessagesClient(it).client
         assert [one.id async for one in openai.models.list()] == [MODEL]
         assert [one.id async for one in anthropic.models.list()] == [MODEL]
         assert (await openai.models.retrieve("a/policy")).id == MODEL
@@ -165,7 +165,7 @@ async def test_a_stream_that_waits_stays_open_and_says_what_failed(
     dialect = next(name for name, client in CLIENTS.items() if name in path)
     async with served("Yes.") as it:
         it.asker.gate.clear()
-        client = CLIENTS[dialect](it.access, max_retries=0)
+        client = CLIENTS[dialect](it, max_retries=0)
         asking = asyncio.create_task(client.ask(client.asks("Say."), stream=True))
         raw = asyncio.create_task(sent(it, path, RIGHT[path] | {"stream": True}))
         await wait_in_loop(lambda: it.asker.asked == 2, task=asking)
@@ -246,7 +246,7 @@ async def separator_dropped() -> None:
 
 async def results_one_by_one() -> None:
     async with served(f"{CALL}{CALL}", "Yes.") as it:
-        client = MessagesClient(it.access)
+        client = MessagesClient(it)
         chat = client.asks("Find it.")
         first = await client.ask(chat)
         (results,) = client.results((first.ids[0], "a"), (first.ids[1], "b"))
