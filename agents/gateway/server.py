@@ -35,7 +35,7 @@ from agents.gateway.dialects.dialect import (
 )
 from agents.gateway.dialects.messages import Messages
 from agents.gateway.dialects.responses import Responses
-from agents.gateway.session import Session
+from agents.gateway.session import Call, Session
 
 MOST_BYTES: Final = 16 << 20  # of a request
 HEAD_BYTES: Final = 64 << 10
@@ -169,11 +169,11 @@ async def _answered(request: web.Request, dialect: Dialect, session: Session) ->
     """Answer a call of the policy. Raises Refused."""
     asked, digest = await _asked(request, dialect)
     is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
-    answering = session.call(asked, digest, is_retry=is_retry)
+    call = session.call(asked, digest, is_retry=is_retry)
     if asked.is_streamed:
-        return await _streamed(request, dialect, asked, answering)
-    await asyncio.wait({answering})
-    return _json(dialect.answer(asked, _of(answering)))
+        return await _streamed(request, dialect, asked, call)
+    await asyncio.wait({call.answer})
+    return _json(dialect.answer(asked, _of(call)))
 
 
 async def _counted(request: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
@@ -224,29 +224,29 @@ def _body(data: bytes) -> Mapping[str, Any]:
     return body
 
 
-def _of(answering: asyncio.Task[Answer]) -> Answer:
+def _of(call: Call) -> Answer:
     """Return what a call has ended with. Raises Refused."""
-    if answering.cancelled():
+    if call.answer.cancelled():
         raise Refused("this episode has ended", status=ENDED, code="episode_ended")
-    return answering.result()
+    return call.answer.result()
 
 
-async def _streamed(
-    request: web.Request, dialect: Dialect, asked: Asked, answering: asyncio.Task[Answer]
-) -> web.StreamResponse:
+async def _streamed(request: web.Request, dialect: Dialect, asked: Asked, call: Call) -> web.StreamResponse:
     """Send an answer as events. What is refused at once is refused by its status; later, by an event."""
-    await asyncio.wait({answering}, timeout=QUIET_S)
-    if answering.done():
-        _of(answering)
+    await asyncio.wait({call.answer}, timeout=QUIET_S)
+    if call.answer.done():
+        _of(call)
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
     )
     await response.prepare(request)
-    while not answering.done():
-        await response.write(dialect.alive.encode())
-        await asyncio.wait({answering}, timeout=QUIET_S)
+    signs = 0
+    while not call.answer.done():
+        await response.write(dialect.alive(asked, call.begun, signs).encode())
+        signs += 1
+        await asyncio.wait({call.answer}, timeout=QUIET_S)
     try:
-        text = "".join(dialect.events(asked, _of(answering)))
+        text = "".join(dialect.events(asked, _of(call), signs))
     except Refused as refused:
         text = dialect.error_event(refused)
     await response.write(text.encode())

@@ -10,15 +10,16 @@ and ends; one that goes on and on is refused. Belongs to one play of an episode,
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from agents.asking import Asker, Counts
 from agents.gateway.conversations import PLAIN, Conversations, Found, Place
-from agents.gateway.dialects.dialect import ENDED, FAILED, Answer, Asked, Refused, Usage
+from agents.gateway.dialects.dialect import ENDED, FAILED, Answer, Asked, Begun, Refused, Usage
 from agents.rendering.rendering import Rendering, Unrenderable
-from agents.rendering.spoken import seed_of
 from agents.sequences import Turn
 from agents.turns import HasEnded, Superseded, TurnFailed
 from broker.messages import NO_IDS, End, FinishReason, Ids
@@ -43,6 +44,14 @@ class Limits:
     tokens: int  # of a conversation, behind the first prompt
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of an agent."""
+
+    begun: Begun
+    answer: asyncio.Task[Answer]  # or `Refused`; whoever waits for it leaves it running
+
+
 class Unfit(Exception):
     """The episode can't be played with this row, this model and these tools; the message says why."""
 
@@ -65,11 +74,10 @@ class Session:
         self._asker, self._rendering, self._limits, self._counts = asker, rendering, limits, counts
         self._model, self._created = model, created
         self.conversations = Conversations()
-        self._calls: dict[bytes, asyncio.Task[Answer]] = {}  # the last call with a body of this digest
+        self._calls: dict[bytes, Call] = {}  # the last call of this digest
+        self._begun: Counter[bytes] = Counter()  # calls, by digest
         self._out: set[asyncio.Task[Answer]] = set()
-        self._kept: dict[
-            str, tuple[Message, ...]
-        ] = {}  # by an answer's id: what was said up to it, as it was shown
+        self._kept: dict[str, tuple[Message, ...]] = {}  # by an answer's id: all messages up to it, as shown
         self._told = 0  # calls that were told of a limit
         self.refusal = ""
         self.failure: Exception | None = None
@@ -82,25 +90,26 @@ class Session:
         """Whether a call is out: the agent waits for the policy."""
         return bool(self._out)
 
-    def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> asyncio.Task[Answer]:
+    def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> Call:
         """Begin to answer a call, or find the one that a client tries again.
 
         Args:
             digest: of the request.
             is_retry: whether its client says that it tries again.
-        Returns:
-            What ends with the answer, or raises `Refused`. Whoever waits for it leaves it running.
         Raises:
             Refused: the episode has ended.
         """
-        if self._is_closed:
+        if is_retry and digest in self._calls:
+            return self._calls[digest]
+        if self._is_closed or self.failure is not None:
             raise Refused("this episode has ended", status=ENDED, code="episode_ended")
-        task = self._calls.get(digest) if is_retry else None
-        if task is None:
-            task = self._calls[digest] = asyncio.create_task(self._answered(asked))
-            self._out.add(task)
-            task.add_done_callback(self._is_done)
-        return task
+        self._begun[digest] += 1
+        name = hashlib.blake2b(digest + b"%d" % self._begun[digest], digest_size=16).hexdigest()
+        begun = Begun(id=name, model=self._model, created=self._created)
+        call = self._calls[digest] = Call(begun, asyncio.create_task(self._answered(asked, begun)))
+        self._out.add(call.answer)
+        call.answer.add_done_callback(self._is_done)
+        return call
 
     def count(self, asked: Asked) -> int:
         """Count the tokens that a call would be given. Nothing is asked, or recorded. Raises Refused."""
@@ -130,9 +139,9 @@ class Session:
         if error is not None:
             self.refusal = str(error)
 
-    async def _answered(self, asked: Asked) -> Answer:
+    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
         try:
-            return await self._by_the_policy(asked)
+            return await self._by_the_policy(asked, begun)
         except Refused:
             raise
         except (TurnFailed, Superseded, HasEnded) as error:
@@ -149,7 +158,7 @@ class Session:
         self.failure = self.failure or error
         self.failed.set()
 
-    async def _by_the_policy(self, asked: Asked) -> Answer:
+    async def _by_the_policy(self, asked: Asked, begun: Begun) -> Answer:
         found = self._found(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
             raise Refused("the last message is the assistant's: the policy answers others", where="messages")
@@ -163,10 +172,10 @@ class Session:
             )
         turn, limit = await self._sampled(asked, found, ids)
         if turn is None:
-            answer = self._at_limit(limit, ids)
+            answer = self._at_limit(limit, ids, begun)
         else:
             self._note(found, turn, goes_on=goes_on)
-            answer = self._said(asked, found, turn)
+            answer = self._said(asked, found, turn, begun)
         if asked.is_kept:
             self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)
         return answer
@@ -188,7 +197,7 @@ class Session:
         elif found.after is not None or found.is_rewritten:
             self._counts.breaks += 1
 
-    def _said(self, asked: Asked, found: Found, turn: Turn) -> Answer:
+    def _said(self, asked: Asked, found: Found, turn: Turn, begun: Begun) -> Answer:
         """Keep what a turn says, and return it as the agent is shown it."""
         ids, record = turn.prompt_ids, turn.record
         if asked.is_plain:
@@ -200,7 +209,7 @@ class Session:
         shown, stopped_at = _cut(message, asked.stop)
         self._counts.calls += len(message.get("tool_calls") or ())
         self.conversations.add(found, turn, message, shown)
-        return self._answer(turn, found, shown, stopped_at)
+        return _answer(begun, turn, found, shown, stopped_at)
 
     def _found(self, asked: Asked) -> Found:
         """Return where a call stands. Raises Refused."""
@@ -244,38 +253,39 @@ class Session:
         self._fail(Unfit(reason))
         return Refused(reason, where="messages")
 
-    def _at_limit(self, limit: End, ids: Ids) -> Answer:
+    def _at_limit(self, limit: End, ids: Ids, begun: Begun) -> Answer:
         """Tell the agent of a limit, in a last message. Raises Refused for one that does not end by it."""
         self.ended_by = self.ended_by or limit
         self._told += 1
         if self._told > MOST_BEHIND_END:
             raise Refused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")
         return Answer(
-            id=f"limit{self._told}",
-            model=self._model,
-            created=self._created,
+            id=begun.id,
+            model=begun.model,
+            created=begun.created,
             message={"role": "assistant", "content": LIMITS[limit]},
             is_cut=False,
             stopped_at=None,
             usage=Usage(given=len(ids), cached=0, sampled=0),
         )
 
-    def _answer(self, turn: Turn, found: Found, shown: Message, stopped_at: str | None) -> Answer:
-        record = turn.record
-        return Answer(
-            id=seed_of(turn.prompt_ids, record.token_ids).hex(),
-            model=self._model,
-            created=self._created,
-            message=shown,
-            is_cut=record.finish_reason is FinishReason.LENGTH and stopped_at is None,
-            stopped_at=stopped_at,
-            usage=Usage(
-                given=len(turn.prompt_ids),
-                cached=_common(found.after, turn),
-                sampled=len(record.token_ids),
-                thought=_thought_tokens(shown, len(record.token_ids)),
-            ),
-        )
+
+def _answer(begun: Begun, turn: Turn, found: Found, shown: Message, stopped_at: str | None) -> Answer:
+    record = turn.record
+    return Answer(
+        id=begun.id,
+        model=begun.model,
+        created=begun.created,
+        message=shown,
+        is_cut=record.finish_reason is FinishReason.LENGTH and stopped_at is None,
+        stopped_at=stopped_at,
+        usage=Usage(
+            given=len(turn.prompt_ids),
+            cached=_common(found.after, turn),
+            sampled=len(record.token_ids),
+            thought=_thought_tokens(shown, len(record.token_ids)),
+        ),
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import anthropic
 import openai
 
-from agents.gateway.server import Access
+from tests.support.scripted_policy import Served
 
 SCHEMA: Final = {"type": "object", "properties": {"box": {"type": "integer"}}, "required": ["box"]}
 
@@ -32,9 +32,12 @@ class Heard:
 class ChatClient:
     """OpenAI's client and chat completions."""
 
-    def __init__(self, access: Access, **options: Any) -> None:
-        self.client = openai.AsyncOpenAI(base_url=f"{access.base_url}/v1", api_key=access.key, **options)
+    def __init__(self, it: Served, **options: Any) -> None:
+        self.client = openai.AsyncOpenAI(
+            base_url=f"{it.access.base_url}/v1", api_key=it.access.key, **options
+        )
         function = {"name": "look", "description": "Look.", "parameters": SCHEMA}
+        it.closing.push_async_callback(self.client.close)
         self.tools: Any = [{"type": "function", "function": function}]
 
     def asks(self, text: str) -> list[Any]:
@@ -75,8 +78,9 @@ class ChatClient:
 class MessagesClient:
     """Anthropic's client and messages."""
 
-    def __init__(self, access: Access, **options: Any) -> None:
-        self.client = anthropic.AsyncAnthropic(base_url=access.base_url, api_key=access.key, **options)
+    def __init__(self, it: Served, **options: Any) -> None:
+        self.client = anthropic.AsyncAnthropic(base_url=it.access.base_url, api_key=it.access.key, **options)
+        it.closing.push_async_callback(self.client.close)
         self.tools: Any = [{"name": "look", "description": "Look.", "input_schema": SCHEMA}]
 
     def asks(self, text: str) -> list[Any]:
@@ -121,8 +125,11 @@ class MessagesClient:
 class ResponsesClient:
     """OpenAI's client and responses."""
 
-    def __init__(self, access: Access, **options: Any) -> None:
-        self.client = openai.AsyncOpenAI(base_url=f"{access.base_url}/v1", api_key=access.key, **options)
+    def __init__(self, it: Served, **options: Any) -> None:
+        self.client = openai.AsyncOpenAI(
+            base_url=f"{it.access.base_url}/v1", api_key=it.access.key, **options
+        )
+        it.closing.push_async_callback(self.client.close)
         self.tools: Any = [{"type": "function", "name": "look", "description": "Look.", "parameters": SCHEMA}]
         self.last = ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,11 +59,12 @@ async def sent(
 ) -> Reply:
     """Send bytes as they are, or anything else as JSON, and return the reply."""
     data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    content = None if data is None else io.BytesIO(data)
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     key = it.access.key if key is None else key
     given = ({"Authorization": f"Bearer {key}"} if key else {}) | named
     async with (
         aiohttp.ClientSession(max_field_size=1 << 20) as http,
-        http.request(method, it.access.base_url + path, data=data, headers=given) as response,
+        http.request(method, it.access.base_url + path, data=content, headers=given) as response,
     ):
         return Reply(response.status, response.headers, await response.text())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -74,7 +74,8 @@ class Served:
     session: Session
     asker: ScriptedAsker
     gateway: Gateway
-    counts: Counts = field(default_factory=Counts)
+    counts: Counts
+    closing: AsyncExitStack  # of the clients
 
     @property
     def sequences(self) -> int:
@@ -93,8 +94,9 @@ async def served(
     gateway = Gateway(MODEL)
     await gateway.start()
     try:
-        with gateway.opened(session) as access:
-            yield Served(access, session, asker, gateway, counts)
+        async with AsyncExitStack() as closing:
+            with gateway.opened(session) as access:
+                yield Served(access, session, asker, gateway, counts, closing)
         asker.gate.set()
         await session.close()
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Refused, Usage, event
+from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Begun, Refused, Usage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -33,7 +33,6 @@ class Chat:
     """The dialect of chat completions."""
 
     path = "/v1/chat/completions"
-    alive = COMMENT
 
     def read(self, body: Mapping[str, Any]) -> Asked:
         """Read a request. Raises Refused."""
@@ -60,8 +59,14 @@ class Chat:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
         return {**_head(answer, "chat.completion"), "choices": [choice], "usage": usage_of(answer.usage)}
 
-    def events(self, asked: Asked, answer: Answer) -> Iterator[str]:
+    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+        """Return a comment."""
+        del asked, begun, number
+        return COMMENT
+
+    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the parts of the message, why it ended, what was used."""
+        del signs
         head = _head(answer, "chat.completion.chunk")
         more = {"usage": None} if asked.streams_usage else {}
 

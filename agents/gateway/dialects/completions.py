@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.gateway.dialects.chat import DONE, error_of, usage_of, wants_usage
-from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Refused, event
+from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Begun, Refused, event
 from agents.gateway.dialects.fields import a_limit, refuse_what_biases, stops_in
 from tasks.turns import text_of
 
@@ -18,7 +18,6 @@ class Completions:
     """The dialect of completions."""
 
     path = "/v1/completions"
-    alive = COMMENT
 
     def read(self, body: Mapping[str, Any]) -> Asked:
         """Read a request. Raises Refused."""
@@ -42,8 +41,14 @@ class Completions:
         del asked
         return {**_body(answer, text_of(answer.message), _finish(answer)), "usage": usage_of(answer.usage)}
 
-    def events(self, asked: Asked, answer: Answer) -> Iterator[str]:
+    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+        """Return a comment."""
+        del asked, begun, number
+        return COMMENT
+
+    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the text, why it ended, what was used."""
+        del signs
         more = {"usage": None} if asked.streams_usage else {}
         yield event({**_body(answer, text_of(answer.message), None), **more})
         yield event({**_body(answer, "", _finish(answer)), **more})

@@ -60,12 +60,18 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the policy says to one call."""
+class Begun:
+    """What is known of an answer before the policy has said it."""
 
-    id: str  # letters and digits, the same for the same tokens
+    id: str  # letters and digits, the same in each play that is asked the same
     model: str
     created: int  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Begun):
+    """What the policy says to one call."""
+
     message: Turn  # role, content, maybe reasoning_content and tool_calls with arguments as JSON's text
     is_cut: bool  # by a limit of tokens
     stopped_at: str | None  # the stop sequence that it was ended at
@@ -76,7 +82,6 @@ class Dialect(Protocol):
     """One API."""
 
     path: str
-    alive: str  # what is sent on a stream while the policy is at it
 
     def read(self, body: Mapping[str, Any]) -> Asked:
         """Read a request. Raises Refused."""
@@ -86,8 +91,12 @@ class Dialect(Protocol):
         """Return the body of an answer."""
         ...
 
-    def events(self, asked: Asked, answer: Answer) -> Iterator[str]:
-        """Yield the events of a stream, each as it is sent."""
+    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+        """Return a sign of life on a stream, while the policy is at it; `number` were sent before."""
+        ...
+
+    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+        """Yield the events of a stream, each as it is sent, behind so many signs of life."""
         ...
 
     def error(self, refused: Refused) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from agents.gateway.dialects.dialect import (
     UNKNOWN_KEY,
     Answer,
     Asked,
+    Begun,
     Refused,
     Usage,
     event,
@@ -53,6 +54,8 @@ _ERRORS: Final = {
 # What Claude Code puts before its system message, other in each call: with it no call would go on from another.
 _BILLING: Final = "x-anthropic-billing-header"
 
+_PING: Final = event({"type": "ping"}, is_named=True)
+
 Block = tuple[Mapping[str, Any], str]  # with where it stands
 
 
@@ -60,7 +63,6 @@ class Messages:
     """The dialect of messages."""
 
     path = "/v1/messages"
-    alive = event({"type": "ping"}, is_named=True)
 
     def read(self, body: Mapping[str, Any]) -> Asked:
         """Read a request, of an answer or of a count. Raises Refused."""
@@ -90,8 +92,14 @@ class Messages:
             "usage": _usage(answer.usage),
         }
 
-    def events(self, asked: Asked, answer: Answer) -> Iterator[str]:
+    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+        """Return a ping."""
+        del asked, begun, number
+        return _PING
+
+    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the blocks of the message, why it ended, what was used."""
+        del signs
 
         def named(kind: str, **fields: Any) -> str:
             return event({"type": kind, **fields}, is_named=True)
@@ -99,7 +107,7 @@ class Messages:
         usage = _usage(answer.usage)
         begun = {**_head(answer), "content": [], "stop_reason": None, "stop_sequence": None}
         yield named("message_start", message={**begun, "usage": usage | {"output_tokens": 0}})
-        yield self.alive
+        yield _PING
         for index, block in enumerate(_blocks(asked, answer)):
             empty, deltas = _parts(block)
             yield named("content_block_start", index=index, content_block=empty)

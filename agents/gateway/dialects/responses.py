@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agents.gateway.dialects.chat import error_of
-from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Refused, Usage, event
+from agents.gateway.dialects.dialect import Answer, Asked, Begun, Refused, Usage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -52,7 +52,6 @@ class Responses:
     """The dialect of responses."""
 
     path = "/v1/responses"
-    alive = COMMENT
 
     def read(self, body: Mapping[str, Any]) -> Asked:
         """Read a request. Raises Refused."""
@@ -90,17 +89,21 @@ class Responses:
             "usage": _usage(answer.usage),
         }
 
-    def events(self, asked: Asked, answer: Answer) -> Iterator[str]:
+    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+        """Return how the stream begins, then that it goes on: for Codex a comment is no sign of life."""
+        kind = "in_progress" if number else "created"
+        response = {**_head(asked, begun, "in_progress"), "output": [], "usage": None}
+        return _named(kind, number, response=response)
+
+    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the items of the answer with their parts, then the whole."""
-        numbers = itertools.count()
+        for number in range(signs, 2):
+            yield self.alive(asked, answer, number)
+        numbers = itertools.count(max(signs, 2))
 
         def named(kind: str, **fields: Any) -> str:
-            body = {"type": f"response.{kind}", "sequence_number": next(numbers), **fields}
-            return event(body, is_named=True)
+            return _named(kind, next(numbers), **fields)
 
-        begun = {**_head(asked, answer, "in_progress"), "output": [], "usage": None}
-        yield named("created", response=begun)
-        yield named("in_progress", response=begun)
         whole = self.answer(asked, answer)
         for place, item in enumerate(whole["output"]):
             empty: dict[str, Any] = {"content": []} if "content" in item else {"arguments": ""}
@@ -120,6 +123,10 @@ class Responses:
         """Return an error as an event: in the API's own form, and in the one by which OpenAI's client raises it."""
         body = error_of(refused)
         return event({**body["error"], **body, "type": "error", "sequence_number": 0}, is_named=True)
+
+
+def _named(kind: str, number: int, **fields: Any) -> str:
+    return event({"type": f"response.{kind}", "sequence_number": number, **fields}, is_named=True)
 
 
 def _messages(given: Any) -> Iterator[Turn]:
@@ -202,7 +209,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
             kind = shown(tool.get("type"))
             reason = f"{where} is of type {kind}: a tool of the policy's is a function; turn this one off in the agent"
             raise Refused(reason, where=where)
-        tools.append(tool_of(tool | {"name": _full_name(namespace, tool.get("name"))}, where))
+        tools.append(tool_of({**tool, "name": _full_name(namespace, tool.get("name"))}, where))
     return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
 
 
@@ -225,14 +232,14 @@ def _full_name(namespace: Any, name: Any) -> Any:
     return f"{namespace}__{name}" if namespace and name else name
 
 
-def _head(asked: Asked, answer: Answer, status: str) -> dict[str, Any]:
+def _head(asked: Asked, begun: Begun, status: str) -> dict[str, Any]:
     return {
         **_ECHOED,
         **asked.echoed,
-        "id": f"{_ID}{answer.id}",
+        "id": f"{_ID}{begun.id}",
         "object": "response",
-        "created_at": answer.created,
-        "model": answer.model,
+        "created_at": begun.created,
+        "model": begun.model,
         "status": status,
         "background": False,
         "error": None,

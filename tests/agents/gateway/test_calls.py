@@ -37,7 +37,7 @@ async def test_a_clients_own_retries_get_one_answer(dialect: str, monkeypatch: p
     monkeypatch.setattr(Session, "call", noted)
     async with served("First.", "Second.") as it:
         it.asker.gate.clear()
-        client = CLIENTS[dialect](it.access, timeout=0.4, max_retries=1)
+        client = CLIENTS[dialect](it, timeout=0.4, max_retries=1)
         asking = asyncio.create_task(client.ask(client.asks("Say.")))
         await wait_in_loop(
             lambda: len(begun) == 2, "the retry of a client that waited too short", task=asking
@@ -70,7 +70,7 @@ async def test_an_equal_request_is_a_retry_only_where_its_client_says_so() -> No
 @in_loop
 async def test_counting_tokens_asks_and_records_nothing() -> None:
     async with served("<think>So.</think>Yes.", "No.") as it:
-        client = MessagesClient(it.access)
+        client = MessagesClient(it)
         tools, history = client.tools, client.asks("Say.")
 
         async def counted() -> int:
@@ -93,9 +93,9 @@ async def test_counting_tokens_asks_and_records_nothing() -> None:
 @in_loop
 async def test_a_response_is_gone_on_from_by_its_id() -> None:
     async with served(f"<think>So.</think>{CALL}", "Found.", "Yes.") as it:
-        client = ResponsesClient(it.access)
+        client = ResponsesClient(it)
         first = await client.ask(client.asks("Find it."), instructions="Be.")
-        more = {"instructions": "Be.", "previous_response_id": client.last}
+        more: dict[str, Any] = {"instructions": "Be.", "previous_response_id": client.last}
         second = await client.ask(client.results((first.ids[0], "here")), **more)
         assert (second.text, it.sequences) == ("Found.", 1)
         one = await client.client.responses.create(model="m", input="Sure?", previous_response_id=client.last)
@@ -104,13 +104,34 @@ async def test_a_response_is_gone_on_from_by_its_id() -> None:
         unkept = await client.client.responses.create(model="m", input="Say.", store=False)
         refused = await sent(it, RESPONSES, RIGHT[RESPONSES] | {"previous_response_id": unkept.id})
         assert refused.body["error"]["code"] == "previous_response_not_found"
-        assert (one.previous_response_id, one.model, unkept.store) == (client.last, MODEL, False)
+        assert (one.previous_response_id, one.model, unkept.to_dict()["store"]) == (client.last, MODEL, False)
+
+
+@in_loop
+async def test_the_functions_of_a_namespace_are_called_by_their_full_names() -> None:
+    said = '<tool_call>{"name": "files__read", "arguments": {}}</tool_call>'
+    async with served(said, "Read.") as it:
+        client = ResponsesClient(it)
+        inner = {"type": "function", "name": "read", "parameters": {"type": "object"}}
+        tools = [
+            {"type": "namespace", "name": "files", "description": "Files.", "tools": [inner]},
+            *client.tools,
+        ]
+        history = client.asks("Read it.")
+        first = await client.ask(history, tools=tools)
+        assert (first.said[-1]["namespace"], first.said[-1]["name"]) == ("files", "read")
+        history += [*first.said, *client.results((first.ids[0], "text"))]
+        assert (await client.ask(history, tools=tools)).text == "Read."
+        assert it.sequences == 1
+        inner["type"] = "custom"
+        refused = await sent(it, RESPONSES, RIGHT[RESPONSES] | {"tools": tools})
+        assert refused.body["error"]["param"] == "tools[0].tools[0]"
 
 
 @in_loop
 async def test_a_plain_text_is_gone_on_with_as_it_stands() -> None:
     async with served("<think>b</think> c.") as it:
-        client = ResponsesClient(it.access).client
+        client = ResponsesClient(it).client
         found = await client.completions.create(model="m", prompt="a\n", stop=" c", max_tokens=50)
         assert (found.choices[0].text, found.choices[0].finish_reason) == ("<think>b</think>", "stop")
         stream = await client.completions.create(model="m", prompt="a\n", max_tokens=8, stream=True)
@@ -126,14 +147,16 @@ async def test_a_plain_text_is_gone_on_with_as_it_stands() -> None:
 @in_loop
 async def test_both_clients_list_the_one_model_under_any_name() -> None:
     async with served("Yes.") as it:
-        openai, anthropic = ResponsesClient(it.access).client, MessagesClient(it.access).client
+        openai, anthropic = ResponsesClient(it).client, MessagesClient(it).client
         assert [one.id async for one in openai.models.list()] == [MODEL]
         assert [one.id async for one in anthropic.models.list()] == [MODEL]
         assert (await openai.models.retrieve("a/policy")).id == MODEL
         assert (await anthropic.models.retrieve("policy")).display_name == MODEL
 
 
-@pytest.mark.parametrize(("path", "alive"), [(CHAT, ": "), (MESSAGES, "event: ping\n"), (RESPONSES, ": ")])
+@pytest.mark.parametrize(
+    ("path", "alive"), [(CHAT, ": "), (MESSAGES, "event: ping\n"), (RESPONSES, "event: response.created\n")]
+)
 @in_loop
 async def test_a_stream_that_waits_stays_open_and_says_what_failed(
     path: str, alive: str, monkeypatch: pytest.MonkeyPatch
@@ -142,7 +165,7 @@ async def test_a_stream_that_waits_stays_open_and_says_what_failed(
     dialect = next(name for name, client in CLIENTS.items() if name in path)
     async with served("Yes.") as it:
         it.asker.gate.clear()
-        client = CLIENTS[dialect](it.access, max_retries=0)
+        client = CLIENTS[dialect](it, max_retries=0)
         asking = asyncio.create_task(client.ask(client.asks("Say."), stream=True))
         raw = asyncio.create_task(sent(it, path, RIGHT[path] | {"stream": True}))
         await wait_in_loop(lambda: it.asker.asked == 2, task=asking)
@@ -159,6 +182,10 @@ async def test_a_stream_that_waits_stays_open_and_says_what_failed(
         with pytest.raises(Exception, match="this episode has ended: no generator"):
             await asking
         assert isinstance(it.session.failure, TurnFailed)
+        late = await sent(it, path, RIGHT[path])
+        assert (late.status, it.asker.asked) == (409, 3), (
+            "behind a failure nothing is asked: the play is over"
+        )
 
 
 Case = Callable[[], Coroutine[None, None, None]]
@@ -219,7 +246,7 @@ async def separator_dropped() -> None:
 
 async def results_one_by_one() -> None:
     async with served(f"{CALL}{CALL}", "Yes.") as it:
-        client = MessagesClient(it.access)
+        client = MessagesClient(it)
         chat = client.asks("Find it.")
         first = await client.ask(chat)
         (results,) = client.results((first.ids[0], "a"), (first.ids[1], "b"))

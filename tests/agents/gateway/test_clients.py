@@ -29,7 +29,7 @@ async def test_a_client_parses_a_thought_a_text_calls_and_what_was_used(
     dialect: str, *, stream: bool
 ) -> None:
     async with served(LOOKING, "Found.") as it:
-        client = CLIENTS[dialect](it.access)
+        client = CLIENTS[dialect](it)
         chat = client.asks("Find it.")
         first = await client.ask(chat, stream=stream)
         assert (first.thought, first.text) == ("Where is it?", "Let me look twice.")
@@ -119,7 +119,7 @@ async def test_an_answer_that_comes_back_is_gone_on_from_however_it_is_written(
     dialect: str, way: str
 ) -> None:
     async with served(LOOKING, "Found.", "Yes.") as it:
-        client = CLIENTS[dialect](it.access)
+        client = CLIENTS[dialect](it)
         chat = client.asks("Find it.")
         first = await client.ask(chat)
         chat += WAYS[dialect][way](list(first.said))
@@ -135,7 +135,7 @@ async def test_an_answer_that_comes_back_is_gone_on_from_however_it_is_written(
 
 async def heard_twice(dialect: str, **options: Any) -> list[Heard]:
     async with served("<think>So.</think>One. Two.") as it:
-        client = CLIENTS[dialect](it.access)
+        client = CLIENTS[dialect](it)
         return [await client.ask(client.asks("Say."), stream=stream, **options) for stream in (False, True)]
 
 
@@ -159,7 +159,7 @@ async def test_a_client_is_told_why_an_answer_ended(
 @in_loop
 async def test_a_response_that_was_cut_is_incomplete() -> None:
     async with served("One. Two.") as it:
-        client = ResponsesClient(it.access)
+        client = ResponsesClient(it)
         assert (await client.ask(client.asks("Say."), max_output_tokens=4)).why == "incomplete"
         stream = await client.client.responses.create(
             model="m", input="Say.", max_output_tokens=4, stream=True
@@ -176,7 +176,7 @@ async def test_a_response_that_was_cut_is_incomplete() -> None:
 @in_loop
 async def test_those_who_do_not_ask_for_thinking_find_the_text_first() -> None:
     async with served("<think>So.</think>One.") as it:
-        client = MessagesClient(it.access)
+        client = MessagesClient(it)
         for thinking, types in [
             (anthropic.omit, ["text"]),
             ({"type": "disabled"}, ["text"]),
