@@ -23,7 +23,7 @@ from broker.errors import BadMessage
 from broker.messages import NO_IDS, Completion, End, EnvironmentReward, EpisodeEnd, FinishReason, Ids, Prompt
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt
-from config.episodes.environments import EnvironmentConfig, RewardingSection
+from config.episodes.environments import EnvironmentConfig, EnvironmentSection, RewardingSection
 from config.run import Run
 from tasks.seeds import seed_of
 
@@ -258,7 +258,7 @@ class EpisodePlay:
 
 
 def reward_of(
-    section: EnvironmentConfig, rewards: Sequence[float | None], stated: tuple[float, float] | None
+    section: EnvironmentSection, rewards: Sequence[float | None], stated: tuple[float, float] | None
 ) -> EnvironmentReward | None:
     """Return what an environment has given; None where it gives nothing, or has given nothing yet.
 

@@ -153,6 +153,11 @@ VERBS: Mapping[str, Verb] = {
         "sample and score held-out sets with a model, and say how often it is right",
         "millrace evaluate config/recipes/demo_cpu.yaml evaluation.samples=8",
     ),
+    "agent": Verb(
+        "tools.agent.command",
+        "play one row of a task with an environment, and show what was said and what it is worth",
+        "millrace agent config/recipes/demo_agents.yaml --row 3",
+    ),
     "dead": Verb(
         "tools.dead.command",
         "list, show, retry or purge what could not be processed",
@@ -188,6 +193,8 @@ MEANT: Mapping[str, str] = {
     "eval": "evaluate",
     "test": "evaluate",
     "grade": "score",
+    "play": "agent",
+    "debug": "agent",
 }
 SAME = {"list": "ls", "ls": "list"}  # where a verb has one of them, the other is the same
 

@@ -133,6 +133,11 @@ class Episode:
         if self._child.episodes == {self._number} and not self._child.is_over:
             self._child.kill()
 
+    @property
+    def last_words(self) -> str:
+        """Return the last lines that its process printed; of several episodes in one child those of all."""
+        return mask(self._child.last_words)
+
     async def close(self) -> None:
         """Let the environment close, within `CLOSE_S`. Never raises but for a cancellation."""
         if not self._is_open:

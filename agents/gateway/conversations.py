@@ -17,9 +17,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from agents.sequences import Turn
 from broker.messages import Turn as Message
 from tasks.turns import POLICY, text_of
 
@@ -27,11 +26,14 @@ from tasks.turns import POLICY, text_of
 PLAIN: Final[tuple[Message, ...]] = ({"type": "text"},)
 
 
+T = TypeVar("T")  # what is known of an answer beside what it says
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class Place(Generic[T]):
     """An answer of the policy, which calls may go on from."""
 
-    turn: Turn
+    turn: T
     history: tuple[Message, ...]  # all messages, this answer the last; the policy's as they were recorded
     begun: int  # messages of the history before the policy's first answer
     depth: int  # answers of the policy in the history
@@ -39,10 +41,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Found(Generic[T]):
     """Where a call stands."""
 
-    after: Place | None  # None: no answer is known that it goes on from
+    after: Place[T] | None  # None: no answer is known that it goes on from
     since: tuple[Message, ...]  # what was said behind that; all messages where there is none
     tools: tuple[Message, ...]
 
@@ -57,13 +59,13 @@ class Found:
         return any(one["role"] == POLICY for one in self.since)
 
 
-class Conversations:
+class Conversations(Generic[T]):
     """Those of one play of an episode."""
 
     def __init__(self) -> None:
-        self._places: defaultdict[bytes, list[Place]] = defaultdict(list)  # by digest
+        self._places: defaultdict[bytes, list[Place[T]]] = defaultdict(list)  # by digest
 
-    def find(self, messages: Sequence[Message], tools: tuple[Message, ...]) -> Found:
+    def find(self, messages: Sequence[Message], tools: tuple[Message, ...]) -> Found[T]:
         """Find what a call goes on from: the longest history that ends with an answer, as the agent was shown it."""
         digests = list(_digests(_of_tools(tools), messages))
         for last in range(len(messages) - 1, -1, -1):
@@ -75,12 +77,12 @@ class Conversations:
             break  # an answer that was never given: all that follows from it is new
         return Found(None, _named((), messages), tools)
 
-    def add(self, found: Found, turn: Turn, said: Message, shown: Message) -> Place:
+    def add(self, found: Found[T], turn: T, said: Message, shown: Message) -> Place[T]:
         """Keep an answer.
 
         Args:
             found: where its call stood.
-            turn: that answered it.
+            turn: what is known of the answer.
             said: its message, as recorded.
             shown: its message as the agent was given it: a stop sequence may have ended it.
         """
@@ -97,16 +99,16 @@ class Conversations:
         return place
 
     @property
-    def longest(self) -> Place | None:
+    def longest(self) -> Place[T] | None:
         """Return the end of the conversation with most answers, the latest of several."""
         places = [place for group in self._places.values() for place in group]
         return max(reversed(places), key=lambda place: place.depth, default=None)
 
 
-def _meant(places: Sequence[Place], answer: Message) -> Place:
+def _meant(places: Sequence[Place[T]], answer: Message) -> Place[T]:
     """Return which of several answers that say the same is meant: by ids of calls, by the thought, or the last one."""
 
-    def likeness(place: Place) -> tuple[bool, bool]:
+    def likeness(place: Place[T]) -> tuple[bool, bool]:
         said = place.history[-1]
         is_same = said.get("reasoning_content") == answer.get("reasoning_content")
         return _call_ids(said) == _call_ids(answer), is_same

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from agents.gateway.calls import Call, Calls
 from agents.gateway.dialects.chat import Chat
 from agents.gateway.dialects.completions import Completions
 from agents.gateway.dialects.dialect import (
@@ -35,7 +36,6 @@ from agents.gateway.dialects.dialect import (
 )
 from agents.gateway.dialects.messages import Messages
 from agents.gateway.dialects.responses import Responses
-from agents.gateway.session import Call, Session
 
 MOST_BYTES: Final = 16 << 20  # of a request
 HEAD_BYTES: Final = 64 << 10
@@ -49,7 +49,7 @@ COUNT: Final = "/v1/messages/count_tokens"
 GONE: Final = 499  # of a request whose client did not wait for its end; nobody reads it
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Handle = Callable[[web.Request, Dialect, Session], Awaitable[web.StreamResponse]]
+Handle = Callable[[web.Request, Dialect, Calls], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Gateway:
 
     def __init__(self, model: str, host: str = "127.0.0.1") -> None:
         self._model, self._host = model, host
-        self._sessions: dict[str, Session] = {}  # by key
+        self._sessions: dict[str, Calls] = {}  # by key
         self._ended: deque[str] = deque(maxlen=ENDED_KEYS)
         self._runner: web.AppRunner | None = None
         self._url = ""
@@ -104,7 +104,7 @@ class Gateway:
             await self._runner.cleanup()
 
     @contextlib.contextmanager
-    def opened(self, session: Session) -> Iterator[Access]:
+    def opened(self, session: Calls) -> Iterator[Access]:
         """Let calls with a new key reach a session."""
         key = f"sk-millrace-{secrets.token_urlsafe(24)}"
         self._sessions[key] = session
@@ -114,7 +114,7 @@ class Gateway:
             del self._sessions[key]
             self._ended.append(key)
 
-    def _session(self, request: web.Request) -> Session:
+    def _session(self, request: web.Request) -> Calls:
         """Return whose call it is. Raises Refused."""
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         key = bearer.strip() if scheme.lower() == "bearer" else ""
@@ -144,12 +144,12 @@ class Gateway:
 
         return handled
 
-    async def _models(self, request: web.Request, dialect: Dialect, session: Session) -> web.Response:
+    async def _models(self, request: web.Request, dialect: Dialect, session: Calls) -> web.Response:
         del request, dialect, session
         body = {"object": "list", "data": [self._model_as_both_have_it()], "has_more": False}
         return _json({**body, "first_id": self._model, "last_id": self._model})
 
-    async def _one_model(self, request: web.Request, dialect: Dialect, session: Session) -> web.Response:
+    async def _one_model(self, request: web.Request, dialect: Dialect, session: Calls) -> web.Response:
         del request, dialect, session  # any name is the policy's: agents cut and rewrite it
         return _json(self._model_as_both_have_it())
 
@@ -165,7 +165,7 @@ class Gateway:
         }
 
 
-async def _answered(request: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+async def _answered(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
     """Answer a call of the policy. Raises Refused."""
     asked, digest = await _asked(request, dialect)
     is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
@@ -176,13 +176,13 @@ async def _answered(request: web.Request, dialect: Dialect, session: Session) ->
     return _json(dialect.answer(asked, _of(call)))
 
 
-async def _counted(request: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+async def _counted(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
     """Answer how many tokens a call would be given. Raises Refused."""
     asked, _ = await _asked(request, dialect)
     return _json({"input_tokens": session.count(asked)})
 
 
-async def _unknown(request: web.Request, dialect: Dialect, session: Session) -> web.StreamResponse:
+async def _unknown(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
     del dialect, session
     known = ", ".join(f"POST {path}" for path in [*(each.path for each in DIALECTS), COUNT])
     reason = f"there is no {request.method} {request.path[:200]}; there is {known}, GET /v1/models"

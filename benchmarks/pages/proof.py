@@ -151,6 +151,10 @@ def a_data_set(session: PageSession) -> None:
         ".venv/bin/millrace difficulty config/recipes/demo_cpu.yaml data.train.size=200 -n 8 --rescore",
         says="rows.parquet",
     )
+    session.types(
+        ".venv/bin/millrace agent config/recipes/demo_agents.yaml --row 3 --episodes 4",
+        says="completion 3: 1",
+    )
     for size in ("small", "large"):
         shutil.copytree(
             session.folder / "config" / "recipes" / "demo_model", session.folder / "models" / size

@@ -27,12 +27,13 @@ from learner.collect.settings import Of, collecting
 
 log = logging.getLogger("learner.collect")
 
-OF = "--of="
-USAGE = """usage: python -m learner.collect --config FILE [--of=train|held_out] [key=value ...] [--print-config]
+OF, ROW = "--of=", "--row="
+USAGE = """usage: python -m learner.collect --config FILE [--of=train|held_out] [--row=N] [key=value ...]
+                                [--print-config]
 
-Sample every row of `data.train` (or of `data.held_out`) once with the model of FILE, by generators and scorers that
-join the run by its name, as they join a learner's. Keys are nested with dots: sampling.group_size=16.
-Values come from FILE, then MILLRACE_... variables (nested with __), then the command line.
+Sample every row of `data.train` (or of `data.held_out`, or the one row of a number of data.train) once with the model
+of FILE, by generators and scorers that join the run by its name, as they join a learner's. Keys are nested with dots:
+sampling.group_size=16. Values come from FILE, then MILLRACE_... variables (nested with __), then the command line.
 Redis is where REDIS_URL says; unset, a private one is started in the run's folder.
 """
 
@@ -50,7 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if of[0] not in {"train", "held_out"}:
             raise ConfigError(f"{OF}{of[0]}: it is train or held_out")
-        run = load_run([word for word in words if word != "--print-config" and not word.startswith(OF)])
+        row = _row([word.removeprefix(ROW) for word in words if word.startswith(ROW)][-1:], of[0])
+        run = load_run(
+            [word for word in words if word != "--print-config" and not word.startswith((OF, ROW))]
+        )
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -58,10 +62,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(to_yaml(collecting(run), mask=True))
         return 0
     set_up_logging("learner")
-    return _start(run, cast("Of", of[0]))
+    return _start(run, cast("Of", of[0]), row)
 
 
-def _start(run: Run, of: Of) -> int:
+def _row(given: Sequence[str], of: str) -> int | None:
+    """Return the number of the one row that is wanted; None: all are. Raises ConfigError."""
+    if not given:
+        return None
+    if not given[0].isdecimal() or of != "train":
+        raise ConfigError(f"{ROW}{given[0]}: it is the number of a row of data.train, from 0")
+    return int(given[0])
+
+
+def _start(run: Run, of: Of, row: int | None) -> int:
     from learner.journal.ledger import ledgers
     from learner.launch.environment import set_environment
     from learner.launch.leading import lead
@@ -79,7 +92,9 @@ def _start(run: Run, of: Of) -> int:
         from learner.collect.session import CollectingSession
 
         return lead(
-            run, lambda link: CollectingSession(run, link, of), lambda session, stop: session.collect(stop)
+            run,
+            lambda link: CollectingSession(run, link, of, row),
+            lambda session, stop: session.collect(stop),
         )
     except Exception:  # through the log, which masks secrets in tracebacks too
         log.exception("ended")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -35,12 +35,14 @@ class Rows:
 
     Args:
         sets: in the order in which they are sampled; `prompts` of each is how many of its rows are.
+        first: prompt of the first set that ordinal 0 is.
     Attributes:
         fingerprint: of the rows and of how they are sampled.
     """
 
-    def __init__(self, sets: Sequence[HeldOutSet]) -> None:
+    def __init__(self, sets: Sequence[HeldOutSet], *, first: int = 0) -> None:
         self.sets = list(sets)
+        self._first = first
         self._ends = list(accumulate(each.prompts for each in self.sets))
         self.fingerprint = hashlib.blake2b(json.dumps(self.facts()).encode(), digest_size=8).hexdigest()
 
@@ -71,7 +73,7 @@ class Rows:
         at = bisect_right(self._ends, ordinal)
         found = self.sets[at]
         return found.source.evaluation_prompt(
-            group_id, ordinal - (self._ends[at] - found.prompts), found.sampling
+            group_id, self._first + ordinal - (self._ends[at] - found.prompts), found.sampling
         )
 
 
@@ -90,6 +92,28 @@ def open_rows(run: Run, of: Of, tokenizer: PreTrainedTokenizerBase) -> Rows:
     return Rows(named)
 
 
+def open_row(run: Run, row: int, tokenizer: PreTrainedTokenizerBase) -> Rows:
+    """Read one row of `data.train`, by its number as groups have it: through all sources, one behind the other.
+
+    Raises:
+        RowError: the data can't be used.
+        RunFailed: there is no such row, or it was left out.
+    """
+    sources = [_alone(source) for source in run.data.train_sources]
+    look_for_refused(run, sources)
+    prompts = open_sources(run, sources, tokenizer, shuffle=False)
+    numbers = range(len(prompts))
+    place = bisect_left(numbers, row, key=lambda number: prompts.place(number)[0].row)
+    if place == len(prompts) or prompts.place(place)[0].row != row:
+        first, last = (prompts.place(number)[0].row for number in (0, len(prompts) - 1))
+        raise RunFailed(
+            f"data.train has no row {row} to sample: it has {len(prompts)}, numbered {first} to {last}; "
+            "`millrace data check` lists those that are left out"
+        )
+    one = HeldOutSet(name=f"row {row}", source=prompts, every=0, prompts=1, sampling=_training_sampling(run))
+    return Rows([one], first=place)
+
+
 def told_apart(names: Sequence[str]) -> list[str]:
     """Return the names with a number behind each that is there again."""
     seen: Counter[str] = Counter()
@@ -102,9 +126,16 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 def _open_train(run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBase) -> HeldOutSet:
     """Read a source of `data.train` without its share among others: each row comes once, in order."""
-    alone = source.model_copy(update={"weight": None, "epochs": None} if hasattr(source, "weight") else {})
-    prompts = open_sources(run, (alone,), tokenizer, shuffle=False)
-    sampling = Sampling(
-        n=run.sampling.group_size, temperature=run.sampling.temperature, max_tokens=run.sampling.max_tokens
+    prompts = open_sources(run, (_alone(source),), tokenizer, shuffle=False)
+    return HeldOutSet(
+        name="", source=prompts, every=0, prompts=len(prompts), sampling=_training_sampling(run)
     )
-    return HeldOutSet(name="", source=prompts, every=0, prompts=len(prompts), sampling=sampling)
+
+
+def _alone(source: SourceConfig) -> SourceConfig:
+    return source.model_copy(update={"weight": None, "epochs": None} if hasattr(source, "weight") else {})
+
+
+def _training_sampling(run: Run) -> Sampling:
+    sampling = run.sampling
+    return Sampling(n=sampling.group_size, temperature=sampling.temperature, max_tokens=sampling.max_tokens)

@@ -21,7 +21,7 @@ from learner.base_model.own_head import settled
 from learner.collect.intake import CollectingIntake
 from learner.collect.loop import CollectingLoop
 from learner.collect.model_weights import ModelWeights, find_weights
-from learner.collect.rows import Rows, open_rows
+from learner.collect.rows import Rows, open_row, open_rows
 from learner.collect.settings import Of, collecting, of_rows, told_changes
 from learner.data.prompts import load_tokenizer
 from learner.groups.buffer import GroupBuffer
@@ -55,13 +55,14 @@ class CollectingSession(Incarnation):
     Args:
         run: as for training.
         of: whose rows.
+        row: the one row of `data.train` that is sampled; None: every row.
     """
 
     purpose = COLLECTS
 
-    def __init__(self, run: Run, link: RedisLink, of: Of) -> None:
+    def __init__(self, run: Run, link: RedisLink, of: Of, row: int | None = None) -> None:
         super().__init__(collecting(run), link)
-        self._of = of
+        self._of, self._row = of, row
         self._running: tuple[CollectingLoop, Journal] | None = None
 
     def collect(self, stop: threading.Event) -> int:
@@ -85,7 +86,12 @@ class CollectingSession(Incarnation):
     def _collect(self, stop: threading.Event, heartbeat: Heartbeat) -> None:
         heartbeat.set_state("reading the data")
         weights = find_weights(self.run.model)
-        rows = open_rows(self.run, self._of, self._tokenizer())
+        tokenizer = self._tokenizer()
+        rows = (
+            open_rows(self.run, self._of, tokenizer)
+            if self._row is None
+            else open_row(self.run, self._row, tokenizer)
+        )
         log.info("data rows=%d sets=%d fingerprint=%s", len(rows), len(rows.sets), rows.fingerprint)
         self.run = of_rows(self.run, len(rows))
         self.status.run = settled(self.run)  # what generators read

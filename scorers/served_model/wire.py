@@ -93,8 +93,9 @@ class Wire:
 
     async def complete(self, url: str, body: bytes) -> Reply:
         """Have the model answer. Raises as the module says."""
-        url, started = f"{url}/chat/completions", time.monotonic()
-        found = await self._exchange("POST", url, body, self._timeout_s)
+        started = time.monotonic()
+        found = await self.completion(url, body)
+        url = f"{url}/chat/completions"
         try:
             choice = found["choices"][0]
             if choice.get("finish_reason") == _FILTERED:  # with a message or without
@@ -110,6 +111,10 @@ class Wire:
         if finish_reason in _BROKEN_OFF:
             raise ServerTrouble(f"{url}: the server broke its reply off ({finish_reason})")
         return Reply(text or "", finish_reason, seconds=time.monotonic() - started, server=url)
+
+    async def completion(self, url: str, body: bytes) -> Any:
+        """Have the model answer, and return the reply's JSON, whatever it is. Raises as the module says."""
+        return await self._exchange("POST", f"{url}/chat/completions", body, self._timeout_s)
 
     async def models(self, url: str) -> list[str]:
         """Ask a server for the names of its models. Raises as the module says."""

@@ -127,7 +127,7 @@ def check_configuration(file: str | None, values: list[str]) -> None:
 def check_millrace(words: list[str]) -> None:
     found = vars(parsed(main, words))
     verb = words[0]
-    takes_a_file = verb in {"up", "doctor", "plan", "chaos", "difficulty"}
+    takes_a_file = verb in {"up", "doctor", "plan", "chaos", "difficulty", "agent"}
     config = (takes_a_file and found.get("file")) or found.get("config")
     if takes_a_file or found.get("values"):
         check_configuration(config, list(found.get("values") or []))

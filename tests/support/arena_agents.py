@@ -42,3 +42,10 @@ def ask_twice_by_responses(base_url: str, api_key: str, row: dict[str, Any]) -> 
     first = client.responses.create(model="any", input=f"Row {row['answer']}.")
     with client.responses.stream(model="any", input="Sure?", previous_response_id=first.id) as stream:
         return float(stream.get_final_response().output_text == "right")
+
+
+def breaks(base_url: str, api_key: str, row: dict[str, Any]) -> float:
+    """Ask once, and break."""
+    client = openai.OpenAI(base_url=base_url, api_key=api_key)
+    client.chat.completions.create(model="any", messages=[{"role": "user", "content": "?"}])
+    raise ValueError("no box: broken on purpose")

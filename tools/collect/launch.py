@@ -2,7 +2,7 @@
 
 In: a configuration, and whose rows. Out: the complete `Results` in the run's folder. The roles are those of `millrace
 up`, with a collector (`python -m learner.collect`) in the learner's place, so more generators and scorers may join from
-anywhere. Used by `millrace difficulty` and `millrace evaluate`. A run whose rows all have an outcome is not started
+anywhere. Used by `millrace difficulty`, `evaluate` and `agent`. A run whose rows all have an outcome is not started
 again.
 """
 
@@ -37,18 +37,22 @@ class RowsConsole(PlainConsole):
         """Shows nothing more: there are no steps."""
 
 
-def plan_of(run: Run, words: Sequence[str], of: Of) -> list[Command]:
+def plan_of(run: Run, words: Sequence[str], of: Of, *, row: int | None = None) -> list[Command]:
     """Returns the commands that collect `run`, which was loaded from `words` (`--config FILE key=value ...`)."""
-    return commands(run, words, owner=("learner.collect", f"--of={of}"))
+    one = () if row is None else (f"--row={row}",)
+    return commands(run, words, owner=("learner.collect", f"--of={of}", *one))
 
 
-def collected(run: Run, words: Sequence[str], of: Of, *, scores_again: bool = False) -> Results:
+def collected(
+    run: Run, words: Sequence[str], of: Of, *, row: int | None = None, scores_again: bool = False
+) -> Results:
     """Returns the results of every row, sampling what is not there yet.
 
     Args:
         run: as it was loaded from `words`; its name is that of the collected run.
         words: `--config FILE key=value ...`.
         of: whose rows.
+        row: the one row of `data.train` that is wanted; None: every row.
         scores_again: what is stored is scored again, by scorers that may be others: nothing is sampled.
     Raises:
         ConfigError: the configuration can't be used here.
@@ -63,7 +67,7 @@ def collected(run: Run, words: Sequence[str], of: Of, *, scores_again: bool = Fa
         done = "no row" if found is None else f"{found.size - found.missing} of {found.size} rows"
         raise NotComplete(f"run {run.name} has {done}: sample the others first, without --rescore")
     check_light(collecting(run), words)
-    outcome = start(run, plan_of(run, words, of), RowsConsole(), tell=_tell)
+    outcome = start(run, plan_of(run, words, of, row=row), RowsConsole(), tell=_tell)
     found = _found(run, of)
     if outcome.code or found is None or not found.is_complete:
         done = "no row" if found is None else f"{found.size - found.missing} of {found.size} rows"

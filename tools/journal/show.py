@@ -178,8 +178,8 @@ def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | Non
         f"{group.worker} in {group.seconds:.2f} s"
     )
     for turn in prompt.messages:
-        yield _block(turn["role"], text_of(turn))
-    yield _block("to score against", prompt.verification_info.text)
+        yield block(turn["role"], text_of(turn))
+    yield block("to score against", prompt.verification_info.text)
     for row in rows_of(step, group, advantages):
         yield from _completion_lines(row)
 
@@ -196,15 +196,15 @@ def _completion_lines(row: Row) -> Iterator[str]:
         f"{row['score_seconds']:.3f} s{f'; {parts}' if parts else ''}: {printable(row['reason'])}"
     )
     if "messages" not in row:
-        yield _block("answer", row["answer"])
+        yield block("answer", row["answer"])
         return
     for line in summary(row):
-        yield _block("episode", line)
+        yield block("episode", line)
     for who, said in told_as_text(row):
-        yield _block(who, said)
+        yield block(who, said)
 
 
-def _block(name: str, text: str) -> str:
+def block(name: str, text: str) -> str:
     """Writes a text under its name, every line of it indented alike."""
     lines = printable(text).split("\n")
     return f"    {printable(name)}: " + "\n      ".join(lines)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agents.gateway import server
-from agents.gateway.session import MOST_BEHIND_END, Session
+from agents.gateway.calls import MOST_BEHIND_END
+from agents.gateway.session import Session
 from agents.turns import TurnFailed
 from broker.messages import End
 from tests.support.in_loop import in_loop

@@ -254,7 +254,7 @@ def test_whatever_stands_in_a_request_is_read_or_refused(dialect: Any) -> None:
             asked = dialect.read(body)
         except Refused:
             continue
-        found = Conversations().find((*asked.instructions, *asked.messages), asked.tools)
+        found = Conversations[Any]().find((*asked.instructions, *asked.messages), asked.tools)
         ScriptedRendering().first(found.history, found.tools)
         json.dumps(asked.echoed)
         read += 1

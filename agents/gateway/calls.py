@@ -1,0 +1,156 @@
+"""The calls of one episode's agent, whoever answers them: as the gateway asks for answers, and as a play ends them.
+
+In: a call in the form of `Asked`, with its digest. Out: a task that ends with an `Answer` or `Refused`. A client that
+tries again, and says so, gets the answer that its call had. A call whose client went away is waited for all the same:
+what was asked is part of the episode. At a limit the agent is told in its own API, and ends; one that goes on and on is
+refused. `agents.gateway.session` has the policy answer. Belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from agents.gateway.dialects.dialect import ENDED, Answer, Asked, Begun, Refused, Usage
+from broker.messages import End
+from broker.messages import Turn as Message
+
+LIMITS: Final = {
+    End.TURNS: "This episode's turns are used up. Stop here.",
+    End.CONTEXT: "The context of this episode is full. Stop here.",
+    End.DEADLINE: "The time of this episode is over. Stop here.",
+}
+MOST_BEHIND_END: Final = 16  # calls at a limit that are told so; further ones are refused
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of an agent."""
+
+    begun: Begun
+    answer: asyncio.Task[Answer]  # or `Refused`; whoever waits for it leaves it running
+
+
+class Calls(ABC):
+    """The calls of one play of an episode.
+
+    Args:
+        model: the name that answers say.
+        created: the Unix time that answers say; the same in each play.
+    Attributes:
+        failure: what ended the play, for whoever drives it; None: nothing has.
+        refusal: why a call was refused last; "": none was.
+        ended_by: the limit that was reached; None: none yet.
+    """
+
+    def __init__(self, *, model: str, created: int) -> None:
+        self._model, self._created = model, created
+        self._calls: dict[bytes, Call] = {}  # the last call of this digest
+        self._begun: Counter[bytes] = Counter()  # calls, by digest
+        self._out: set[asyncio.Task[Answer]] = set()
+        self._kept: dict[str, tuple[Message, ...]] = {}  # by an answer's id: all messages up to it, as shown
+        self._told = 0  # calls that were told of a limit
+        self.refusal = ""
+        self.failure: Exception | None = None
+        self.failed = asyncio.Event()
+        self.ended_by: End | None = None
+        self._is_closed = False
+
+    @abstractmethod
+    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+        """Answer a call. Raises Refused."""
+
+    @abstractmethod
+    def count(self, asked: Asked) -> int:
+        """Count the tokens that a call would be given. Nothing is asked, or recorded. Raises Refused."""
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a call is out: the agent waits for its answer."""
+        return bool(self._out)
+
+    def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> Call:
+        """Begin to answer a call, or find the one that a client tries again.
+
+        Args:
+            digest: of the request.
+            is_retry: whether its client says that it tries again.
+        Raises:
+            Refused: the episode has ended.
+        """
+        if is_retry and digest in self._calls:
+            return self._calls[digest]
+        if self._is_closed or self.failure is not None:
+            raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+        self._begun[digest] += 1
+        name = hashlib.blake2b(digest + b"%d" % self._begun[digest], digest_size=16).hexdigest()
+        begun = Begun(id=name, model=self._model, created=self._created)
+        call = self._calls[digest] = Call(begun, asyncio.create_task(self._answered(asked, begun)))
+        self._out.add(call.answer)
+        call.answer.add_done_callback(self._is_done)
+        return call
+
+    async def close(self) -> None:
+        """Take no more calls, and wait for those that are out; where the play failed nobody needs them."""
+        self._is_closed = True
+        if self.failure is not None:
+            self.abandon()
+        if self._out:
+            await asyncio.wait(self._out)
+
+    def abandon(self) -> None:
+        """Take no more calls, and wait for none. What was asked is sampled, and found by the next play."""
+        self._is_closed = True
+        for task in self._out:
+            task.cancel()
+
+    def _is_done(self, task: asyncio.Task[Answer]) -> None:
+        self._out.discard(task)
+        error = None if task.cancelled() else task.exception()  # asked for, though no client may be left
+        if error is not None:
+            self.refusal = str(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = self.failure or error
+        self.failed.set()
+
+    def _said_before(self, asked: Asked) -> tuple[Message, ...]:
+        """Return what was said up to the answer that a call names. Raises Refused."""
+        if not asked.previous:
+            return ()
+        if (found := self._kept.get(asked.previous)) is None:
+            raise Refused(
+                "previous_response_id names no response of this episode that was stored",
+                code="previous_response_not_found",
+                where="previous_response_id",
+            )
+        return found
+
+    def _keep(self, asked: Asked, answer: Answer) -> None:
+        """Keep what was said up to an answer that later calls may name."""
+        if asked.is_kept:
+            self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)
+
+    def _at_limit(self, limit: End, begun: Begun, *, given: int) -> Answer:
+        """Tell the agent of a limit, in a last message. Raises Refused for one that does not end by it.
+
+        Args:
+            given: tokens of the call.
+        """
+        self.ended_by = self.ended_by or limit
+        self._told += 1
+        if self._told > MOST_BEHIND_END:
+            raise Refused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")
+        return Answer(
+            id=begun.id,
+            model=begun.model,
+            created=begun.created,
+            message={"role": "assistant", "content": LIMITS[limit]},
+            is_cut=False,
+            stopped_at=None,
+            usage=Usage(given=given, cached=0, sampled=0),
+        )

@@ -1,0 +1,166 @@
+"""`millrace agent CONFIG --row N`: play one row, and see what was said, how it ended, and what it is worth.
+
+In: a configuration with an environment, and the number of a row. Out: the conversation of each episode, its sequences,
+its end, its reward and its score. The run's own policy plays in a run of its own, which trains on nothing
+(`tools.collect`); its roles are those of `millrace up`, one of each. With `--endpoint` a model behind an address plays
+in this process, and no generator, no Redis and no weights are needed (`tools.agent.outside_play`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from pydantic import SecretStr, TypeAdapter, ValidationError
+
+from config.endpoint import ServerAddress
+from config.explanations import ConfigError
+from config.loading import load_run
+from config.logs import KEY_SUFFIX
+from config.run import Run
+from tools.arguments import UsageError, add_config, add_runs_dir, layer_words
+
+if TYPE_CHECKING:
+    from broker.messages import Prompt
+
+EPILOG: Final = (
+    "The run's own policy is model.path, or a finished run's by --model; what it played stays a run, which `millrace "
+    "journal show` shows again. With --endpoint a model that speaks OpenAI's chat API plays in its place: agents that "
+    "own their loop get an address and a key of the gateway as in a run, in any of its APIs. Such a model gives no "
+    "token ids, so nothing of it can be trained. Exit code: 0 every episode has a score; 1 one has none, or it could "
+    "not be played; 2 a configuration or words that can't be used."
+)
+# One of each role, and one attempt: a failure is what people want to see. CONFIG's values come behind, and may differ.
+FEW: Final = ("generators.count=1", "agents.count=1", "scorers.workers=1", "agents.max_attempts=1")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace agent`."""
+    add_config(parser)
+    parser.add_argument(
+        "--row", type=_from_0, default=0, metavar="N", help="the row's number in data.train (0, the first)"
+    )
+    parser.add_argument("--episodes", type=_from_1, default=1, metavar="N", help="episodes to play of it (1)")
+    parser.add_argument(
+        "--endpoint", metavar="URL", help="let a model behind OpenAI's chat API play, at http://HOST:PORT/v1"
+    )
+    parser.add_argument(
+        "--model",
+        metavar="M",
+        help="a hub's name, a folder, or a finished run (model.path); with --endpoint its name there",
+    )
+    parser.add_argument(
+        "--key-variable",
+        metavar="VARIABLE",
+        help=f"with --endpoint: the variable, ...{KEY_SUFFIX}, of its key",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
+    add_runs_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plays and shows. Raises UsageError, ConfigError, PipelineError."""
+    if options.endpoint is None and options.key_variable is not None:
+        raise UsageError("--key-variable goes with --endpoint")
+    words = _words(options)
+    wanted = load_run(words)
+    if not wanted.has_agents:
+        raise ConfigError(
+            f"{options.config}: no task of scorers.tasks has an environment, so nobody plays; `millrace evaluate` "
+            "samples answers of one turn"
+        )
+    if options.endpoint is not None:
+        return _with_endpoint(options, wanted)
+    return _with_policy(options, wanted, words)
+
+
+def _words(options: argparse.Namespace) -> list[str]:
+    """Returns the words of the configuration, with what a single row needs."""
+    words = ["--config", options.config, *layer_words(options), *FEW, *options.values]
+    if options.model is not None and options.endpoint is None:
+        from tools.evaluate.command import model_path
+
+        words.append(f"model.path={json.dumps(model_path(options.model, options.runs_dir))}")
+    return [*words, f"sampling.group_size={options.episodes}"]
+
+
+def _with_policy(options: argparse.Namespace, wanted: Run, words: Sequence[str]) -> int:
+    """Lets the run's own policy play."""
+    from tools.agent.shown import show_played
+    from tools.collect.launch import collected, plan_of
+
+    numbered = (f"{wanted.name}-agent-{number}" for number in itertools.count(1))
+    name = next(name for name in numbered if not (wanted.runs_dir / name).exists())
+    words = [*words, f"name={name}"]
+    played = load_run(words)
+    if options.dry_run:
+        plan = plan_of(played, words, "train", row=options.row)
+        sys.stdout.write("".join(f"{command}\n" for command in plan))
+        return 0
+    _prompt(played, options.row)  # before any process is started
+    with contextlib.redirect_stdout(sys.stderr):
+        collected(played, words, "train", row=options.row)
+    return show_played(played)
+
+
+def _with_endpoint(options: argparse.Namespace, wanted: Run) -> int:
+    """Lets a model behind an address play."""
+    if options.dry_run:
+        raise UsageError("--dry-run goes without --endpoint, which starts no role")
+    try:
+        url = TypeAdapter(ServerAddress).validate_python(options.endpoint)
+    except ValidationError as error:
+        raise UsageError(f"--endpoint: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+    key = _key(options.key_variable)
+    prompt = _prompt(wanted, options.row)
+    from tools.agent.outside_play import play
+    from tools.agent.shown import show_outside
+
+    return show_outside(prompt, play(wanted, prompt, url, model=options.model, key=key))
+
+
+def _prompt(wanted: Run, row: int) -> Prompt:
+    """Returns the prompt of a row, as the collector makes it. Raises RunFailed, RowError, ConfigError."""
+    from learner.collect.rows import open_row
+    from learner.collect.settings import collecting
+    from learner.data.prompts import load_tokenizer
+
+    found = open_row(collecting(wanted), row, load_tokenizer(wanted)).training_prompt("0", first_row=0)
+    if not wanted.plays(found.task):
+        raise ConfigError(
+            f"row {row} is of task {found.task!r}, which has no environment: `millrace evaluate` samples answers of "
+            "one turn"
+        )
+    return found
+
+
+def _key(variable: str | None) -> SecretStr | None:
+    """Returns the key that a variable holds. Raises UsageError."""
+    if variable is None:
+        return None
+    if not variable.endswith(KEY_SUFFIX):
+        raise UsageError(
+            f"--key-variable {variable}: a variable whose name ends with {KEY_SUFFIX}, which is kept from "
+            "logs and from the agents' children"
+        )
+    if not (found := os.environ.get(variable)):
+        raise UsageError(f"--key-variable {variable}: the variable is not set")
+    return SecretStr(found)
+
+
+def _from_0(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a row; rows are counted from 0")
+    return int(text)
+
+
+def _from_1(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of episodes; it must be at least 1")
+    return int(text)

@@ -1,0 +1,233 @@
+"""A model behind an outside address in the policy's place: by OpenAI's chat API, without token ids.
+
+In: messages and tools; or the calls of an agent that owns its loop, in any API of the gateway. Out: the model's
+messages. Nothing is recorded beyond the conversation itself. A server that is busy or away is asked again for a while;
+what it refuses ends the episode, in its own words. Used by `tools.agent.outside_play`, in its event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from agents.gateway.calls import Calls
+from agents.gateway.conversations import PLAIN, Conversations, Found
+from agents.gateway.dialects.dialect import FAILED, Answer, Asked, Begun, Refused, Usage
+from broker.errors import PipelineError, RunFailed
+from broker.messages import End, Turn
+from config.endpoint import base_url
+from scorers.served_model.wire import Wire
+from tasks.turns import POLICY, text_of
+from web.client import Busy, ServerAway, ServerTrouble
+
+log = logging.getLogger(__name__)
+
+REPLY_S: Final = 600.0  # for one answer
+TRIES: Final = 4
+PAUSE_S: Final = 1.0  # before the second try; doubled each time
+NAMES_SHOWN: Final = 8
+CHARS_PER_TOKEN: Final = 4  # about, where a client asks how long a call is before it makes it
+# What of a message travels: a server refuses what it does not know.
+SENT: Final = ("role", "content", "tool_calls", "tool_call_id", "name")
+THOUGHTS: Final = ("reasoning_content", "reasoning")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer of the model."""
+
+    message: Turn  # role, content, maybe reasoning_content and tool_calls
+    is_cut: bool  # by a limit of tokens
+    given: int  # tokens, as the server counts them; 0: it does not
+    sampled: int
+
+
+class OutsideModel:
+    """A model at an address. Belongs to one event loop.
+
+    Args:
+        url: with or without `/v1`.
+        name: as the endpoint lists it; None: the only one there.
+        temperature: sent where it is not 1, which is every server's default.
+    Attributes:
+        name: of the model, once it was opened.
+    """
+
+    def __init__(self, url: str, *, name: str | None, key: SecretStr | None, temperature: float) -> None:
+        self._url, self._temperature = base_url(url), temperature
+        self._wire = Wire(key, timeout_s=REPLY_S)
+        self.name = name or ""
+
+    async def open(self) -> None:
+        """Find the model's name where none was given. Raises PipelineError."""
+        if self.name:
+            return
+        names = await self._wire.models(self._url)
+        if len(names) != 1:
+            shown = ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
+            raise RunFailed(f"{self._url} lists {len(names)} models ({shown or 'none'}): name one by --model")
+        (self.name,) = names
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._wire.close()
+
+    async def said(
+        self, messages: Sequence[Turn], tools: Sequence[Turn], *, most: int | None, stop: Sequence[str] = ()
+    ) -> Said:
+        """Return the model's answer. Raises PipelineError, once trying again is no use.
+
+        Args:
+            most: tokens of it; None: as many as the server gives.
+        """
+        body: dict[str, Any] = {"model": self.name, "messages": [_sent(one) for one in messages]}
+        if tools:
+            body["tools"] = list(tools)
+        if most is not None:
+            body["max_tokens"] = most
+        if stop:
+            body["stop"] = list(stop)
+        if self._temperature != 1:
+            body["temperature"] = self._temperature
+        data = json.dumps(body).encode()
+        for number in range(TRIES):
+            try:
+                return _said(await self._wire.completion(self._url, data), self._url)
+            except ServerTrouble as error:
+                if number + 1 == TRIES:
+                    raise
+                wait_s = (error.seconds if isinstance(error, Busy) else None) or PAUSE_S * 2**number
+                is_away = isinstance(error, ServerAway | Busy)
+                log.warning(
+                    "asking_again in_s=%.0f error=%s%s", wait_s, error, "" if is_away else " (its fault)"
+                )
+                await asyncio.sleep(wait_s)
+        raise AssertionError("the last try has returned or raised")
+
+
+def _sent(message: Turn) -> Turn:
+    return {name: message[name] for name in SENT if name in message}
+
+
+def _said(found: Any, url: str) -> Said:
+    """Read a completion. Raises ServerTrouble."""
+    try:
+        choice = found["choices"][0]
+        message = choice["message"]
+        said: Turn = {"role": POLICY, "content": message.get("content") or ""}
+        thoughts = [message[name] for name in THOUGHTS if message.get(name)]
+        if thoughts:
+            said["reasoning_content"] = str(thoughts[0])
+        if calls := message.get("tool_calls"):
+            said["tool_calls"] = [_call(call, place) for place, call in enumerate(calls)]
+        usage = found.get("usage") or {}
+        return Said(
+            said,
+            choice.get("finish_reason") == "length",
+            int(usage.get("prompt_tokens") or 0),
+            int(usage.get("completion_tokens") or 0),
+        )
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise ServerTrouble(f"{url}: a reply without a message that can be read: {error!r}") from None
+
+
+def _call(call: Mapping[str, Any], place: int) -> Turn:
+    function = call["function"]
+    arguments = function.get("arguments") or "{}"
+    return {
+        "id": str(call.get("id") or f"call_{place}"),
+        "type": "function",
+        "function": {
+            "name": str(function["name"]),
+            "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+        },
+    }
+
+
+class OutsideCalls(Calls):
+    """The calls of one episode's agent, which an outside model answers.
+
+    Args:
+        turns: that the agent may ask.
+        turn_tokens: the longest answer; None: as the server has it.
+    Attributes:
+        conversations: of the agent.
+        asked, given, sampled: calls that were answered, and their tokens as the server counts them.
+    """
+
+    def __init__(self, model: OutsideModel, *, turns: int, turn_tokens: int | None) -> None:
+        super().__init__(model=model.name, created=int(time.time()))
+        self._outside, self._turns, self._turn_tokens = model, turns, turn_tokens
+        self.conversations = Conversations[Said]()
+        self._started = 0
+        self.asked = self.given = self.sampled = 0
+
+    def count(self, asked: Asked) -> int:
+        """Return about how many tokens a call has: nobody here has the model's tokenizer."""
+        whole = (*asked.instructions, *self._said_before(asked), *asked.messages, *asked.tools)
+        return max(1, len(json.dumps(whole)) // CHARS_PER_TOKEN)
+
+    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+        try:
+            return await self._by_the_model(asked, begun)
+        except PipelineError as error:
+            self._fail(error)
+            raise Refused(f"the model did not answer: {error}", status=FAILED) from error
+
+    async def _by_the_model(self, asked: Asked, begun: Begun) -> Answer:
+        tools = PLAIN if asked.is_plain else asked.tools
+        messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
+        found: Found[Said] = (
+            Found(None, messages, tools) if asked.is_plain else self.conversations.find(messages, tools)
+        )
+        if not found.since or found.since[-1]["role"] == POLICY:
+            raise Refused("the last message is the assistant's: the policy answers others", where="messages")
+        if self._started >= self._turns:
+            answer = self._at_limit(End.TURNS, begun, given=self.count(asked))
+        else:
+            self._started += 1
+            answer = await self._sampled(asked, found, begun)
+        self._keep(asked, answer)
+        return answer
+
+    async def _sampled(self, asked: Asked, found: Found[Said], begun: Begun) -> Answer:
+        limits = [one for one in (asked.most_tokens, self._turn_tokens) if one is not None]
+        said = await self._outside.said(
+            found.history,
+            () if asked.is_plain else asked.tools,
+            most=min(limits, default=None),
+            stop=asked.stop,
+        )
+        self.asked += 1
+        self.given += said.given
+        self.sampled += said.sampled
+        self.conversations.add(found, said, said.message, said.message)
+        return Answer(
+            id=begun.id,
+            model=begun.model,
+            created=begun.created,
+            message=said.message,
+            is_cut=said.is_cut,
+            stopped_at=None,
+            usage=Usage(given=said.given, cached=0, sampled=said.sampled),
+        )
+
+    @property
+    def history(self) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+        """Return what the longest conversation begins with, and what was said in it."""
+        if (end := self.conversations.longest) is None:
+            return (), ()
+        return end.history[: end.begun], end.history[end.begun :]
+
+    @property
+    def text(self) -> str:
+        """Return the model's last message."""
+        _, said = self.history
+        return text_of(said[-1]) if said else ""

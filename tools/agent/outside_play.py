@@ -1,0 +1,223 @@
+"""One row played by an outside model: the environment's children, the gateway and the scorers are those of a run.
+
+In: a prompt, and the address of a model. Out: each episode's conversation with its score. Agents that own their loop
+call the gateway, with an address and a key of their episode as in a run; environments with steps and tools are played
+turn by turn. What fails ends its episode with the reason. There is no Redis, no generator and no second attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import msgspec
+from pydantic import SecretStr
+
+from agents.asking import seed_by
+from agents.environments.environments import Environments, Episode
+from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Kind
+from agents.episode import reward_of, section_of
+from agents.gateway.server import Gateway
+from broker.errors import PipelineError
+from broker.messages import End, Prompt, Turn
+from config.episodes.environments import AgentSection
+from config.run import Run
+from scorers.api import RowWorkerClient
+from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY
+from scorers.scorer import Conversation
+from tasks.seeds import seed_of
+from tasks.turns import POLICY, text_of
+from tools.agent.outside import OutsideCalls, OutsideModel
+
+ATTEMPT: Final = "outside"  # in place of an attempt's, for names of things outside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """One episode, and what it is worth."""
+
+    model: str
+    opening: tuple[Turn, ...]  # what it began with
+    conversation: Conversation
+    calls: int  # of the model that it answered
+    tokens: str  # what the server counted, for people
+    printed: str  # the last lines that agent or environment printed
+    score: float | None = None  # None: no scorer could judge it
+    scorer: str = ""
+    reason: str = ""  # the scorer's
+
+
+def play(run: Run, prompt: Prompt, url: str, *, model: str | None, key: SecretStr | None) -> list[Played]:
+    """Play the row, and score what came of it. Raises PipelineError."""
+    episodes = asyncio.run(
+        _played(run, prompt, OutsideModel(url, name=model, key=key, temperature=prompt.temperature))
+    )
+    return _scored(run, prompt, episodes)
+
+
+async def _played(run: Run, prompt: Prompt, model: OutsideModel) -> list[Played]:
+    environments, gateway = Environments(run), Gateway(run.model.path)
+    try:
+        await model.open()
+        await gateway.start()
+        one = partial(_one, run, prompt, environments=environments, gateway=gateway, model=model)
+        return list(await asyncio.gather(*(one(k) for k in range(prompt.n))))
+    finally:
+        await gateway.close()
+        await environments.close()
+        await model.close()
+
+
+async def _one(
+    run: Run, prompt: Prompt, k: int, *, environments: Environments, gateway: Gateway, model: OutsideModel
+) -> Played:
+    section = section_of(run, prompt.task)
+    own = seed_of(prompt.verification_info)
+    playing: Episode | None = None
+    calls = OutsideCalls(model, turns=section.max_turns, turn_tokens=section.turn_tokens)
+    steps = _Steps(run, prompt, model)
+    try:
+        playing, beginning = await environments.begin(
+            prompt.task,
+            {**prompt.verification_info, **prompt.columns},
+            prompt.messages,
+            seed=prompt.seed if own is None else own,
+            own_seed=seed_by(prompt.seed, k),
+            token=f"{ATTEMPT}-{k}",
+        )
+        if isinstance(section, AgentSection):
+            found = await _driven(section, playing, beginning, gateway, calls)
+            opening = calls.history[0] or prompt.messages
+        else:
+            found, opening = await steps.play(playing, beginning), beginning.messages
+    except (EnvironmentFailed, Disturbed, PipelineError) as error:
+        said = steps.said or calls.history[1]
+        found = _conversation(said, End.FAILED, str(error))
+        opening = steps.opening or calls.history[0] or prompt.messages
+    finally:
+        if playing is not None:
+            await playing.close()
+        await calls.close()
+    given, sampled = calls.given + steps.given, calls.sampled + steps.sampled
+    return Played(
+        model=model.name,
+        opening=tuple(opening),
+        conversation=found,
+        calls=calls.asked + steps.asked,
+        tokens=f"{given} tokens given and {sampled} sampled, as the server counts"
+        if sampled
+        else "no count of tokens",
+        printed=playing.last_words if playing is not None else "",
+    )
+
+
+async def _driven(
+    section: AgentSection, playing: Episode, beginning: Beginning, gateway: Gateway, calls: OutsideCalls
+) -> Conversation:
+    """Let an agent that owns its loop run to its end. Raises as `Episode.run`."""
+    reward: list[float | None] = []
+    remark, end = "", End.MESSAGE
+    with gateway.opened(calls) as access:
+        try:
+            finish = await playing.run(access.base_url, access.key, section.deadline_s)
+            reward, remark = [finish.reward], finish.remark
+        except EnvironmentFailed as error:
+            is_told = calls.ended_by is not None or calls.failure is not None  # to stop, and broke
+            if not is_told and error.kind is not Kind.DEADLINE:
+                raise
+            remark, end = str(error), End.DEADLINE
+    if calls.failure is not None:
+        raise calls.failure
+    if not calls.asked:
+        refused = f"; the last was refused: {calls.refusal}" if calls.refusal else ""
+        return _conversation((), End.FAILED, f"the agent ended without a call that was answered{refused}")
+    _, said = calls.history
+    return Conversation(
+        text=calls.text,
+        messages=said,
+        ended_by=calls.ended_by or end,
+        remark=remark,
+        reward=reward_of(section, reward, beginning.reward_range),
+    )
+
+
+class _Steps:
+    """Plays an environment with steps and tools turn by turn, as `agents.episode` does with tokens."""
+
+    def __init__(self, run: Run, prompt: Prompt, model: OutsideModel) -> None:
+        self._section, self._model = section_of(run, prompt.task), model
+        self.opening: tuple[Turn, ...] = ()
+        self.said: list[Turn] = []
+        self.asked = self.given = self.sampled = 0
+
+    async def play(self, playing: Episode, beginning: Beginning) -> Conversation:
+        """Play to the end. Raises EnvironmentFailed, Disturbed, PipelineError."""
+        section = self._section
+        self.opening = beginning.messages
+        rewards: list[float | None] = []
+        began, end, remark = time.monotonic(), End.TURNS, ""
+        while self.asked < section.max_turns:
+            said = await self._model.said(
+                [*self.opening, *self.said], beginning.tools, most=section.turn_tokens
+            )
+            self._note(said.message, given=said.given, sampled=said.sampled)
+            if said.is_cut:
+                end = End.TOKENS
+                break
+            step = await playing.step(said.message)
+            self.said += step.messages
+            rewards.append(step.reward)
+            remark = step.remark
+            if step.terminated or step.truncated:
+                end = End.MESSAGE if section.type == "tools" else End.ENVIRONMENT
+                break
+            if time.monotonic() - began > section.deadline_s:
+                end, remark = End.DEADLINE, f"environment.deadline_s={section.deadline_s:g}"
+                break
+        reward = reward_of(section, rewards, beginning.reward_range)
+        last = next((text_of(one) for one in reversed(self.said) if one["role"] == POLICY), "")
+        return Conversation(text=last, messages=tuple(self.said), ended_by=end, remark=remark, reward=reward)
+
+    def _note(self, message: Turn, *, given: int, sampled: int) -> None:
+        self.said.append(message)
+        self.asked += 1
+        self.given += given
+        self.sampled += sampled
+
+
+def _conversation(said: Sequence[Turn], ended_by: End, remark: str) -> Conversation:
+    return Conversation(
+        text=text_of(said[-1]) if said else "", messages=tuple(said), ended_by=ended_by, remark=remark
+    )
+
+
+def _scored(run: Run, prompt: Prompt, episodes: Sequence[Played]) -> list[Played]:
+    """Have the run's scorers judge the episodes. Raises ScoringFailed."""
+    scorers = RowWorkerClient(run.scorers)
+    try:
+        results = [scorers.result(_line(prompt, one.conversation)) for one in episodes]
+    except BaseException:
+        scorers.stop()
+        raise
+    finally:
+        scorers.close()
+    return [
+        replace(one, score=found["value"], scorer=found["scorer"] or "nobody", reason=found["reason"])
+        for one, found in zip(episodes, results, strict=True)
+    ]
+
+
+def _line(prompt: Prompt, found: Conversation) -> bytes:
+    return json.dumps(
+        {
+            TEXT_KEY: found.text,
+            EPISODE_KEY: msgspec.to_builtins(found),
+            "task": prompt.task,
+            "verification_info": dict(prompt.verification_info),
+        }
+    ).encode()
