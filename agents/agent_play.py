@@ -130,7 +130,9 @@ class AgentPlay:
     async def _driven(self, playing: Episode) -> Finish | None:
         """Let the agent run to its end. None: its time was over, or the play can't go on."""
         with self._gateway.opened(self._session) as access:
-            running = asyncio.create_task(playing.run(access.base_url, access.key, self._wall_s))
+            running = asyncio.create_task(
+                playing.run(access.base_url, access.key, self._wall_s, socket=access.socket)
+            )
             failed = asyncio.create_task(self._session.failed.wait())
             worked_s, looked = 0.0, time.monotonic()
             try:

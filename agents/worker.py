@@ -39,6 +39,7 @@ from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.episodes import Episodes
 from broker.protocol.streams import Entry
 from config.episodes.environments import AgentSection
+from sandbox.choice import check_walls
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,9 @@ class AgentWorker:
         rendering = await self._in_thread(open_rendering, self._run)
         environments = Environments(self._run)
         if any(isinstance(task.environment, AgentSection) for task in self._run.scorers.tasks.values()):
-            self._gateway = Gateway(self._run.model.path)
+            if self._run.walls_agents:
+                await self._in_thread(check_walls)
+            self._gateway = Gateway(self._run.model.path, has_socket=self._run.walls_agents)
             await self._gateway.start()
         gc.freeze()  # what the imports have made: to look through it again and again takes a fifth of the worker's time
         self._desk.start()

@@ -11,6 +11,7 @@ from config.broker import BrokerConfig
 from config.data import DataConfig, EnvironmentSource, EvaluationConfig
 from config.endpoint import ServedJudgeConfig
 from config.episodes.agents import AgentsConfig
+from config.episodes.environments import CommandConfig
 from config.generators import GeneratorsConfig, SamplingConfig
 from config.learner import LearnerConfig
 from config.run_names import NAME
@@ -152,6 +153,12 @@ class Run(Section):
     def has_agents(self) -> bool:
         """Whether a task has an environment, so that agents are needed."""
         return any(map(self.plays, self.scorers.tasks))
+
+    @property
+    def walls_agents(self) -> bool:
+        """Whether a task's agent is a command behind walls."""
+        sections = (task.environment for task in self.scorers.tasks.values())
+        return any(isinstance(one, CommandConfig) and one.sandbox for one in sections)
 
     @property
     def slow_wait_s(self) -> float:

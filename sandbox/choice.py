@@ -99,6 +99,31 @@ def best_local() -> LocalSandbox:
     raise SandboxMissing(f"no sandbox: {'; '.join(reasons)}. What to do: {REMEDY}")
 
 
+def walls_without_network() -> LocalSandbox:
+    """Return a sandbox behind bubblewrap, whose programs reach no address, whatever the scorers' walls are.
+
+    Raises:
+        SandboxMissing: there is none; Landlock has no wall against the network.
+    """
+    reason = obstacle(Walls.BUBBLEWRAP)
+    try:
+        if not reason:
+            return tried(Walls.BUBBLEWRAP)
+    except SandboxMissing as error:
+        reason = str(error)
+    raise SandboxMissing(
+        f"environment of type command with sandbox: true: no walls that keep it from the network: {reason}. What to "
+        "do: install bubblewrap 0.8 or newer (sudo apt-get install bubblewrap, or make setup) where user namespaces "
+        "are allowed; Landlock has no wall against the network; to run the command with the agents' rights, write "
+        "sandbox: false"
+    )
+
+
+def check_walls() -> None:
+    """Look whether such walls hold here. Raises SandboxMissing, and NoRoom: try later."""
+    walls_without_network().close()
+
+
 def obstacle(walls: Walls) -> str:
     """Return the reason that rules these walls out without a trial, or an empty text."""
     if walls is Walls.UNSAFE:

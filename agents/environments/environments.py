@@ -116,16 +116,18 @@ class Episode:
             remark=mask(found["remark"]),
         )
 
-    async def run(self, base_url: str, key: str, deadline_s: float) -> Finish:
+    async def run(self, base_url: str, key: str, deadline_s: float, *, socket: str = "") -> Finish:
         """Let an agent that owns its loop run to its end.
 
         Args:
             base_url: of the policy; with the key it is this play's own.
             deadline_s: by the clock on the wall.
+            socket: the path of the policy's Unix socket, for agents behind walls.
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
         """
-        found = (await self.ask(Stage.RUN, deadline_s, base_url=base_url, key=key))["result"]
+        asked = await self.ask(Stage.RUN, deadline_s, base_url=base_url, key=key, socket=socket)
+        found = asked["result"]
         return Finish(reward=found["reward"], remark=mask(found["remark"]))
 
     def stop(self) -> None:

@@ -12,10 +12,12 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
@@ -36,6 +38,8 @@ from agents.gateway.dialects.dialect import (
 )
 from agents.gateway.dialects.messages import Messages
 from agents.gateway.dialects.responses import Responses
+from sandbox.local.folders import remove_folder
+from sandbox.local.supervisors import own_folder
 
 MOST_BYTES: Final = 16 << 20  # of a request
 HEAD_BYTES: Final = 64 << 10
@@ -45,6 +49,7 @@ CLOSE_S: Final = 1.0  # for answers that are being written, when the gateway clo
 ENDED_KEYS: Final = 4096  # that are remembered, so that late calls are told why they fail
 OPENAIS, ANTHROPICS = Chat(), Messages()
 DIALECTS: Final[tuple[Dialect, ...]] = (OPENAIS, Responses(), Completions(), ANTHROPICS)
+SOCKET: Final = "policy.sock"
 COUNT: Final = "/v1/messages/count_tokens"
 GONE: Final = 499  # of a request whose client did not wait for its end; nobody reads it
 
@@ -58,6 +63,7 @@ class Access:
 
     base_url: str  # without /v1
     key: str
+    socket: str  # path of a Unix socket that says the same; "": there is none
 
 
 class Gateway:
@@ -66,10 +72,13 @@ class Gateway:
     Args:
         model: the name that it gives the policy.
         host: the address that it listens at.
+        has_socket: whether it listens at a Unix socket, too, for agents behind walls without a network.
     """
 
-    def __init__(self, model: str, host: str = "127.0.0.1") -> None:
-        self._model, self._host = model, host
+    def __init__(self, model: str, host: str = "127.0.0.1", *, has_socket: bool = False) -> None:
+        self._model, self._host, self._has_socket = model, host, has_socket
+        self._folder: tuple[Path, int] | None = None  # of the socket, with its lock
+        self._socket = ""
         self._sessions: dict[str, Calls] = {}  # by key
         self._ended: deque[str] = deque(maxlen=ENDED_KEYS)
         self._runner: web.AppRunner | None = None
@@ -97,11 +106,27 @@ class Gateway:
         await site.start()
         host, port, *_ = self._runner.addresses[0]
         self._url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        if self._has_socket:
+            await self._listen_at_socket(self._runner)
+
+    async def _listen_at_socket(self, runner: web.AppRunner) -> None:
+        """Listen at a socket that any user may speak to who knows its place: a key is asked for all the same."""
+        self._folder = own_folder()
+        folder, _ = self._folder
+        folder.chmod(0o711)
+        await web.UnixSite(runner, folder / SOCKET).start()
+        (folder / SOCKET).chmod(0o666)
+        self._socket = str(folder / SOCKET)
 
     async def close(self) -> None:
         """Listen no more."""
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._folder is not None:
+            folder, lock = self._folder
+            remove_folder(folder)
+            os.close(lock)
+            self._folder = None
 
     @contextlib.contextmanager
     def opened(self, session: Calls) -> Iterator[Access]:
@@ -109,7 +134,7 @@ class Gateway:
         key = f"sk-millrace-{secrets.token_urlsafe(24)}"
         self._sessions[key] = session
         try:
-            yield Access(self._url, key)
+            yield Access(self._url, key, self._socket)
         finally:
             del self._sessions[key]
             self._ended.append(key)

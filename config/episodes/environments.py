@@ -214,8 +214,27 @@ class CommandConfig(AgentSection):
     command: tuple[str, ...] = Field(min_length=1)
     """Its words. It finds the policy in `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `ANTHROPIC_BASE_URL` and
     `ANTHROPIC_API_KEY`, its row in the file `MILLRACE_ROW`, and may write a reward to the file `MILLRACE_REWARD`."""
-    sandbox: Literal[False]
-    """Whether it runs behind the sandbox' walls. It does not: write `false`, so that this is said."""
+    sandbox: bool = True
+    """Whether it runs behind bubblewrap's walls: it reaches the policy and no other address, and sees the system's
+    programs, `readable` and a folder of its own. Where there are no such walls it is refused; `false` runs it with the
+    agents' rights."""
+    readable: tuple[str, ...] = ()
+    """Files and folders that it sees behind the walls, read-only, at their own places. A virtual environment that its
+    program is in is shown without being named."""
+    processes: int = Field(128, ge=1)
+    """Processes and threads at a time, behind the walls."""
+    folder_mb: int = Field(256, ge=1)
+    """Size of its own folder behind the walls, which is in memory, and counts nowhere else."""
+
+    @model_validator(mode="after")
+    def _is_walled_or_not(self) -> CommandConfig:
+        if self.sandbox and self.python is not None:
+            raise ValueError(
+                "`sandbox` needs Millrace's own interpreter for the children: leave `python` unset"
+            )
+        if not self.sandbox and self.readable:
+            raise ValueError("`readable` goes with `sandbox: true`; without walls the command sees all files")
+        return self
 
     @property
     def blocks(self) -> bool:

@@ -119,6 +119,9 @@ def set_limits(order: Order, tasks: int | None) -> None:
     if order.address_space:
         addresses = address_limit_bytes(limits.memory_bytes)
         resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
+    else:  # whatever limit its starter has itself
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     if tasks is not None:
         resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
 

@@ -31,6 +31,7 @@ class Order:
     stack_bytes: int
     address_space: bool  # whether memory is also limited by addresses (not for node)
     stdin: bytes = b""
+    has_loopback: bool = False  # whether it may speak TCP with itself, behind bubblewrap
     look_s: float = 0.02  # between two looks at memory and scratch
 
 

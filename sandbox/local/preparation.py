@@ -114,7 +114,7 @@ class Preparation:
         block_reader, self.block_writer = os.pipe2(os.O_CLOEXEC)
         for descriptor in (block_reader, self.block_writer):
             self._resources.callback(os.close, descriptor)
-        filter_fd = self._memory_file(build_filter(Walls.BUBBLEWRAP))
+        filter_fd = self._memory_file(build_filter(Walls.BUBBLEWRAP, has_loopback=self._order.has_loopback))
         stdin_fd, stdin_file = self._stdin_file()
         argv = bubblewrap.command_line(
             bwrap,

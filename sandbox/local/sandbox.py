@@ -216,8 +216,37 @@ class LocalSandbox:
             env=env,
             writable=writable,
         )
+        return self._begun(replace(order, look_s=look_s))
+
+    def start_command(
+        self,
+        argv: tuple[str, ...],
+        *,
+        readable: Mapping[Path, str],
+        writable: tuple[Path, str],
+        env: Mapping[str, str],
+        limits: Limits,
+        look_s: float,
+    ) -> Supervisor:
+        """Start any command, which may speak TCP with itself, and return who watches over it: the caller ends it.
+
+        Args:
+            readable: what it sees beside the system's programs and our interpreter, and where.
+            writable: a file or a folder here, and where the command sees it.
+            env: its variables, beside the sandbox' own.
+            limits: on what it may use; its memory is watched, and its addresses are not limited.
+            look_s: seconds between two looks at its memory.
+        Raises:
+            SandboxUnavailable: the machinery failed.
+        """
+        order = self._order(
+            argv, readable=readable, language=Language.PYTHON, limits=limits, env=env, writable=writable
+        )
+        return self._begun(replace(order, look_s=look_s, address_space=False, has_loopback=True))
+
+    def _begun(self, order: Order) -> Supervisor:
         supervisor = self._supervisors.take()
-        supervisor.start(replace(order, look_s=look_s))
+        supervisor.start(order)
         return supervisor
 
     def _order(

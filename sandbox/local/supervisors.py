@@ -141,14 +141,8 @@ class Supervisors:
             return self._base
 
     def _found(self) -> Path:
-        sweep(Path(tempfile.gettempdir()))
-        base = Path(tempfile.mkdtemp(prefix=PREFIX))
+        base, self._lock_fd = own_folder()
         try:
-            self._lock_fd = os.open(base, OPEN_FOLDER)
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            base = base.rename(
-                base.with_name(LOCKED + base.name.removeprefix(PREFIX))
-            )  # locked before it is named so
             gid = Identity.choose().gid
             if gid is not None:
                 os.chown(base, -1, gid)
@@ -197,6 +191,29 @@ class Supervisors:
             self._idle, self._base = [], None
 
 
+def own_folder() -> tuple[Path, int]:
+    """Make a folder that the next sweep removes once this process has ended, however it ends, and those of others now.
+
+    Returns:
+        The folder, and the descriptor of its lock, which whoever removes it closes.
+    Raises:
+        OSError: no room for it.
+    """
+    sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    lock = -1
+    try:
+        lock = os.open(folder, OPEN_FOLDER)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Locked before it is named so.
+        return folder.rename(folder.with_name(LOCKED + folder.name.removeprefix(PREFIX))), lock
+    except OSError:
+        if lock >= 0:
+            os.close(lock)
+        remove_folder(folder)
+        raise
+
+
 def sweep(temporary: Path) -> None:
     """Remove this user's folders whose scorers were killed; one that can't be removed stays."""
     for folder in temporary.glob(f"{PREFIX}*"):
@@ -231,8 +248,8 @@ def unavailable(what: str) -> Iterator[None]:
 
 
 def source_root() -> Path:
-    """Return the folder that `scorers` is imported from: `-m` finds it there from any working folder."""
-    return Path(__file__).resolve().parents[3]
+    """Return the folder that `sandbox` is imported from: `-m` finds it there from any working folder."""
+    return Path(__file__).resolve().parents[2]
 
 
 def own_environment() -> dict[str, str]:

@@ -36,7 +36,7 @@ LOAD, AND, EQUAL, GREATER_OR_EQUAL, RETURN = (
 )  # linux/bpf_common.h, absolute words
 ALLOW, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000  # linux/seccomp.h
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW* but CLONE_NEWTIME, which clone can't be given
-AF_UNIX, SOCK_DGRAM = 1, 2
+AF_UNIX, AF_INET, AF_INET6, SOCK_DGRAM = 1, 2, 10, 2
 O_ACCMODE, O_TRUNC = 0o3, 0o1000
 PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
 F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
@@ -109,9 +109,14 @@ def common_rules() -> Iterator[Rule]:
         yield denied(call, Where(0, 0, equal=False))
 
 
-def bubblewrap_rules() -> Iterator[Rule]:
-    """Yield the rules for what bubblewrap's namespaces leave open. With no network, AF_UNIX reaches no one else."""
-    yield denied("socket", Where(0, AF_UNIX, equal=False))
+def bubblewrap_rules(*, has_loopback: bool = False) -> Iterator[Rule]:
+    """Yield the rules for what bubblewrap's namespaces leave open. With no network, AF_UNIX reaches no one else.
+
+    Args:
+        has_loopback: a program may speak TCP with itself; its namespace has no other device.
+    """
+    families = (AF_UNIX, AF_INET, AF_INET6) if has_loopback else (AF_UNIX,)
+    yield denied("socket", *(Where(0, family, equal=False) for family in families))
     yield denied("socketpair", Where(0, AF_UNIX, equal=False))
     for call in ("exit", "exit_group"):  # bubblewrap says 137 for a killed program: nobody else may
         yield Rule(call, KILL_PROCESS, (Where(0, EXIT_CODE_OF_SIGKILL, 0xFF),))
@@ -146,16 +151,18 @@ def landlock_rules(own_pid: int | None) -> Iterator[Rule]:
 
 
 @cache
-def build_filter(walls: Walls, own_pid: int | None = None) -> bytes:
+def build_filter(walls: Walls, own_pid: int | None = None, *, has_loopback: bool = False) -> bytes:
     """Build the filter of these walls, for this machine.
 
     Args:
+        has_loopback: as of `bubblewrap_rules`.
         own_pid: the only process that may be sent a signal, where Landlock can't see to that itself.
     Raises:
         KeyError: an architecture that is not known; `supported` asks first.
     """
-    rules = [*common_rules(), *(bubblewrap_rules() if walls is Walls.BUBBLEWRAP else landlock_rules(own_pid))]
-    return assemble(rules, platform.machine())
+    is_bubblewrap = walls is Walls.BUBBLEWRAP
+    own = bubblewrap_rules(has_loopback=has_loopback) if is_bubblewrap else landlock_rules(own_pid)
+    return assemble([*common_rules(), *own], platform.machine())
 
 
 def supported() -> bool:

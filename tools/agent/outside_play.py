@@ -61,7 +61,7 @@ def play(run: Run, prompt: Prompt, url: str, *, model: str | None, key: SecretSt
 
 
 async def _played(run: Run, prompt: Prompt, model: OutsideModel) -> list[Played]:
-    environments, gateway = Environments(run), Gateway(run.model.path)
+    environments, gateway = Environments(run), Gateway(run.model.path, has_socket=run.walls_agents)
     try:
         await model.open()
         await gateway.start()
@@ -124,7 +124,7 @@ async def _driven(
     remark, end = "", End.MESSAGE
     with gateway.opened(calls) as access:
         try:
-            finish = await playing.run(access.base_url, access.key, section.deadline_s)
+            finish = await playing.run(access.base_url, access.key, section.deadline_s, socket=access.socket)
             reward, remark = [finish.reward], finish.remark
         except EnvironmentFailed as error:
             is_told = calls.ended_by is not None or calls.failure is not None  # to stop, and broke

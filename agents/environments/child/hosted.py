@@ -64,7 +64,10 @@ class Hosted:
 
     async def run(self, request: Dict[str, Any]) -> Dict[str, Any]:
         """Let an agent that owns its loop run to its end."""
-        found: Dict[str, Any] = await _awaited(self._environment.run(request["base_url"], request["key"]))
+        where = [request["base_url"], request["key"]]
+        if getattr(self._environment, "takes_socket", False):
+            where.append(request["socket"])
+        found: Dict[str, Any] = await _awaited(self._environment.run(*where))
         return found
 
     async def close(self, _: Dict[str, Any]) -> Dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Agents that own their loop: the user's function, or a command. They call the policy by an address and a key.
+"""Agents that own their loop: the user's function. It calls the policy by an address and a key.
 
 In: the row at `reset`; then the address and the key. Out: the reward that the agent gives, if it gives one, when it has
-ended. What it raises, or an exit code that is not 0, is the failure of its episode.
+ended. What it raises is the failure of its episode. What commands share with it is here too.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ import functools
 import inspect
 import json
 import math
-import os
-import shutil
 import signal
-import subprocess
-import tempfile
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from agents.environments.child.imports import imported
 from agents.environments.child.prepared import Prepared
 
 REWARD = "reward"  # key of a result, or of a reward file, that is an object
+ROW, REWARD_FILE = "row.json", "reward.json"  # in a command's folder
 
 
 class AgentFailed(Exception):
@@ -28,12 +25,7 @@ class AgentFailed(Exception):
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Import the function, or look for the command. Raises what an import raises, TypeError, FileNotFoundError."""
-    if section["type"] == "command":
-        program = section["command"][0]
-        if shutil.which(program) is None:
-            raise FileNotFoundError(f"there is no program {program}")
-        return Prepared(functools.partial(CommandAgent, section["command"]), False)
+    """Import the function. Raises what an import raises, and TypeError."""
     path = section["import_path"]
     solve = imported(path)
     if not callable(solve):
@@ -61,51 +53,32 @@ class FunctionAgent:
         return finish_of(await found if inspect.isawaitable(found) else found, "the function")
 
 
-class CommandAgent:
-    """A command, started with the address and the key in its environment, in a folder of its own."""
+def variables_of(base_url: str, key: str, *, row: str, reward: str, folder: str, seed: int) -> Dict[str, str]:
+    """Return what a command is told by its environment.
 
-    def __init__(self, command: List[str]) -> None:
-        self._command = command
-        self._folder = ""
+    Args:
+        base_url: of the policy, without /v1.
+        row, reward, folder: paths, as the command sees them.
+    """
+    return {
+        "OPENAI_BASE_URL": base_url + "/v1",
+        "OPENAI_API_BASE": base_url + "/v1",
+        "OPENAI_API_KEY": key,
+        "ANTHROPIC_BASE_URL": base_url,
+        "ANTHROPIC_API_KEY": key,
+        "MILLRACE_ROW": row,
+        "MILLRACE_REWARD": reward,
+        "MILLRACE_FOLDER": folder,
+        "MILLRACE_SEED": str(seed),
+    }
 
-    def reset(self, row: Any, seed: int) -> None:
-        """Make the folder, with the row in a file."""
-        self._folder = tempfile.mkdtemp(prefix="millrace-agent-")
-        with open(os.path.join(self._folder, "row.json"), "w", encoding="utf-8") as file:
-            json.dump(row, file)
-        self._seed = seed
 
-    def run(self, base_url: str, key: str) -> Dict[str, Any]:
-        """Run the command to its end. Raises AgentFailed."""
-        reward_file = os.path.join(self._folder, "reward.json")
-        given = {
-            "OPENAI_BASE_URL": base_url + "/v1",
-            "OPENAI_API_BASE": base_url + "/v1",
-            "OPENAI_API_KEY": key,
-            "ANTHROPIC_BASE_URL": base_url,
-            "ANTHROPIC_API_KEY": key,
-            "MILLRACE_ROW": os.path.join(self._folder, "row.json"),
-            "MILLRACE_REWARD": reward_file,
-            "MILLRACE_FOLDER": self._folder,
-            "MILLRACE_SEED": str(self._seed),
-        }
-        ended = subprocess.run(
-            self._command, env={**os.environ, **given}, stdin=subprocess.DEVNULL, check=False
-        )
-        if ended.returncode:
-            raise AgentFailed(f"{self._command[0]} ended {_how(ended.returncode)}")
-        if not os.path.exists(reward_file):
-            return finish_of(None, "")
-        with open(reward_file, encoding="utf-8") as file:
-            text = file.read()
-        try:
-            return finish_of(json.loads(text), "the reward file")
-        except (ValueError, TypeError) as error:
-            raise AgentFailed(f"the reward file has no reward: {error}") from None
-
-    def close(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+def finish_of_text(text: str) -> Dict[str, Any]:
+    """Return what a command's reward file gives. Raises AgentFailed."""
+    try:
+        return finish_of(json.loads(text), "the reward file")
+    except (ValueError, TypeError) as error:
+        raise AgentFailed(f"the reward file has no reward: {error}") from None
 
 
 def finish_of(found: Any, what: str) -> Dict[str, Any]:
@@ -128,7 +101,8 @@ def _number(value: Any, what: str) -> float:
     return number
 
 
-def _how(code: int) -> str:
+def how_ended(code: int) -> str:
+    """Say how a command ended, of its exit code, or of its signal as a negative number."""
     if code < 0:
         try:
             return f"by {signal.Signals(-code).name}"

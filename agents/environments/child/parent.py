@@ -31,7 +31,7 @@ KINDS = {
     "gem": "games",
     "textarena": "games",
     "agent": "own_loop",
-    "command": "own_loop",
+    "command": "command",
     "reasoning_gym": "tries",
     "code": "tries",
     "openenv": "openenv",

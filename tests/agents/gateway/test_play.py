@@ -11,9 +11,12 @@ import pytest
 from broker.connection import RedisLink
 from broker.keys import DEAD, ROLLOUTS, Keys
 from broker.messages import Completion, End
+from sandbox.choice import check_walls
+from sandbox.program import SandboxMissing
 from tests.support.arena import Arena, run_of
 from tests.support.generator_floor import FloorEngine
 from tests.support.in_loop import in_loop
+from tests.support.paths import ROOT
 from tests.support.waiting import wait_in_loop
 
 pytestmark = pytest.mark.process
@@ -59,6 +62,23 @@ async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_wa
         assert (one.ended_by, one.text) == (End.MESSAGE, "right")
         assert one.reward is not None
         assert one.reward.value == 1.0
+
+
+@in_loop
+async def test_a_command_behind_walls_plays_by_the_gateways_socket(
+    link: RedisLink, keys: Keys, tmp_path: Path, quick: None
+) -> None:
+    del quick
+    try:
+        check_walls()
+    except SandboxMissing as error:
+        pytest.skip(str(error))
+    script = str(ROOT / "tests" / "support" / "walled_agent.py")
+    section = {"type": "command", "command": ["python3", script], "readable": [script]}
+    for one in await played(Arena(link, keys, tmp_path, run_of(section))):
+        (segment,) = one.segments
+        assert (bytes(segment.token_ids.tolist()), segment.loss_mask) == (b"right\0", (6,))
+        assert (one.ended_by, one.remark) == (End.MESSAGE, '{"said": "right"}')
 
 
 @in_loop
