@@ -14,7 +14,7 @@ import pytest
 
 from agents.environments.seam import EnvironmentFailed, Finish
 from agents.gateway.calls import Calls
-from agents.gateway.dialects.dialect import Answer, Asked, Usage
+from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
 from agents.gateway.server import Gateway
 from config.episodes.environments import CommandConfig
 from sandbox.choice import walls_without_network
@@ -42,11 +42,17 @@ class Parrot(Calls):
     def count(self, asked: Asked) -> int:
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked) -> Answer:
+    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
         message = {"role": "assistant", "content": f"heard {asked.messages[-1]['content']}"}
         usage = Usage(given=1, cached=0, sampled=1)
         return Answer(
-            id="1", model="m", created=0, message=message, is_cut=False, stopped_at=None, usage=usage
+            id=begun.id,
+            model=begun.model,
+            created=begun.created,
+            message=message,
+            is_cut=False,
+            stopped_at=None,
+            usage=usage,
         )
 
 

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from typing import Any, Dict, List
 
-from agents.environments.child.own_loop import (
+from agents.environments.child.own_loop.function import (
     REWARD_FILE,
     ROW,
     AgentFailed,
@@ -23,8 +23,8 @@ from agents.environments.child.own_loop import (
     how_ended,
     variables_of,
 )
+from agents.environments.child.own_loop.walled import Walled
 from agents.environments.child.prepared import Prepared
-from agents.environments.child.walled import Walled
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:

@@ -15,7 +15,7 @@ import shutil
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from agents.environments.child.own_loop import (
+from agents.environments.child.own_loop.function import (
     REWARD_FILE,
     ROW,
     AgentFailed,
