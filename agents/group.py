@@ -113,7 +113,7 @@ class GroupPlay:
     def _say_what_was_kept(self, attempt: Attempt, there: int, recorded: int, ends: Sequence[bytes]) -> None:
         """Say what became of the turns that older attempts had recorded."""
         segments = [one for end in ends for one in unpack(content_of(end), EpisodeEnd).completion.segments]
-        used = sum(len(segment.loss_mask) // 2 for segment in segments)
+        used = sum((len(segment.loss_mask) + 1) // 2 for segment in segments)  # runs that train
         log.info(
             "group_replayed group=%s attempts=%d turns=%d recorded=%d before=%d",
             attempt.group_id,
