@@ -13,13 +13,7 @@ GpuNumber = Annotated[int, Field(ge=0)]  # counted from 0 among the GPUs that th
 class Section(BaseModel):
     """A group of keys. Frozen after loading; a key that the section does not know is an error with the nearest key."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        protected_namespaces=(),
-        allow_inf_nan=False,
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
 
 def default_type(name: str) -> BeforeValidator:
