@@ -134,7 +134,8 @@ def _own_log_handlers() -> Iterator[None]:
     handlers, level = root.handlers[:], root.level
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
+    if root.level != level:  # else it would clear the caches of all loggers, of which there are thousands
+        root.setLevel(level)
 
 
 @pytest.fixture(scope="session")
