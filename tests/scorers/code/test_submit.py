@@ -73,7 +73,9 @@ def judged(sandbox: LocalSandbox, body: dict[str, object]) -> dict[str, Any]:
 def test_a_submission_is_judged_case_by_case(
     sandbox: LocalSandbox, completion: str, cases: list[tuple[str, str]], passed: list[bool], accepted: bool
 ) -> None:
-    result = judged(sandbox, submission(completion, cases, run_timeout=0.5))
+    # What ends has the time that a busy machine takes for it.
+    run_timeout = 0.5 if "while True" in completion else 20.0
+    result = judged(sandbox, submission(completion, cases, run_timeout=run_timeout))
     assert (result["id"], result["accepted"]) == (7, accepted)
     assert [test["passed"] for test in result["tests"]] == passed
     assert result["extracted_type"] == ("fenced" if passed else "empty")
