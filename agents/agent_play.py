@@ -15,8 +15,9 @@ from typing import Final
 
 from agents.asking import Asker, Counts, seed_by
 from agents.environments.environments import Environments, Episode
-from agents.environments.seam import EnvironmentFailed, Finish
+from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from agents.episode import EpisodeFailed, reward_of, section_of
+from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway
 from agents.gateway.session import Limits, Session, Unfit
 from agents.rendering.rendering import Rendering
@@ -26,6 +27,7 @@ from broker.errors import BadMessage
 from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Prompt
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt
+from config.episodes.environments import AgentSection, EnvironmentSection, RemoteAgentConfig
 from config.run import Run
 from tasks.seeds import seed_of
 from tasks.turns import text_of
@@ -72,6 +74,7 @@ class AgentPlay:
         )
         self._wall_s = run.deadline_of(prompt.task)
         self._reward: float | None = None
+        self._overdue = ""  # what is said of a play whose time was over
         self._range: tuple[float, float] | None = None
 
     @property
@@ -87,7 +90,7 @@ class AgentPlay:
             Superseded, HasEnded: as `TurnDesk.turn`.
             Disturbed: its child was ended for another episode's sake.
         """
-        playing: Episode | None = None
+        playing: Episode | RemoteEpisode | None = None
         try:
             playing = await self._begin()
             finish = await self._driven(playing)
@@ -107,27 +110,28 @@ class AgentPlay:
         self._raise_failure()
         if finish is not None:
             self._reward = finish.reward
+        elif isinstance(playing, RemoteEpisode):
+            self._reward = playing.reward
+            self._overdue += "; no agent elsewhere finished the episode"
         if not self._asker.turns:
             refused = f"; the last was refused: {self._session.refusal}" if self._session.refusal else ""
             raise EpisodeFailed(f"the agent ended without a call that the policy answered{refused}")
         limit = self._session.ended_by or (End.DEADLINE if finish is None else None)
-        return self.as_it_stands(limit or End.MESSAGE, finish.remark if finish else "")
+        return self.as_it_stands(limit or End.MESSAGE, finish.remark if finish else self._overdue)
 
-    async def _begin(self) -> Episode:
-        prompt = self._prompt
-        own = seed_of(prompt.verification_info)
-        playing, beginning = await self._environments.begin(
-            prompt.task,
-            {**prompt.verification_info, **prompt.columns},
-            prompt.messages,
-            seed=prompt.seed if own is None else own,
-            own_seed=seed_by(prompt.seed, self._k),
+    async def _begin(self) -> Episode | RemoteEpisode:
+        playing, beginning = await begun(
+            self._section,
+            self._prompt,
+            self._k,
             token=f"{self._attempt.token}-{self._k}",
+            environments=self._environments,
+            gateway=self._gateway,
         )
         self._range = beginning.reward_range
         return playing
 
-    async def _driven(self, playing: Episode) -> Finish | None:
+    async def _driven(self, playing: Episode | RemoteEpisode) -> Finish | None:
         """Let the agent run to its end. None: its time was over, or the play can't go on."""
         with self._gateway.opened(self._session) as access:
             running = asyncio.create_task(
@@ -140,12 +144,15 @@ class AgentPlay:
                     waits = {running, failed}
                     await asyncio.wait(waits, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
                     now = time.monotonic()
-                    worked_s += 0.0 if self._session.is_at_work else now - looked
+                    is_idle = self._session.is_at_work or playing.is_waiting
+                    worked_s += 0.0 if is_idle else now - looked
                     looked = now
                     if running.done() and not failed.done():
                         self._counts.environment_s += worked_s
                         return running.result()
-                    if failed.done() or self._asker.seconds + worked_s > self._section.deadline_s:
+                    spent_s, most_s = self._asker.seconds + worked_s, self._section.deadline_s
+                    if failed.done() or spent_s > most_s:
+                        self._overdue = f"{spent_s:.0f} s at work, and environment.deadline_s={most_s:g}"
                         return None
             finally:
                 if not running.done():
@@ -186,3 +193,36 @@ class AgentPlay:
             generators=tuple(sorted({turn.record.generator for turn in turns})),
         )
         return EpisodeEnd(opening=history[:begun], completion=completion)
+
+
+async def begun(
+    section: EnvironmentSection,
+    prompt: Prompt,
+    k: int,
+    *,
+    token: str,
+    environments: Environments,
+    gateway: Gateway,
+) -> tuple[Episode | RemoteEpisode, Beginning]:
+    """Begin episode k of a group, in a child or elsewhere.
+
+    Args:
+        token: of this attempt, for names of things outside.
+    Raises:
+        EnvironmentFailed, Disturbed: there is no episode then.
+    """
+    own = seed_of(prompt.verification_info)
+    seed = prompt.seed if own is None else own
+    row = {**prompt.verification_info, **prompt.columns}
+    if isinstance(
+        section, AgentSection
+    ):  # which makes its own first call, of the row's messages or of others
+        row = {"messages": list(prompt.messages), **row}
+    if isinstance(section, RemoteAgentConfig) and gateway.remote is not None:
+        elsewhere = gateway.remote.episode(
+            prompt.task, row, seed=seed, open_deadline_s=section.open_deadline_s
+        )
+        return elsewhere, Beginning(messages=prompt.messages, tools=(), reward_range=None)
+    return await environments.begin(
+        prompt.task, row, prompt.messages, seed=seed, own_seed=seed_by(prompt.seed, k), token=token
+    )

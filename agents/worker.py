@@ -22,7 +22,7 @@ from typing import Any
 
 from agents.asking import Counts
 from agents.environments.environments import Environments
-from agents.gateway.server import Gateway
+from agents.gateway.server import Gateway, gateway_of
 from agents.group import GroupPlay
 from agents.lost_time import LostTime
 from agents.rendering.build import open_rendering
@@ -88,7 +88,7 @@ class AgentWorker:
         if any(isinstance(task.environment, AgentSection) for task in self._run.scorers.tasks.values()):
             if self._run.walls_agents:
                 await self._in_thread(check_walls)
-            self._gateway = Gateway(self._run.model.path, has_socket=self._run.walls_agents)
+            self._gateway = gateway_of(self._run)
             await self._gateway.start()
         gc.freeze()  # what the imports have made: to look through it again and again takes a fifth of the worker's time
         self._desk.start()

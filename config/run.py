@@ -11,7 +11,7 @@ from config.broker import BrokerConfig
 from config.data import DataConfig, EnvironmentSource, EvaluationConfig
 from config.endpoint import ServedJudgeConfig
 from config.episodes.agents import AgentsConfig
-from config.episodes.environments import CommandConfig
+from config.episodes.environments import CommandConfig, RemoteAgentConfig
 from config.generators import GeneratorsConfig, SamplingConfig
 from config.learner import LearnerConfig
 from config.run_names import NAME
@@ -159,6 +159,11 @@ class Run(Section):
         """Whether a task's agent is a command behind walls."""
         sections = (task.environment for task in self.scorers.tasks.values())
         return any(isinstance(one, CommandConfig) and one.sandbox for one in sections)
+
+    @property
+    def has_agents_elsewhere(self) -> bool:
+        """Whether a task's agent is one that nobody here starts."""
+        return any(isinstance(task.environment, RemoteAgentConfig) for task in self.scorers.tasks.values())
 
     @property
     def slow_wait_s(self) -> float:

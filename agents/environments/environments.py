@@ -130,6 +130,11 @@ class Episode:
         found = asked["result"]
         return Finish(reward=found["reward"], remark=mask(found["remark"]))
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nobody works at it: never, for a child does."""
+        return False
+
     def stop(self) -> None:
         """End the process of an agent that still runs, where it holds this episode alone; others close this one."""
         if self._child.episodes == {self._number} and not self._child.is_over:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import ipaddress
 import json
 import os
 import secrets
@@ -38,6 +39,10 @@ from agents.gateway.dialects.dialect import (
 )
 from agents.gateway.dialects.messages import Messages
 from agents.gateway.dialects.responses import Responses
+from agents.gateway.remote import RemoteEpisodes
+from broker.errors import Permanent
+from config.episodes.agents import GatewayConfig
+from config.run import Run
 from sandbox.local.folders import remove_folder
 from sandbox.local.supervisors import own_folder
 
@@ -49,6 +54,7 @@ CLOSE_S: Final = 1.0  # for answers that are being written, when the gateway clo
 ENDED_KEYS: Final = 4096  # that are remembered, so that late calls are told why they fail
 OPENAIS, ANTHROPICS = Chat(), Messages()
 DIALECTS: Final[tuple[Dialect, ...]] = (OPENAIS, Responses(), Completions(), ANTHROPICS)
+ON_LOOPBACK: Final = GatewayConfig()
 SOCKET: Final = "policy.sock"
 COUNT: Final = "/v1/messages/count_tokens"
 GONE: Final = 499  # of a request whose client did not wait for its end; nobody reads it
@@ -66,17 +72,34 @@ class Access:
     socket: str  # path of a Unix socket that says the same; "": there is none
 
 
+class NoKey(Permanent):
+    """The key is not there that agents elsewhere have to show."""
+
+
+class NoAddress(Permanent):
+    """The gateway can't listen where it is told to."""
+
+
 class Gateway:
     """The server of one worker.
 
     Args:
         model: the name that it gives the policy.
-        host: the address that it listens at.
+        place: where it listens.
         has_socket: whether it listens at a Unix socket, too, for agents behind walls without a network.
+        remote: episodes of agents elsewhere; None: the run has none.
     """
 
-    def __init__(self, model: str, host: str = "127.0.0.1", *, has_socket: bool = False) -> None:
-        self._model, self._host, self._has_socket = model, host, has_socket
+    def __init__(
+        self,
+        model: str,
+        place: GatewayConfig = ON_LOOPBACK,
+        *,
+        has_socket: bool = False,
+        remote: RemoteEpisodes | None = None,
+    ) -> None:
+        self._model, self._place, self._has_socket = model, place, has_socket
+        self.remote = remote
         self._folder: tuple[Path, int] | None = None  # of the socket, with its lock
         self._socket = ""
         self._sessions: dict[str, Calls] = {}  # by key
@@ -85,13 +108,15 @@ class Gateway:
         self._url = ""
 
     async def start(self) -> None:
-        """Listen. Raises OSError where the address can't be had."""
+        """Listen. Raises NoAddress."""
         app = web.Application(client_max_size=MOST_BYTES)
         for dialect in DIALECTS:
             app.router.add_post(dialect.path, self._handler(dialect, _answered))
         app.router.add_post(COUNT, self._handler(ANTHROPICS, _counted))
         app.router.add_get("/v1/models", self._handler(None, self._models))
         app.router.add_get("/v1/models/{name:.+}", self._handler(None, self._one_model))
+        if self.remote is not None:
+            self.remote.add_routes(app)
         app.router.add_route("*", "/{rest:.*}", self._handler(None, _unknown))
         self._runner = web.AppRunner(
             app,
@@ -102,9 +127,17 @@ class Gateway:
             shutdown_timeout=CLOSE_S,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, 0)
-        await site.start()
+        site = web.TCPSite(self._runner, self._place.host, self._place.port or 0)
+        try:
+            await site.start()
+        except OSError as error:
+            raise NoAddress(
+                f"agents.gateway: {self._place.host}:{self._place.port or 'any port'} can't be listened at: {error}; "
+                "one worker of agents a machine where a port is set"
+            ) from error
         host, port, *_ = self._runner.addresses[0]
+        if ipaddress.ip_address(host).is_unspecified:  # all addresses: agents of this machine have its own
+            host = "127.0.0.1"
         self._url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         if self._has_socket:
             await self._listen_at_socket(self._runner)
@@ -288,3 +321,16 @@ def _json(body: Mapping[str, Any], status: int = 200, **headers: str) -> web.Res
 def _refusal(dialect: Dialect, refused: Refused) -> web.Response:
     headers = {} if refused.status == TOO_SLOW else {"x-should-retry": "false"}
     return _json(dialect.error(refused), refused.status, **headers)
+
+
+def gateway_of(run: Run) -> Gateway:
+    """Return the gateway of a run's worker. Raises NoKey where the key of agents elsewhere is not there."""
+    place, remote = run.agents.gateway, None
+    if run.has_agents_elsewhere:
+        key = os.environ.get(place.key_variable or "", "")
+        if place.key_variable and not key:
+            raise NoKey(
+                f"agents.gateway.key_variable={place.key_variable}: the variable is not set where the agents run"
+            )
+        remote = RemoteEpisodes(key)
+    return Gateway(run.model.path, place, has_socket=run.walls_agents, remote=remote)

@@ -242,6 +242,14 @@ class CommandConfig(AgentSection):
         return True
 
 
+class RemoteAgentConfig(AgentSection):
+    """An agent elsewhere, which nobody here starts: it opens episodes at the gateway, `agents.gateway`."""
+
+    type: Literal["remote"] = "remote"
+    open_deadline_s: float = Field(3600.0, gt=0)
+    """Seconds until an agent has opened the episode; `deadline_s` begins then."""
+
+
 class TriesSection(RewardingSection):
     """Several tries at a row, with the verdict of the scorers' own rules between them."""
 
@@ -390,6 +398,7 @@ EnvironmentConfig = Annotated[
     | CodeTriesConfig
     | AgentFunctionConfig
     | CommandConfig
+    | RemoteAgentConfig
     | OpenEnvConfig
     | VerlToolsConfig,
     Field(discriminator="type"),

@@ -18,19 +18,19 @@ from typing import Final
 import msgspec
 from pydantic import SecretStr
 
-from agents.asking import seed_by
+from agents.agent_play import begun
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Kind
 from agents.episode import reward_of, section_of
-from agents.gateway.server import Gateway
+from agents.gateway.remote import RemoteEpisode
+from agents.gateway.server import Gateway, gateway_of
 from broker.errors import PipelineError
 from broker.messages import End, Prompt, Turn
-from config.episodes.environments import AgentSection
+from config.episodes.environments import AgentSection, EnvironmentSection
 from config.run import Run
 from scorers.api import RowWorkerClient
 from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY
 from scorers.scorer import Conversation
-from tasks.seeds import seed_of
 from tasks.turns import POLICY, text_of
 from tools.agent.outside import OutsideCalls, OutsideModel
 
@@ -61,7 +61,7 @@ def play(run: Run, prompt: Prompt, url: str, *, model: str | None, key: SecretSt
 
 
 async def _played(run: Run, prompt: Prompt, model: OutsideModel) -> list[Played]:
-    environments, gateway = Environments(run), Gateway(run.model.path, has_socket=run.walls_agents)
+    environments, gateway = Environments(run), gateway_of(run)
     try:
         await model.open()
         await gateway.start()
@@ -77,20 +77,14 @@ async def _one(
     run: Run, prompt: Prompt, k: int, *, environments: Environments, gateway: Gateway, model: OutsideModel
 ) -> Played:
     section = section_of(run, prompt.task)
-    own = seed_of(prompt.verification_info)
-    playing: Episode | None = None
+    playing: Episode | RemoteEpisode | None = None
     calls = OutsideCalls(model, turns=section.max_turns, turn_tokens=section.turn_tokens)
     steps = _Steps(run, prompt, model)
     try:
-        playing, beginning = await environments.begin(
-            prompt.task,
-            {**prompt.verification_info, **prompt.columns},
-            prompt.messages,
-            seed=prompt.seed if own is None else own,
-            own_seed=seed_by(prompt.seed, k),
-            token=f"{ATTEMPT}-{k}",
+        playing, beginning = await begun(
+            section, prompt, k, token=f"{ATTEMPT}-{k}", environments=environments, gateway=gateway
         )
-        if isinstance(section, AgentSection):
+        if isinstance(section, AgentSection) or isinstance(playing, RemoteEpisode):
             found = await _driven(section, playing, beginning, gateway, calls)
             opening = calls.history[0] or prompt.messages
         else:
@@ -117,7 +111,11 @@ async def _one(
 
 
 async def _driven(
-    section: AgentSection, playing: Episode, beginning: Beginning, gateway: Gateway, calls: OutsideCalls
+    section: EnvironmentSection,
+    playing: Episode | RemoteEpisode,
+    beginning: Beginning,
+    gateway: Gateway,
+    calls: OutsideCalls,
 ) -> Conversation:
     """Let an agent that owns its loop run to its end. Raises as `Episode.run`."""
     reward: list[float | None] = []

@@ -32,6 +32,7 @@ KINDS = {
     "textarena": "games",
     "agent": "own_loop.function",
     "command": "own_loop.command",
+    "remote": "own_loop.remote",
     "reasoning_gym": "tries",
     "code": "tries",
     "openenv": "openenv",
