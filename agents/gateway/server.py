@@ -275,6 +275,8 @@ def _body(data: bytes) -> Mapping[str, Any]:
         body = json.loads(data.decode())
         if b"\\ud" in data.lower():  # half of a surrogate pair, maybe: no message can carry that
             body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+    except RecursionError as error:
+        raise Refused("the request is nested too deeply") from error
     except ValueError as error:
         raise Refused(f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):

@@ -234,6 +234,20 @@ def services(session: PageSession) -> None:
         pass
 
 
+def an_agent_of_ones_own(session: PageSession) -> None:
+    """Play and train the agent of docs/own_agents.md, with the files that are written there."""
+    page = (session.folder / "docs" / "own_agents.md").read_text(encoding="utf-8")
+    for name in ("my_agent.py", "own.yaml"):
+        text = page.partition(f" {name}\n")[2].partition("```")[0]
+        (session.folder / name).write_text(text, encoding="utf-8")
+    demo = "config/recipes/demo_agents.yaml --layer own.yaml"
+    session.types(f".venv/bin/millrace agent {demo} --row 3", says="completion 0: 1")
+    up = f".venv/bin/millrace up {demo}"
+    with session.keeps(up, until=partial(session.steps, "own-agent"), ends=True):
+        session.types("millrace drain RUN", RUN="own-agent")
+    session.types("millrace rm demo --yes", demo="own-agent")
+
+
 def the_end(session: PageSession) -> None:
     """Type runs with settings over the file's; then remove everything."""
     for run, line in (
@@ -250,7 +264,16 @@ def the_end(session: PageSession) -> None:
 
 ACTS: dict[str, Callable[[PageSession], None]] = {
     act.__name__: act
-    for act in (before_a_run, a_run, a_finished_run, a_data_set, roles_by_hand, services, the_end)
+    for act in (
+        before_a_run,
+        a_run,
+        a_finished_run,
+        a_data_set,
+        roles_by_hand,
+        services,
+        an_agent_of_ones_own,
+        the_end,
+    )
 }
 
 

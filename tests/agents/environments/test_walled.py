@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,9 +149,18 @@ def test_what_walls_can_not_be_had_for_is_refused_by_name(monkeypatch: pytest.Mo
         CommandConfig(command=("x",), sandbox=False, readable=("/srv",))
 
 
-def test_a_program_that_is_not_there_is_said_once(play: Played) -> None:
+def test_what_can_not_be_shown_is_said_at_the_start(play: Played, tmp_path: Path) -> None:
     del play
+    tmp_path.chmod(0o700)
+    (tmp_path / "mine").touch(0o600)
+    closed = [
+        (
+            SECTION | {"readable": [str(tmp_path / "mine")]},
+            r"can.t be shown: behind walls root.*Permission denied",
+        )
+    ]
     for section, says in (
+        *(closed if os.getuid() == 0 else ()),
         (SECTION | {"command": ["no-such-agent"]}, "there is no program no-such-agent"),
         (SECTION | {"readable": ["/no/such"]}, "readable: there is no /no/such"),
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from config.episodes.agents import AgentsConfig
 from tests.support.arena import Arena, run_of
 from tests.support.generator_floor import FloorEngine
 from tests.support.in_loop import in_loop
+from tests.support.played import ASKED
+from tests.support.played import played as played_here
 from tests.support.redis_servers import free_port
 from tests.support.waiting import wait_in_loop
 
@@ -73,16 +76,17 @@ async def asked(
 
 
 async def opened(client: aiohttp.ClientSession, base: str) -> Any:
-    """Return an episode, once there is one."""
-    while True:
-        try:
-            status, given = await asked(client, "POST", f"{base}/episodes")
-        except aiohttp.ClientConnectionError:  # the worker is only starting
-            status = 204
-        if status == 200:
-            return given
-        assert status == 204
-        await asyncio.sleep(0.05)
+    """Return an episode, once there is one: each question waits a little."""
+    async with asyncio.timeout(30):
+        while (found := await asked(client, "POST", f"{base}/episodes"))[0] == 204:
+            pass
+    assert found[0] == 200
+    return found[1]
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def played(arena: Arena, agent: Callable[[aiohttp.ClientSession, str], Any]) -> tuple[Completion, ...]:
@@ -96,6 +100,8 @@ async def played(arena: Arena, agent: Callable[[aiohttp.ClientSession, str], Any
         arena.agent() as (_, playing),
         aiohttp.ClientSession() as client,
     ):
+        port = arena.run_config.agents.gateway.port or 0
+        await wait_in_loop(lambda: listens(port), "the gateway", task=playing)
         await agent(client, base)
         await wait_in_loop(lambda: arena.ids(ROLLOUTS) + arena.ids(DEAD) == ["0"], task=playing)
         assert not sampling.done()
@@ -141,14 +147,6 @@ async def test_an_agent_elsewhere_opens_asks_rewards_and_finishes(arena: MakeAre
 @in_loop
 async def test_an_agent_that_is_killed_ends_its_episode_by_the_deadline(arena: MakeArena) -> None:
     async def agent(_: aiohttp.ClientSession, base: str) -> None:
-        async with aiohttp.ClientSession() as client:
-            await wait_in_loop(lambda: True)
-            while True:
-                try:
-                    await asked(client, "GET", f"{base}/episodes/none")
-                    break
-                except aiohttp.ClientConnectionError:
-                    await asyncio.sleep(0.05)
         words = [sys.executable, "-c", HANGS, base, KEY]
         for process in [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(2)]:  # noqa: ASYNC220
             assert process.stdout is not None
@@ -171,6 +169,17 @@ async def test_an_episode_that_nobody_opens_asks_nothing_of_the_policy_and_is_na
     (letter,) = floor.letters()
     assert "no agent elsewhere opened episode" in letter.reason
     assert "within 0.5 s" in letter.reason
+
+
+def test_a_doctor_can_begin_an_episode_without_anybody_elsewhere() -> None:
+    with played_here({"run": {"type": "remote"}}) as play:
+
+        async def begun() -> Any:
+            episode, beginning = await play.begin("run")
+            await episode.close()
+            return beginning
+
+        assert play.wait(begun()).messages == (ASKED,)
 
 
 @in_loop

@@ -77,7 +77,7 @@ def finish_of_text(text: str) -> Dict[str, Any]:
     """Return what a command's reward file gives. Raises AgentFailed."""
     try:
         return finish_of(json.loads(text), "the reward file")
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise AgentFailed(f"the reward file has no reward: {error}") from None
 
 

@@ -48,7 +48,7 @@ class Walled:
             from sandbox.harness import forwarder
             from sandbox.local.sandbox import LocalSandbox
             from sandbox.local.toolchain import PATH
-            from sandbox.program import Ending, Limits, SandboxUnavailable
+            from sandbox.program import Ending, Language, Limits, SandboxUnavailable
         finally:
             sys.path.remove(section["source"])
         self.sandbox: LocalSandbox = walls_without_network()
@@ -64,7 +64,22 @@ class Walled:
             output_bytes=OUTPUT_BYTES,
         )
         self.command, self.shown = _shown(section["command"], section["readable"], PATH)
+        self._try(Language.PYTHON)
         self.kept = {name: os.environ[name] for name in section["variables"] if name in os.environ}
+
+    def _try(self, language: Any) -> None:
+        """Start something small that is shown the same. Raises PermissionError where that can't be shown."""
+        python = self.sandbox.interpreter.path
+        limits = type(self.limits)()
+        try:
+            self.sandbox.execute(
+                (python, "-c", "pass"), readable=self.shown, language=language, limits=limits
+            )
+        except self.unavailable as error:
+            user = ": behind walls root is a user without rights, who must be able to read it (chmod -R o+rX)"
+            raise PermissionError(
+                f"what `readable` and the command name can't be shown{'' if os.getuid() else user}: {error}"
+            ) from None
 
     def agent(self) -> WalledCommand:
         """Return the agent of an episode."""
@@ -133,7 +148,7 @@ class WalledCommand:
         try:
             found = json.loads(report)
             lost, code, reward = found.get("lost"), found.get("code"), str(found.get("reward", ""))
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             raise AgentFailed(f"{program} left no report of its end") from None
         if lost is not None:
             raise AgentFailed(
