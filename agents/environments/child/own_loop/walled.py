@@ -44,8 +44,8 @@ class Walled:
         """Find walls that hold, once for all episodes. Raises what `sandbox.choice` raises, where there are none."""
         sys.path.insert(0, section["source"])
         try:
+            import sandbox
             from sandbox.choice import walls_without_network
-            from sandbox.harness import forwarder
             from sandbox.local.sandbox import LocalSandbox
             from sandbox.local.toolchain import PATH
             from sandbox.program import Ending, Language, Limits, SandboxUnavailable
@@ -53,7 +53,8 @@ class Walled:
             sys.path.remove(section["source"])
         self.sandbox: LocalSandbox = walls_without_network()
         self.unavailable, self.exited = SandboxUnavailable, Ending.EXITED
-        with open(forwarder.__file__, "rb") as file:
+        # Its text is read; nothing outside the walls runs it.
+        with open(os.path.join(os.path.dirname(sandbox.__file__), "harness", FORWARDER), "rb") as file:
             self.forwarder = file.read()
         self.limits = Limits(
             wall_s=WALL_S,
