@@ -74,7 +74,7 @@ class AgentPlay:
         )
         self._wall_s = run.deadline_of(prompt.task)
         self._reward: float | None = None
-        self._overdue = ""  # what is said of a play whose time was over
+        self._overdue = ""  # what is said of a play that the agent did not end well
         self._range: tuple[float, float] | None = None
 
     @property
@@ -91,6 +91,8 @@ class AgentPlay:
             Disturbed: its child was ended for another episode's sake.
         """
         playing: Episode | RemoteEpisode | None = None
+        finish: Finish | None = None
+        broken: EnvironmentFailed | None = None
         try:
             playing = await self._begin()
             finish = await self._driven(playing)
@@ -98,17 +100,16 @@ class AgentPlay:
             self._session.abandon()  # nobody waits for a generator behind the worker's end
             raise
         except EnvironmentFailed as error:
-            if error.is_policys and self._session.ended_by is not None:  # it was told to stop, and broke
-                return self.as_it_stands(self._session.ended_by, str(error))
-            turns = len(self._asker.turns)
-            by = f"{turns} {error.kind}" if error.is_policys and turns else ""
-            raise EpisodeFailed(str(error), by=by) from error
+            broken = error
         finally:
             if playing is not None:
                 await playing.close()
             await self._session.close()
+        # Only now is every call answered that was asked, and belongs to the episode.
         self._raise_failure()
-        if finish is not None:
+        if broken is not None:
+            self._look_at(broken)
+        elif finish is not None:
             self._reward = finish.reward
         elif isinstance(playing, RemoteEpisode):
             self._reward = playing.reward
@@ -118,6 +119,15 @@ class AgentPlay:
             raise EpisodeFailed(f"the agent ended without a call that the policy answered{refused}")
         limit = self._session.ended_by or (End.DEADLINE if finish is None else None)
         return self.as_it_stands(limit or End.MESSAGE, finish.remark if finish else self._overdue)
+
+    def _look_at(self, broken: EnvironmentFailed) -> None:
+        """Let an agent break that was told to stop. Raises EpisodeFailed for any other."""
+        if broken.is_policys and self._session.ended_by is not None:
+            self._overdue = str(broken)
+            return
+        turns = len(self._asker.turns)
+        by = f"{turns} {broken.kind}" if broken.is_policys and turns else ""
+        raise EpisodeFailed(str(broken), by=by) from broken
 
     async def _begin(self) -> Episode | RemoteEpisode:
         playing, beginning = await begun(

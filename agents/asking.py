@@ -34,6 +34,7 @@ class Counts:
     breaks: int = 0  # sequences that began anew, since the rest of a prompt could not be had
     environment_s: float = 0.0
     sampling_s: float = 0.0
+    overridden: int = 0  # calls of agents that asked for a sampling of their own
     replayed: int = 0  # turns that were found, since an earlier play had asked for them
     replayed_s: float = 0.0  # of sampling, which that saved
     ends: Counter[str] = field(default_factory=Counter)

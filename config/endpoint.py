@@ -6,6 +6,7 @@ own means, and says where by the variables below, in the environment of the scor
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -118,3 +119,11 @@ def base_url(address: str) -> str:
     """Return `http://h:8000`, `http://h:8000/v1/` and `http://h:8000/v1/chat/completions` as `http://h:8000/v1`."""
     url = address.rstrip("/").removesuffix("/chat/completions")
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches what listens at `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -40,10 +40,11 @@ def serve(words: list[str]) -> int:
     set_up_logging("sandbox")
 
     from broker.errors import PipelineError
+    from config.endpoint import is_loopback
     from sandbox.choice import build_sandbox
     from sandbox.server.service import Served, Service
     from scorers.code.submit import submit_routes
-    from web.service import is_loopback, serve_app
+    from web.service import serve_app
 
     try:
         sandbox = build_sandbox(ScorersConfig(sandbox=args.sandbox))  # it has passed its self test

@@ -8,7 +8,6 @@ gone, and a server ends on SIGTERM after the work under way.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
@@ -89,14 +88,6 @@ async def unless_gone(request: Request, answer: Coroutine[None, None, Response])
         for task in (work, gone):
             task.cancel()
         await asyncio.gather(work, gone, return_exceptions=True)
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches what listens at `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def serve_app(

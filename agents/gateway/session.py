@@ -81,6 +81,7 @@ class Session(Calls):
                 f"the first prompt has {len(ids)} tokens, more than data.max_prompt_tokens="
                 f"{self._limits.first_tokens}"
             )
+        self._counts.overridden += bool(asked.overridden)
         turn, limit = await self._sampled(asked, found, ids)
         if turn is None:
             answer = self._at_limit(limit, begun, given=len(ids))

@@ -43,6 +43,7 @@ PLAYED = (
     "breaks",
     "environment_s",
     "sampling_s",
+    "overridden",
     "replayed",
     "replayed_s",
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Literal
 
 from pydantic import Field, model_validator
 
+from config.endpoint import is_loopback
 from config.logs import KEY_SUFFIX
 from config.section import Section
 
@@ -24,19 +24,11 @@ class GatewayConfig(Section):
 
     @model_validator(mode="after")
     def _is_asked_for_a_key(self) -> GatewayConfig:
-        if not self.is_loopback and (self.port is None or self.key_variable is None):
+        if not is_loopback(self.host) and (self.port is None or self.key_variable is None):
             raise ValueError(
                 f"host={self.host} can be reached from other machines: `port` and `key_variable` have to be set"
             )
         return self
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether it is reached from this machine alone."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
 
 
 class AgentsConfig(Section):

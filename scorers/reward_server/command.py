@@ -112,11 +112,12 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     from broker.keys import Keys
     from broker.monitoring.heartbeat import Heartbeat
     from broker.private_redis import server as embedded
+    from config.endpoint import is_loopback
     from scorers.reward_server.api_run import ROLE, maintain, register
     from scorers.reward_server.pending_requests import PendingRequests
     from scorers.reward_server.service import RewardServer
     from web.connections import Connections
-    from web.service import is_loopback, serve_app
+    from web.service import serve_app
 
     url = redis_url()
     private = embedded.start(run) if url is None else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -49,3 +51,17 @@ def breaks(base_url: str, api_key: str, row: dict[str, Any]) -> float:
     client = openai.OpenAI(base_url=base_url, api_key=api_key)
     client.chat.completions.create(model="any", messages=[{"role": "user", "content": "?"}])
     raise ValueError("no box: broken on purpose")
+
+
+async def breaks_beside_a_call(base_url: str, api_key: str, row: dict[str, Any]) -> None:
+    """Break at the limit of one turn, while that turn is still out; leave a file of each play in `broke`."""
+    client = openai.AsyncOpenAI(base_url=base_url, api_key=api_key)
+
+    async def asked(text: str) -> Any:
+        return await client.chat.completions.create(model="any", messages=[{"role": "user", "content": text}])
+
+    first = asyncio.create_task(asked("first"))
+    await asyncio.wait({first}, timeout=1)
+    await asked("second")
+    (Path(row["broke"]) / api_key).touch()
+    raise ValueError("broken at the limit, on purpose")

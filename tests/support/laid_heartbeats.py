@@ -82,6 +82,7 @@ class Laid:
             "breaks": 0,
             "environment_s": 12.5,
             "sampling_s": 40,
+            "overridden": 1,
             "replayed": 3,
             "replayed_s": 1.5,
             "ends": "message=28 turns=2",

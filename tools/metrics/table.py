@@ -347,6 +347,7 @@ SAYS_OF_PLAYED = {
     "breaks": ("broken_sequences", "sequences that began anew, since a template can't render what follows"),
     "environment_s": ("environment_seconds", "seconds that tools and environments worked"),
     "sampling_s": ("sampling_seconds", "seconds that generators sampled those turns"),
+    "overridden": ("overridden_calls", "calls of agents whose own sampling options gave way to the run's"),
     "replayed": ("replayed_turns", "turns that an episode which was played again found recorded"),
     "replayed_s": ("replayed_seconds", "seconds of sampling that those saved"),
 }

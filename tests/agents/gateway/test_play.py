@@ -13,7 +13,7 @@ from broker.keys import DEAD, ROLLOUTS, Keys
 from broker.messages import Completion, End
 from sandbox.choice import check_walls
 from sandbox.program import SandboxMissing
-from tests.support.arena import Arena, run_of
+from tests.support.arena import SIZE, Arena, run_of
 from tests.support.generator_floor import FloorEngine
 from tests.support.in_loop import in_loop
 from tests.support.paths import ROOT
@@ -62,6 +62,26 @@ async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_wa
         assert (one.ended_by, one.text) == (End.MESSAGE, "right")
         assert one.reward is not None
         assert one.reward.value == 1.0
+
+
+@in_loop
+async def test_a_call_that_is_out_when_its_agent_breaks_at_a_limit_is_part_of_the_episode(
+    arena: MakeArena, tmp_path: Path
+) -> None:
+    broke = tmp_path / "broke"
+    broke.mkdir()
+    ground = arena("breaks_beside_a_call", max_turns=1)
+    engine = FloorEngine()
+    engine._config = ground.run_config.generators.engine  # type: ignore[assignment]
+    ground.rows["0"] = {"columns": {"broke": str(broke)}}
+    ground.issue(0)
+    async with ground.agent() as (_, playing):
+        await wait_in_loop(lambda: len([*broke.iterdir()]) == SIZE, task=playing)
+        async with ground.generator(engine):
+            await wait_in_loop(lambda: ground.ids(ROLLOUTS) == ["0"], task=playing)
+    for one in ground.rollout("0").completions:
+        assert (one.text, one.ended_by, len(one.segments)) == ("right", End.TURNS, 1)
+        assert "on purpose" in one.remark
 
 
 @in_loop

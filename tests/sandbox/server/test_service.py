@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from config.endpoint import is_loopback
 from sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxUnavailable
 from sandbox.remote.fusion import FusionSandbox
 from scorers.__main__ import main
@@ -23,7 +24,6 @@ from scorers.sandbox_service import serve
 from tests.support.forked_program import fork_main
 from tests.support.sandbox.service_process import READY_S, Service, descendants
 from tests.support.waiting import wait_until
-from web.service import is_loopback
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 

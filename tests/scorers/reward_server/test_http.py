@@ -24,6 +24,7 @@ from broker.joining import Joined, state_of
 from broker.keys import DEAD, ROLLOUTS, SCORED, Keys
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.protocol.streams import bury, entries_of, hand_over
+from config.endpoint import is_loopback
 from config.explanations import ConfigError
 from config.loading import load_run
 from config.logs import mask
@@ -46,7 +47,6 @@ from scorers.reward_server.service import RewardServer
 from tests.conftest import ROOT
 from tests.support.waiting import wait_until
 from tools.main import main
-from web.service import is_loopback
 
 pytestmark = pytest.mark.process
 
