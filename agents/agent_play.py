@@ -224,9 +224,8 @@ async def begun(
     own = seed_of(prompt.verification_info)
     seed = prompt.seed if own is None else own
     row = {**prompt.verification_info, **prompt.columns}
-    if isinstance(
-        section, AgentSection
-    ):  # which makes its own first call, of the row's messages or of others
+    # An agent makes its own first call, of the row's messages or of others.
+    if isinstance(section, AgentSection):
         row = {"messages": list(prompt.messages), **row}
     if isinstance(section, RemoteAgentConfig) and gateway.remote is not None:
         elsewhere = gateway.remote.episode(

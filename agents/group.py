@@ -94,9 +94,8 @@ class GroupPlay:
             there = await self._in_thread(self._episodes.recorded, attempt) if attempt.number > 1 else 0
             try:
                 ends = await self._attempt(prompt, attempt)
-            except (
-                Superseded
-            ):  # another worker had the group; where it came back to this one, the next takes it
+            except Superseded:
+                # Another worker had the group. Where it came back to this one, the next lease takes it.
                 await self._in_thread(self._consumer.give_up, self._entry)
                 return False
             whole = [end for end in ends if end is not None]

@@ -137,9 +137,8 @@ class Consumer:
         taken = self._entries(found)
         with self._lock:
             again = {entry.entry_id for entry in taken} & self._held.keys()
-            for (
-                entry_id
-            ) in again:  # lost and taken back before a renewal has told: that one may not let go of it
+            # Lost and taken back before a renewal has told: that one may not let go of it.
+            for entry_id in again:
                 self._held[entry_id] = _Hold(self._held[entry_id].begun)
         return [entry for entry in taken if entry.entry_id not in again]
 
