@@ -28,9 +28,10 @@ class Output:
         self._loop.add_reader(self._source, self._read)
 
     def close_sink(self) -> None:
-        """Let go of the end that the process has by now."""
-        os.close(self.sink)
-        self.sink = -1
+        """Let go of the end that the process has by now, unless that is done."""
+        if self.sink >= 0:
+            os.close(self.sink)
+            self.sink = -1
 
     def close(self) -> None:
         """Stop reading."""
@@ -40,8 +41,7 @@ class Output:
         self._loop.remove_reader(self._source)
         os.close(self._source)
         self._source = -1
-        if self.sink >= 0:
-            self.close_sink()
+        self.close_sink()
 
     @property
     def last_lines(self) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Final
 from agents.environments.child.frames import LENGTH_BYTES, framed, length_of, message_of
 from agents.environments.child.serving import MARK_BYTES
 from agents.environments.output import Output
-from agents.environments.seam import EnvironmentFailed, Kind, Stage
+from agents.environments.seam import Disturbed, EnvironmentFailed, Kind, Stage
 from agents.environments.verl_tool_file import children_read
 from broker.processes import spawn
 from config.episodes.environments import EnvironmentSection, VerlToolsConfig
@@ -141,7 +141,7 @@ class Parent:
             raise self._failed(f"it is gone: {error}") from error
 
     async def fork(self) -> Child:
-        """Have it fork a child. Raises EnvironmentFailed."""
+        """Have it fork a child. Raises EnvironmentFailed, and Disturbed where it is ended meanwhile."""
         try:
             number, child = next(self._numbers), Child(self, self._room)
         except OSError as error:
@@ -157,6 +157,9 @@ class Parent:
             child.abandon()
             self.kill()
             raise self._unforked(f"no answer within {FORK_S:g} s") from None
+        except ConnectionError as error:
+            child.abandon()
+            raise Disturbed(f"task {self._task}: the environments' process is gone: {error}") from error
         except OSError as error:
             child.abandon()
             raise self._unforked(str(error)) from error
@@ -234,10 +237,15 @@ class Parent:
             log.exception("environments_parent_unreadable task=%s", self._task)
         finally:
             self._bury()
-            for waiting in (ready, *(asked for _, asked in self._asked.values())):
-                if not waiting.done():
-                    waiting.set_exception(self._failed(f"it ended {_code(self._status)}"))
-                    waiting.exception()  # whether or not anybody waits
+            ended = _code(self._status)
+            if not ready.done():
+                ready.set_exception(self._failed(f"it ended {ended}"))
+                ready.exception()  # whether or not anybody waits
+            for _, asked in self._asked.values():
+                if not asked.done():
+                    asked.set_exception(
+                        Disturbed(f"task {self._task}: the environments' process ended {ended} as it forked")
+                    )
             for child in list(self._children.values()):
                 child.has_ended(None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import shutil
@@ -49,6 +50,25 @@ def test_a_parent_process_that_died_is_started_again_and_its_episodes_are_distur
         wait_until_gone(sleeper)
         (step,) = play.wait(play.say("guess", "7"))
         assert step.reward == 1.0
+
+
+def test_an_episode_whose_parent_process_is_killed_as_it_forks_is_disturbed() -> None:
+    """An `OSError` of a descriptor that was closed twice ended the worker."""
+    with played({"guess": custom("Guess")}, episodes_per_child=1) as play:
+        first, (_, parent, _) = play.wait(pids(play))
+        os.kill(parent, signal.SIGSTOP)
+
+        async def killed() -> None:
+            beginning = asyncio.ensure_future(play.begin("guess"))
+            (task,) = play.environments._tasks.values()
+            await wait_in_loop(lambda: bool(task._parent and task._parent._asked))
+            os.kill(parent, signal.SIGKILL)
+            await beginning
+
+        with pytest.raises(Disturbed, match="ended by SIGKILL as it forked"):
+            play.wait(killed())
+        play.wait(first.close())
+        assert play.wait(play.say("guess", "7"))[0].reward == 1.0
 
 
 def test_a_worker_without_room_for_another_process_says_so_and_plays_on() -> None:
