@@ -1,7 +1,7 @@
-"""These sections say how the policy is trained: objective, backend, the weights' way to the generators, what is kept.
+"""Sections of the learner: objective, optimizer, backend, weight publishing, loggers, checkpoints and the journal.
 
-Four of the sections are seams, each a union of types: `objective`, `backend`, `weights` and the elements of `loggers`.
-A new type is one section here, one file under `learner/`, and one case in the seam's `build.py`. The type `custom`
+Four sections can be extended, each a union of types: `objective`, `backend`, `weights` and the elements of `loggers`.
+A new type is one section here, one file under `learner/`, and one case in that folder's `build.py`. The type `custom`
 takes a class of your own and needs no change here.
 """
 
@@ -21,46 +21,46 @@ VERL_ESTIMATORS = {"kl": "k1", "mse": "k2", "low_var_kl": "k3"}  # verl's name -
 
 
 class KlConfig(Section):
-    """A KL divergence to a reference model keeps the policy near it. No reference is loaded while `coef` is 0."""
+    """A KL penalty that keeps the policy near a reference model, which is loaded only where `coef` is above 0."""
 
     coef: float = Field(0.0, ge=0)
-    """Weight of the divergence; 0: no term and no reference model."""
+    """Weight of the KL penalty. 0: no penalty and no reference model."""
     estimator: Annotated[KlEstimator, BeforeValidator(lambda name: VERL_ESTIMATORS.get(name, name))] = "k3"
-    """How a token's divergence is estimated: `k1`, `k2`, `k3`, or `abs`, the size of k1. verl's `kl`, `mse` and
-    `low_var_kl` are k1, k2 and k3."""
+    """Estimator of a token's divergence: `k1`, `k2`, `k3`, or `abs` (the absolute value of k1). verl's names `kl`,
+    `mse` and `low_var_kl` mean k1, k2 and k3."""
     place: Literal["loss", "reward"] = "loss"
-    """`loss`: a term beside the policy's loss, aggregated like it. `reward`: each completion's summed divergence is
-    taken from its reward, before the advantages."""
+    """`loss`: add the penalty to the loss, aggregated in the same way. `reward`: subtract each completion's summed
+    divergence from its reward, before advantages are computed."""
     reference: str | None = None
-    """Folder or name of the reference model; unset: `model.path`, where the run began."""
+    """Folder or hub name of the reference model. Unset: `model.path`."""
     offload: bool = False
-    """Keep the reference's weights in the host's memory, and bring them to the GPU for each pass."""
+    """Keep the reference model in CPU memory and copy it to the GPU for each pass."""
     target: float | None = Field(None, gt=0)
-    """Divergence a token, nats, that an adaptive coefficient aims at; unset: the coefficient is constant."""
+    """Divergence per token (nats) that an adaptive coefficient aims at. Unset: keep the coefficient constant."""
     horizon: int = Field(10_000, ge=1)
-    """Completions over which an adaptive coefficient follows; smaller is faster."""
+    """Completions over which an adaptive coefficient adapts. A smaller number adapts faster."""
 
 
 class CorrectionConfig(Section):
-    """What is done about tokens whose sampler and learner disagree, by the names of verl's rollout correction.
+    """Correct for the difference between sampler and learner, with the names of verl's rollout correction.
 
-    The ratio here is that of the learner at the start of the step to the sampler. What is rejected is in no sum and in
-    no denominator of the loss.
+    A ratio here is the learner's probability at the start of the step over the sampler's. A rejected token counts
+    neither in a sum nor in a denominator of the loss.
     """
 
     rollout_is: Literal["token", "sequence"] | None = None
-    """Weights of the loss: each token's ratio, or its segment's product of ratios, truncated at
-    `rollout_is_threshold`. Only for `decoupled_ppo`: the other losses take their ratio to the sampler already."""
+    """Multiply the loss by each token's ratio, or by its segment's product of ratios, truncated at
+    `rollout_is_threshold`. Only for `decoupled_ppo`: the ratio of the other losses is to the sampler already."""
     rollout_is_threshold: float = Field(2.0, gt=0)
-    """Largest weight."""
+    """Largest such weight."""
     rollout_rs: tuple[Literal["token_k1", "seq_sum_k1", "seq_mean_k1"], ...] = ()
-    """What is rejected: tokens by their ratio, or segments by the product or the geometric mean of their ratios."""
+    """Reject tokens by their ratio, or segments by the product or the geometric mean of their ratios."""
     token_k1: tuple[float, float] = (0.5, 5.0)
-    """Ratios of a token that are kept: IcePop's band."""
+    """Keep tokens whose ratio is in this range (IcePop)."""
     seq_sum_k1: tuple[float, float] = (0.0, 3.0)
-    """Products of a segment's ratios that are kept."""
+    """Keep segments whose product of ratios is in this range."""
     seq_mean_k1: tuple[float, float] = (0.99, 1.01)
-    """Geometric means of a segment's ratios that are kept."""
+    """Keep segments whose geometric mean of ratios is in this range."""
 
     @field_validator("token_k1", "seq_sum_k1", "seq_mean_k1")
     @classmethod
@@ -75,20 +75,20 @@ Aggregate = Literal["token", "sequence", "prompt", "constant"]
 
 
 class AnyObjectiveConfig(Section):
-    """What every objective has beside its own loss."""
+    """Keys that every objective has, besides those of its own loss."""
 
     aggregate: Aggregate = "token"
-    """How the tokens' losses become one number, over the global batch. `token`: their mean. `sequence`: the mean over
-    completions of each one's mean. `prompt`: the mean over groups of each one's mean. `constant`: the sum, divided by
+    """How to reduce the token losses of the global batch. `token`: the mean over tokens. `sequence`: the mean over
+    completions of each one's mean. `prompt`: the mean over groups of each one's mean. `constant`: the sum divided by
     completions x `constant_length`."""
     constant_length: int | None = Field(None, ge=1)
-    """Tokens that a completion counts as, for `aggregate: constant`; unset: `sampling.max_tokens`."""
+    """Tokens that each completion counts as. Required by `aggregate: constant`."""
     entropy_coef: float = Field(0.0, ge=0)
-    """Weight of a bonus for the entropy of the tokens' distributions; 0: none."""
+    """Weight of an entropy bonus. 0: none."""
     kl: KlConfig = KlConfig()
-    """The pull towards a reference model."""
+    """KL penalty to a reference model."""
     correction: CorrectionConfig = CorrectionConfig()
-    """What is done about mismatch and lag."""
+    """Correction for mismatch and lag."""
 
     takes_weights: ClassVar[bool] = (
         False  # whether the loss multiplies by the weights of `correction.rollout_is`
@@ -111,91 +111,91 @@ class AnyObjectiveConfig(Section):
 
 
 class GrpoConfig(AnyObjectiveConfig):
-    """GRPO with clip-higher and a token mean over the global batch; its KL term is `kl`, off by default."""
+    """GRPO with clip-higher and a token mean over the global batch, without a KL penalty by default."""
 
     type: Literal["grpo"] = "grpo"
     clip_low: float = Field(0.2, gt=0, lt=1)
-    """No gain below a ratio of 1 - clip_low."""
+    """Clip ratios below 1 - clip_low."""
     clip_high: float = Field(0.28, gt=0)
-    """No gain beyond a ratio of 1 + clip_high (DAPO's clip-higher)."""
+    """Clip ratios above 1 + clip_high (DAPO's clip-higher)."""
     dual_clip: float | None = Field(3.0, gt=1)
-    """Bound on the loss of a token with a negative advantage, as a multiple of it; unset: no bound."""
+    """Bound the loss of a token with a negative advantage to this multiple of the advantage. Unset: no bound."""
 
 
 class DrGrpoConfig(AnyObjectiveConfig):
-    """Dr. GRPO: GRPO's clip, and a constant in place of the completions' lengths; it wants `advantage.scale: none`."""
+    """Dr. GRPO: GRPO's clip with a constant length for every completion. Use it with `advantage.scale: none`."""
 
     type: Literal["dr_grpo"] = "dr_grpo"
     aggregate: Aggregate = "constant"
-    """As for every objective; the paper's is `constant`."""
+    """As for every objective. The paper uses `constant`."""
     clip_low: float = Field(0.2, gt=0, lt=1)
-    """No gain below a ratio of 1 - clip_low."""
+    """Clip ratios below 1 - clip_low."""
     clip_high: float = Field(0.2, gt=0)
-    """No gain beyond a ratio of 1 + clip_high."""
+    """Clip ratios above 1 + clip_high."""
 
 
 class GspoConfig(AnyObjectiveConfig):
-    """GSPO: one ratio for a segment, the geometric mean of its tokens' ratios."""
+    """GSPO: one ratio per segment, the geometric mean of its tokens' ratios."""
 
     type: Literal["gspo"] = "gspo"
     aggregate: Aggregate = "sequence"
-    """As for every objective; the paper's is `sequence`."""
+    """As for every objective. The paper uses `sequence`."""
     clip_low: float = Field(3e-4, gt=0, lt=1)
-    """No gain below a ratio of 1 - clip_low."""
+    """Clip ratios below 1 - clip_low."""
     clip_high: float = Field(4e-4, gt=0)
-    """No gain beyond a ratio of 1 + clip_high."""
+    """Clip ratios above 1 + clip_high."""
 
 
 class CispoConfig(AnyObjectiveConfig):
-    """CISPO: a policy gradient on every token, whose importance weight is clipped and carries no gradient."""
+    """CISPO: a policy gradient on every token, with a clipped importance weight that carries no gradient."""
 
     type: Literal["cispo"] = "cispo"
     clip_low: float | None = Field(None, gt=0, le=1)
-    """Smallest weight is 1 - clip_low; unset: no lower bound."""
+    """Smallest weight is 1 - clip_low. Unset: no lower bound."""
     clip_high: float = Field(4.0, gt=0)
     """Largest weight is 1 + clip_high."""
 
 
 class DecoupledPpoConfig(AnyObjectiveConfig):
-    """Decoupled PPO: the clip is around the learner at the start of the step, and a weight corrects for the sampler."""
+    """Decoupled PPO: clip around the learner at the start of the step, and weight by its ratio to the sampler."""
 
     type: Literal["decoupled_ppo"] = "decoupled_ppo"
     clip_low: float = Field(0.2, gt=0, lt=1)
-    """No gain below a ratio of 1 - clip_low, to the learner at the start of the step."""
+    """Clip ratios (to the learner at the start of the step) below 1 - clip_low."""
     clip_high: float = Field(0.2, gt=0)
-    """No gain beyond a ratio of 1 + clip_high, to the learner at the start of the step."""
+    """Clip ratios (to the learner at the start of the step) above 1 + clip_high."""
     dual_clip: float | None = Field(None, gt=1)
-    """Bound on the loss of a token with a negative advantage, as a multiple of it; unset: no bound."""
+    """Bound the loss of a token with a negative advantage to this multiple of the advantage. Unset: no bound."""
     correction: CorrectionConfig = CorrectionConfig(rollout_is="token")
-    """The weight is the learner at the start of the step to the sampler, truncated at `rollout_is_threshold`."""
+    """By default weight each token by the learner at the start of the step over the sampler, truncated."""
 
     takes_weights: ClassVar[bool] = True
 
 
 class ReinforceConfig(AnyObjectiveConfig):
-    """REINFORCE with an importance weight to the sampler, truncated from above and without a gradient."""
+    """REINFORCE with an importance weight to the sampler, truncated from above, that carries no gradient."""
 
     type: Literal["reinforce"] = "reinforce"
     max_weight: float | None = Field(2.0, gt=0)
-    """Largest importance weight of a token; unset: no weight, as if the learner had sampled."""
+    """Largest importance weight of a token. Unset: no weight, as if the learner had sampled."""
 
 
 class DppoConfig(AnyObjectiveConfig):
-    """DPPO: a token trains as long as the probability that it had has not moved too far, however large its ratio."""
+    """DPPO: mask tokens whose probability has moved too far, instead of clipping ratios."""
 
     type: Literal["dppo"] = "dppo"
     divergence: Literal["tv", "kl"] = "tv"
-    """How far a token has moved: the total variation or the KL divergence of the token against all others."""
+    """Measure of how far a token has moved: total variation or KL divergence, of this token against all others."""
     max_low: float = Field(0.2, gt=0)
-    """Largest divergence downwards; a token beyond it with a negative advantage has no gradient."""
+    """Mask tokens with a negative advantage whose probability fell by more than this divergence."""
     max_high: float = Field(0.2, gt=0)
-    """Largest divergence upwards; a token beyond it with a positive advantage has no gradient."""
+    """Mask tokens with a positive advantage whose probability rose by more than this divergence."""
     max_weight: float = Field(20.0, gt=0)
     """Largest importance weight of a token."""
 
 
 class CustomObjectiveConfig(CustomSection, AnyObjectiveConfig):
-    """A `learner.objective.objective.Objective` of your own; the class takes the options."""
+    """Your own subclass of `learner.objective.objective.Objective`, built with the options."""
 
 
 ObjectiveConfig = Annotated[
@@ -217,34 +217,33 @@ AdvantageBaseline = Literal["mean", "leave_one_out"]
 
 
 class AdvantageConfig(Section):
-    """From rewards to advantages."""
+    """How rewards become advantages."""
 
     baseline: AdvantageBaseline = "mean"
-    """What is taken from a reward. `mean`: the mean of its group. `leave_one_out`: the mean of the group's others
+    """Subtract from each reward the `mean` of its group, or with `leave_one_out` the mean of the others in its group
     (RLOO)."""
     scale: AdvantageScale = "none"
-    """`none`: the difference itself (Dr. GRPO). `std`: divided by the standard deviation of the group's rewards (GRPO).
-    `batch_std`: divided by the standard deviation of all rewards of the step."""
+    """`none`: use the difference (Dr. GRPO). `std`: divide it by the standard deviation of the group's rewards (GRPO).
+    `batch_std`: divide it by the standard deviation of all rewards of the step."""
 
 
 class FiltersConfig(Section):
-    """Which groups train."""
+    """Choose which groups train."""
 
     zero_variance: Literal["replace", "keep"] = "replace"
-    """`replace`: a group whose rewards are all equal is dropped and another prompt takes its slot.
-    `keep`: it trains (on nothing)."""
+    """`replace`: drop a group whose rewards are all equal, and give its slot to another prompt. `keep`: let it train,
+    with a gradient of zero."""
     pass_rate: tuple[float, float] = (0.0, 1.0)
-    """Mean scores of a group that trains, bounds included. A group outside is dropped, and another prompt takes its
-    slot: what is solved is left alone with [0, 0.9]."""
+    """Drop a group whose mean score is outside this range (bounds included), and give its slot to another prompt.
+    [0, 0.9] leaves out prompts that the policy has solved."""
     max_replaced: int | None = Field(None, ge=0)
-    """So many groups are replaced for their rewards before a step; what comes beyond trains, on nothing where all its
-    rewards are equal. Unset: no bound."""
+    """Replace at most this many groups before a step, and let later ones train. Unset: no limit."""
     max_empty_groups: int = Field(2000, ge=1)
-    """So many groups in a row that are dropped for their rewards end the run, with the reason."""
+    """End the run, with the reason, after this many groups in a row were dropped for their rewards."""
     truncated: Literal["mask", "keep"] | None = None
-    """`mask`: a completion cut at `max_tokens` counts in the baseline and not in the loss. `keep`: it trains like
-    others. Unset: `mask` for answers of one turn, and `keep` for episodes, which are cut by turns, context, a turn's
-    `max_tokens` or their deadline: what a policy can bring about may not be free."""
+    """`mask`: count a completion that was cut at `max_tokens` in the baseline but not in the loss. `keep`: train on it
+    like on others. Unset: `mask` for single-turn answers and `keep` for episodes. Episodes are also cut by turns,
+    context and deadlines, and a policy that can bring a cut about must not escape its penalty."""
 
     @field_validator("pass_rate")
     @classmethod
@@ -258,37 +257,37 @@ class FiltersConfig(Section):
 
 
 class MismatchConfig(Section):
-    """How far learner and generators may be apart on tokens of lag 0, where only rounding may differ."""
+    """Limits on the divergence between learner and generators on tokens of lag 0, where only rounding may differ."""
 
     warn_above: float = Field(0.02, gt=0)
-    """Mean divergence a token (k3, nats) of one generator, above which the log and `millrace top` warn."""
+    """Warn in the log and in `millrace top` above this mean divergence per token (k3, nats) of one generator."""
     stop_above: float | None = Field(None, gt=0)
-    """Mean divergence a token of one generator, above which the run ends with the reason; unset: never."""
+    """End the run, with the reason, above this mean divergence per token of one generator. Unset: never."""
 
 
 class HackingConfig(Section):
-    """The watch on a reward that rises while what it stands for does not: docs/running.md, "Reward hacking"."""
+    """Watch for reward hacking: a reward that rises while what it stands for does not (docs/running.md)."""
 
     action: Literal["warn", "pause", "none"] = "warn"
-    """`warn`: the log, `millrace top` and the report say what was found, and samples show it. `pause`: the run is
-    paused too, until `millrace resume`. `none`: nothing is looked for."""
+    """`warn`: report a finding in the log, in `millrace top`, in the report and with samples. `pause`: pause the run as
+    well, until `millrace resume`. `none`: do not watch."""
     window: int = Field(5, ge=2)
-    """Steps whose mean counts as one value."""
+    """Steps to average over."""
     reward_rose: float = Field(0.1, gt=0)
-    """Rise of the mean reward from which on it is asked what rose with it."""
+    """Look for a cause once the mean reward has risen by this much."""
     witness_share: float = Field(0.25, gt=0, lt=1)
-    """Share of that rise by which the mean held-out score, a shadow scorer, or the task's own scorer beside others has
-    to rise too."""
+    """Share of that rise that the mean held-out score, a shadow scorer, or the task's own scorer among several must
+    show too."""
     longer: float = Field(1.15, gt=1)
-    """Answers so many times as long as at the lowest reward, for each turn of the policy, are looked at..."""
+    """Look at answers that have become this many times as long (per turn) as they were at the lowest reward."""
     length_paid: float = Field(0.4, gt=0, lt=1)
-    """...and are a finding where length and reward correlate so much within the groups, at as many turns."""
+    """Report them where length and reward correlate at least this much within groups, at equal numbers of turns."""
     share_rose: float = Field(0.2, gt=0, lt=1)
-    """Rise of the share of cut, repeated or shared answers that is a finding."""
+    """Report a rise by this much of the share of cut, repeated or shared answers."""
 
 
 class OptimizerConfig(Section):
-    """AdamW with a linear warm-up, and a learning rate that then follows a schedule."""
+    """AdamW with a linear warm-up and a schedule of the learning rate."""
 
     lr: float = Field(1e-6, gt=0)
     """Learning rate."""
@@ -299,52 +298,52 @@ class OptimizerConfig(Section):
     weight_decay: float = Field(0.0, ge=0)
     """AdamW's decoupled weight decay."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """The rate after the warm-up. `linear` and `cosine` fall to `final_share` of it at `learner.steps`."""
+    """Learning rate after the warm-up: `constant`, or falling to `final_share` of it at `learner.steps`."""
     warmup_steps: int = Field(10, ge=0)
-    """Steps over which the rate rises from 0."""
+    """Steps over which the learning rate rises from 0."""
     warmup_share: float | None = Field(None, ge=0, lt=1)
-    """The same as a share of `learner.steps`; it then stands in place of `warmup_steps`."""
+    """Share of `learner.steps` to warm up over, instead of `warmup_steps`."""
     final_share: float = Field(0.0, ge=0, le=1)
-    """Rate in the end, as a share of `lr`; for `linear` and `cosine`."""
+    """Final learning rate as a share of `lr`, for `linear` and `cosine`."""
     grad_clip: float = Field(1.0, gt=0)
-    """Largest norm of the gradient."""
+    """Clip the norm of the gradient to this."""
 
 
 class LoraConfig(Section):
-    """LoRA: low-rank adapters train in place of the model's weights."""
+    """LoRA: train low-rank adapters instead of the model's weights."""
 
     rank: int = Field(32, ge=1)
     """Rank of each adapter."""
     alpha: int = Field(64, ge=1)
-    """An adapter's product is multiplied by alpha / rank."""
+    """Scale adapters by alpha / rank."""
     targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
-    """Names of the layers that have adapters, as `q_proj`; `all-linear`: every linear layer but the head."""
+    """Names of the layers that get adapters, such as `q_proj`. `all-linear`: every linear layer but the head."""
     publish: Literal["merged", "adapter"] = "merged"
-    """What generators are given. `merged`: all weights. `adapter`: the adapter alone, which each generator merges with
-    the weights of `model.path` on its own machine."""
+    """`merged`: publish the merged weights. `adapter`: publish only the adapter, which each generator merges with the
+    weights of `model.path` on its own machine."""
     adapter: Path | None = None
-    """Folder of an adapter to begin with, as PEFT writes it; unset: new ones, which change nothing at first."""
+    """Folder of a PEFT adapter to start from. Unset: new adapters, which change nothing at first."""
 
 
 class ZeroConfig(Section):
-    """DeepSpeed's partitioning."""
+    """DeepSpeed ZeRO."""
 
     stage: Literal[0, 1, 2, 3] = 1
-    """0: nothing is partitioned; 1: optimizer state; 2: gradients too; 3: weights too."""
+    """Partition over the ranks 0: nothing, 1: the optimizer state, 2: gradients too, 3: weights too."""
     offload_optimizer: bool = False
-    """Keep the optimizer's state in the host's memory."""
+    """Keep the optimizer state in CPU memory."""
     offload_weights: bool = False
-    """Keep the weights there as well; stage 3 only."""
+    """Keep the weights in CPU memory as well (stage 3 only)."""
 
 
 class DeepSpeedConfig(Section):
-    """DeepSpeed's engine, partitioned as `learner.zero` says."""
+    """DeepSpeed, configured by `learner.zero`."""
 
     type: Literal["deepspeed"] = "deepspeed"
 
 
 class CustomBackendConfig(CustomSection):
-    """A `learner.training.backend.TrainingBackend` of your own; the class takes `run`, `rank`, `world_size`."""
+    """Your own `learner.training.backend.TrainingBackend`. The class takes `run`, `rank` and `world_size`."""
 
 
 BackendConfig = Annotated[
@@ -359,11 +358,11 @@ DIRECT_IS_GONE = (
 
 
 class WeightsSection(Section):
-    """How often new weights are published, whatever moves them."""
+    """How often to publish weights, by any transport."""
 
     every: int = Field(1, ge=1)
-    """Each so many optimizer steps' weights are published; those of a checkpoint, of an evaluation and of the end are
-    too. Groups that were trained on hold their slots until then: at most max_lag + 1."""
+    """Publish weights every `every` optimizer steps, and always at a checkpoint, an evaluation and the end. At most
+    max_lag + 1: trained groups hold their slots until the next publication."""
 
     @model_validator(mode="before")
     @classmethod
@@ -377,29 +376,29 @@ class WeightsSection(Section):
 
 
 class FilesystemTransportConfig(WeightsSection):
-    """New weights as safetensors in a folder that learner and generators share."""
+    """Publish weights as safetensors files in a folder that learner and generators share."""
 
     type: Literal["filesystem"] = "filesystem"
     directory: Path | None = None
-    """Versions lie in DIRECTORY/NAME of the run; unset: in `weights` of the run's folder."""
+    """Write versions to DIRECTORY/NAME of the run. Unset: to `weights` in the run's folder."""
     redis_max_bytes: int = Field(256_000_000, ge=0)
-    """Bytes of weights that lie in Redis at one time, beside the groups, for generators on machines without that
-    folder; weights of any size pass through in parts. 0: none do."""
+    """Most bytes of weights in Redis at a time, for generators on machines without that folder. Weights of any size
+    pass through in parts. 0: send no weights through Redis."""
     anchor_every: int = Field(16, ge=1)
-    """Versions behind, up to which such a generator is given deltas, where they take fewer bytes; beyond, full
-    weights."""
+    """Send deltas to such a generator while it is at most this many versions behind and deltas take fewer bytes; else
+    send full weights."""
 
 
 class RelayTransportConfig(WeightsSection):
-    """New weights in parts, as deltas where they take fewer bytes, also to generators beside the learner."""
+    """Publish weights in parts, as deltas where they take fewer bytes, to generators on any machine."""
 
     type: Literal["relay"] = "relay"
     directory: Path | None = None
-    """The parts lie in DIRECTORY/NAME of the run, a folder that learner and generators share; unset: in Redis."""
+    """Write the parts to DIRECTORY/NAME of the run, in a folder that learner and generators share. Unset: to Redis."""
     redis_max_bytes: int = Field(256_000_000, ge=1)
-    """Bytes of parts that lie in Redis, or in `directory`, at one time. Weights of any size pass through."""
+    """Most bytes of parts in Redis, or in `directory`, at a time. Weights of any size pass through."""
     anchor_every: int = Field(16, ge=1)
-    """Versions behind, up to which a generator is given deltas; beyond, full weights."""
+    """Send deltas to a generator while it is at most this many versions behind; else send full weights."""
 
 
 NO_RECEIVER = (
@@ -409,17 +408,17 @@ NO_RECEIVER = (
 
 
 class CustomReceiverConfig(CustomSection):
-    """A `generators.weight_sync.receiver.WeightReceiver` of your own, for the generators; the class takes `run`."""
+    """Your own `generators.weight_sync.receiver.WeightReceiver`. The class takes `run`."""
 
 
 class CustomTransportConfig(CustomSection, WeightsSection):
-    """A `learner.weight_sync.transport.WeightTransport` of your own; the class takes `run`."""
+    """Your own `learner.weight_sync.transport.WeightTransport`. The class takes `run`."""
 
     receiver: CustomReceiverConfig | None = None
-    """The generators' side of this transport. A run without it is refused at its start."""
+    """The generators' side of this transport. Required."""
 
     redis_max_bytes: int = Field(0, ge=0)
-    """Bytes of weights that your classes keep in Redis at one time, if they use Redis. 0: none."""
+    """Most bytes of weights that your classes keep in Redis at a time. 0: none."""
 
 
 WeightsConfig = Annotated[
@@ -430,43 +429,44 @@ WeightsConfig = Annotated[
 
 
 class MetricsFileConfig(Section):
-    """`metrics.jsonl` and `samples.jsonl` in the run's folder, which `millrace top` and the curves read."""
+    """Write `metrics.jsonl` and `samples.jsonl` to the run's folder. `millrace top` and the curves read them."""
 
     type: Literal["metrics_file"] = "metrics_file"
 
 
 class TensorBoardConfig(Section):
-    """TensorBoard's event files in `tensorboard` of the run's folder: `tensorboard --logdir runs` shows every run."""
+    """Write TensorBoard's event files to `tensorboard` in the run's folder. See them with `tensorboard --logdir
+    runs`."""
 
     type: Literal["tensorboard"] = "tensorboard"
 
 
 class WandbConfig(Section):
-    """Weights & Biases. The key is WANDB_API_KEY, or what `wandb login` has left."""
+    """Log to Weights & Biases, with the key of WANDB_API_KEY or of `wandb login`."""
 
     type: Literal["wandb"] = "wandb"
     project: str = "millrace"
-    """Project of the run, made if it is not there."""
+    """Project of the run. Created if it does not exist."""
     entity: str | None = None
-    """User or team; unset: the key's own."""
+    """User or team. Unset: the one that the key belongs to."""
     mode: Literal["online", "offline"] = "online"
-    """`offline` writes into the run's folder, for `wandb sync` later, and wants no key."""
+    """`offline`: write to the run's folder, for a later `wandb sync`, without a key."""
     tags: tuple[str, ...] = ()
     """Tags of the run."""
 
 
 class TrackioConfig(Section):
-    """trackio, on this machine or in a space of the Hugging Face hub."""
+    """Log to trackio, on this machine or in a space on the Hugging Face hub."""
 
     type: Literal["trackio"] = "trackio"
     project: str = "millrace"
-    """Project of the run, made if it is not there."""
+    """Project of the run. Created if it does not exist."""
     space_id: str | None = None
-    """Space on the hub, OWNER/NAME; unset: on this machine."""
+    """Space on the hub, OWNER/NAME. Unset: this machine."""
 
 
 class CustomLoggerConfig(CustomSection):
-    """A `learner.reporting.logger.Logger` of your own; the class takes `run`."""
+    """Your own `learner.reporting.logger.Logger`. The class takes `run`."""
 
 
 LoggerConfig = Annotated[
@@ -477,17 +477,19 @@ LoggerConfig = Annotated[
 
 
 class DumpsConfig(Section):
-    """Answers in files of verl's and II-VERL's shapes, written while the run goes on, and never over another file."""
+    """Write completions to files in the formats of verl and II-VERL. Existing files are never overwritten."""
 
     rollouts: Path | None = None
-    """Folder of a file for each trained step, `STEP.jsonl`, as verl's `trainer.rollout_data_dir`; unset: none."""
+    """Write `STEP.jsonl` to this folder for each trained step, as verl's `trainer.rollout_data_dir`. Unset: no
+    files."""
     held_out: Path | None = None
-    """Folder of a file for each held-out round, `VERSION.jsonl`, as verl's `trainer.validation_data_dir`; another
-    folder than `rollouts`, since the files have the same names. Unset: none."""
+    """Write `VERSION.jsonl` to this folder for each held-out evaluation, as verl's `trainer.validation_data_dir`. It
+    must differ from `rollouts`, since the files have the same names. Unset: no files."""
     parquet: Path | None = None
-    """Folder of `train/STEP.parquet` and `val/VERSION.parquet`, as II-VERL's `reward_api.save_dir`; unset: none."""
+    """Write `train/STEP.parquet` and `val/VERSION.parquet` to this folder, as II-VERL's `reward_api.save_dir`. Unset:
+    no files."""
     parquet_every: int = Field(1, ge=0)
-    """Steps between two of the parquet files in `train`; 0: none. Every held-out round has its file."""
+    """Steps between two parquet files in `train`. 0: none. Every held-out evaluation has its file."""
 
     @field_validator("held_out")
     @classmethod
@@ -498,120 +500,120 @@ class DumpsConfig(Section):
 
 
 class CheckpointConfig(Section):
-    """DeepSpeed's whole state on disk."""
+    """Checkpoints of the whole training state."""
 
     every: int = Field(50, ge=0)
-    """Steps between two checkpoints; 0: only the last one."""
+    """Steps between two checkpoints. 0: only one, at the end."""
     keep: int = Field(2, ge=1)
-    """The newest so many stay."""
+    """Checkpoints to keep; older ones are deleted."""
     export: bool = False
-    """Write the weights of each checkpoint as a Hugging Face folder too, `models/step-N` of the run; these stay."""
+    """Also write the weights of each checkpoint as a Hugging Face folder, `models/step-N` of the run. These are
+    kept."""
 
 
 class JournalConfig(Section):
-    """Which payloads stay on disk. A payload is what a step trained on; the records of every group stay for ever."""
+    """How long to keep payloads, the data that steps trained on. The record of each group is kept for ever."""
 
     keep: Literal["all", "since_checkpoint"] = "all"
-    """`since_checkpoint`: payloads that the oldest kept checkpoint covers are removed, as far as `keep_days` and
-    `keep_mb` allow. `all`: only what those two say is removed."""
+    """`since_checkpoint`: remove payloads that the oldest kept checkpoint covers, unless `keep_days` or `keep_mb` keeps
+    them. `all`: remove only what those two keys say."""
     keep_days: float | None = Field(None, gt=0)
-    """Days that a payload stays. One that no kept checkpoint covers stays all the same: recovery needs it."""
+    """Days to keep a payload. Payloads that recovery needs are kept longer."""
     keep_mb: int | None = Field(None, ge=1)
-    """MiB of payloads that stay, the newest; those that recovery needs stay all the same."""
+    """MiB of payloads to keep, the newest first. Payloads that recovery needs are kept beyond it."""
     segment_mb: int = Field(64, ge=1)
-    """MiB of one payload file: what is removed is whole files."""
+    """Size of one payload file in MiB. Whole files are removed."""
     untrained_mb: int = Field(256, ge=0)
-    """MiB of dropped groups and of held-out rounds that stay for people, the newest; 0: none is kept."""
+    """MiB of dropped groups and held-out evaluations to keep for people to read, the newest first. 0: none."""
 
 
 class LearnerConfig(Section):
-    """The one process (of `ranks`) that trains, feeds prompts and owns the journal."""
+    """The learner: it issues prompts, trains, and owns the journal."""
 
     steps: int = Field(100, ge=1)
-    """Optimizer steps of the run; one with `epochs` and without `steps` has as many as its epochs make."""
+    """Optimizer steps of the run. Unset with `epochs` set: as many as the epochs make."""
     epochs: int | None = Field(None, ge=1)
-    """Passes over the training data. The run ends once every row was issued so often and has its outcome, or at
-    `steps`, whichever comes first. Groups that are dropped leave fewer steps."""
+    """Passes over the training data. The run ends after these passes or after `steps`, whichever comes first. Dropped
+    groups make fewer steps."""
     groups_per_step: int = Field(64, ge=1)
-    """Scored groups consumed by one optimizer step, over all ranks."""
+    """Scored groups that one step trains on, over all ranks."""
     mini_batches: int = Field(1, ge=1)
-    """Optimizer steps that one batch takes, each on its share of the groups; weights are published after the last."""
+    """Split the groups of a step into this many optimizer steps. Weights are published after the last."""
     max_lag: int = Field(4, ge=0)
-    """Versions that the oldest token of a group may lie behind the learner. 0 is synchronous."""
+    """Versions that the oldest token of a group may be behind the learner. 0: synchronous training."""
     late_groups: Literal["wait", "train", "drop"] = "wait"
-    """What becomes of a group that would be trained later than `max_lag` allows. `wait`: the learner waits for older
-    groups first, and no token is ever older. `train`: it trains on it all the same. `drop`: it is dropped and counted,
-    which favours short answers."""
+    """What to do about a group that would train later than `max_lag` allows. `wait`: wait for older groups first, so
+    that no token is ever older. `train`: train on it nevertheless. `drop`: drop and count it, which favours short
+    answers."""
     groups_in_flight: int | None = Field(None, ge=1)
-    """Groups that hold a slot, which are those without an outcome and the trained ones whose weights are not announced
-    yet; unset, and at most: (max_lag + 1) x groups_per_step."""
+    """Groups in flight: those without an outcome, and trained ones whose weights are not announced yet. Unset, and at
+    most: (max_lag + 1) x groups_per_step."""
     group_deadline_s: float = Field(300.0, gt=0)
-    """Seconds from a group's issue to its death, unless it is scored by then. A pause, an outage of Redis and full
+    """Seconds after which a group that was issued and not scored is given up. A pause, an outage of Redis and full
     memory do not count."""
     ranks: int = Field(1, ge=1)
-    """Processes that train. Ignored where a launcher has set RANK."""
+    """Training processes. Ignored where a launcher has set RANK."""
     sequence_ranks: int = Field(1, ge=1)
-    """Ranks over which one packed row lies (DeepSpeed-Ulysses), for rows that one rank has no memory for. It divides
-    `ranks` and the model's heads; 1: each rank has rows of its own."""
+    """Ranks that share one packed row (DeepSpeed-Ulysses), for rows too long for one rank's memory. It must divide
+    `ranks` and the model's heads. 1: each rank has its own rows."""
     gpus: tuple[GpuNumber, ...] = ()
-    """GPUs for `millrace up` to give the learner. Empty: all are visible."""
+    """GPUs that `millrace up` gives the learner. Empty: all."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to train; auto: CUDA where there is one."""
+    """Device to train on. `auto`: CUDA where there is one."""
     attention: Literal["auto", "flash", "varlen", "sdpa"] = "auto"
-    """`flash`: flash-attn's kernels for packed rows; `varlen`: torch's own; `sdpa`: padded rows, or a mask as large as
-    the row's length squared. auto: on a GPU flash where it is installed, else varlen; on a CPU and in float32 sdpa.
-    The log says which, and why."""
+    """Attention kernels. `flash`: flash-attn's, for packed rows. `varlen`: torch's own, for packed rows. `sdpa`: padded
+    rows, or a mask of the row's length squared. `auto`: on a GPU `flash` where it is installed, else `varlen`; on a CPU
+    and in float32 `sdpa`. The log says which, and why."""
     tokens_per_micro_batch: int = Field(16384, ge=1)
-    """Tokens of one packed micro-batch. A longer sequence has a micro-batch to itself."""
+    """Tokens in one packed micro-batch. A longer sequence gets a micro-batch of its own."""
     gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, a third more time."""
+    """Recompute activations in the backward pass: less memory, about a third more time."""
     offload_activations: bool = False
-    """Keep what the backward pass needs in the host's memory until then; with `gradient_checkpointing` that is each
-    layer's input."""
+    """Keep activations in CPU memory until the backward pass. With `gradient_checkpointing` these are the layers'
+    inputs."""
     torch_compile: bool = False
-    """Compile the model's layers with torch.compile: a minute or so at the start, and faster steps on a GPU. Not with
-    `zero.stage` 3 or `sequence_ranks`."""
+    """Compile the layers with torch.compile: about a minute at the start, then faster steps on a GPU. Not possible with
+    `zero.stage: 3` or `sequence_ranks` above 1."""
     threads: int | None = Field(None, ge=1)
-    """Threads for torch in each rank; unset: torch's own choice."""
+    """Threads of torch in each rank. Unset: torch's own choice."""
     shard_bytes: int = Field(5_000_000_000, ge=1)
-    """Most bytes of one safetensors file: larger weights are several files and their index, wherever the learner writes
-    weights."""
+    """Largest safetensors file. Larger weights are split into several files with an index."""
     backend: BackendConfig = DeepSpeedConfig()
-    """What holds the model and its optimizer."""
+    """Training engine that holds the model and its optimizer."""
     objective: ObjectiveConfig = GrpoConfig()
-    """The loss."""
+    """Loss."""
     advantage: AdvantageConfig = AdvantageConfig()
-    """What the loss weighs tokens by."""
+    """Advantages."""
     filters: FiltersConfig = FiltersConfig()
-    """Which groups train."""
+    """Choice of the groups that train."""
     mismatch: MismatchConfig = MismatchConfig()
-    """Bounds on the difference between learner and generators."""
+    """Limits on the divergence between learner and generators."""
     hacking: HackingConfig = HackingConfig()
-    """What is said of a reward that rises alone."""
+    """Watch for reward hacking."""
     optimizer: OptimizerConfig = OptimizerConfig()
-    """The optimizer."""
+    """Optimizer."""
     lora: LoraConfig | None = None
-    """Adapters that train in place of the model's weights; unset: all weights train."""
+    """Train adapters instead of the model's weights. Unset: train all weights."""
     zero: ZeroConfig = ZeroConfig()
-    """DeepSpeed's partitioning."""
+    """DeepSpeed ZeRO."""
     weights: WeightsConfig = FilesystemTransportConfig()
-    """How new weights reach the generators."""
+    """Transport of new weights to the generators."""
     loggers: tuple[LoggerConfig, ...] = (MetricsFileConfig(), TensorBoardConfig())
-    """Where the metrics of each step go. Without `metrics_file` the tools and the curves see no steps."""
+    """Loggers of each step's metrics. `millrace top` and the curves need `metrics_file`."""
     max_skipped_steps: int = Field(5, ge=1)
-    """So many steps in a row whose gradient is not finite end the run, with the reason. Such a step leaves the weights
-    as they are."""
+    """End the run, with the reason, after this many steps in a row with a gradient that is not finite. Such a step
+    leaves the weights unchanged."""
     checkpoint: CheckpointConfig = CheckpointConfig()
-    """What is kept to start from."""
+    """Checkpoints."""
     dumps: DumpsConfig = DumpsConfig()
-    """Files of answers for programs that read verl's."""
+    """Completions in files, in the formats of verl and II-VERL."""
     samples_every: int = Field(10, ge=0)
-    """Steps between two printed sample answers; 0: none."""
+    """Steps between two printed sample completions. 0: none."""
     journal: JournalConfig = JournalConfig()
-    """How long what was trained on is kept."""
+    """Journal: how long to keep the data that was trained on."""
     resume: Literal["auto", "never"] | Path = "auto"
-    """`auto`: go on where this run stopped, if it has begun. `never`: refuse a name that is taken.
-    A checkpoint's folder: a new run begins with its weights."""
+    """`auto`: resume the run of this name where it stopped, or start it. `never`: refuse a name that exists. A
+    checkpoint's folder: start a new run from its weights."""
 
     @model_validator(mode="after")
     def _ranks_fit(self) -> Self:
