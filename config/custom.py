@@ -47,11 +47,11 @@ def import_own(module_name: str) -> ModuleType:
 
 
 class CustomSection(Section):
-    """A class of your own, importable in the processes that use it: the learner's, for most seams."""
+    """A class of your own, importable in the processes that use it."""
 
     type: Literal["custom"] = "custom"
     import_path: ImportPath
-    """`package.module:Class`; the module is installed, in PYTHONPATH, or in the folder of the start."""
+    """`package.module:Class`. The module is installed, in PYTHONPATH, or in the working directory."""
     options: dict[str, Any] = {}
     """Keyword arguments of the class."""
 

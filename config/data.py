@@ -22,64 +22,64 @@ HELD_OUT_SEEDS: Final = 1_000_000_000  # from which on a seed is held out
 
 
 class DatasetSource(Section):
-    """A `datasets` name, a saved folder, or JSONL and parquet: a file, a folder of them, or a pattern."""
+    """A data set: a hub name, a saved folder, or JSONL and parquet files."""
 
     type: Literal["dataset"] = "dataset"
     path: str
-    """Hub name, file, folder, or a pattern such as `data/*.parquet` (`**` stands for any folders). The files of a
-    folder or a pattern may have unlike columns; they are read in the order of their names."""
+    """Hub name, file, folder, or a pattern such as `data/*.parquet` (`**` matches any folders). Files of a folder or a
+    pattern may have different columns, and are read in the order of their names."""
     split: str = "train"
-    """Split of it; that of a single file may have any name."""
+    """Split to read. A single file's split may have any name."""
     config_name: str | None = None
-    """The data set's configuration, where it has several."""
+    """Configuration of a data set that has several."""
     revision: str | None = None
     """Commit or tag on the hub."""
     prompt_column: str = "messages"
-    """Column with a chat (`[{role, content}, ...]`), or with text, which becomes the user's turn.
-    Not read where `prompt_template` is set. Where it is not there, rows of verl have theirs in `prompt`."""
+    """Column with a chat (`[{role, content}, ...]`), or with text, which becomes the user's turn. Ignored where
+    `prompt_template` is set. Where rows in verl's format do not have it, their `prompt` is read."""
     prompt_template: str | None = None
-    """Text of the user's turn with `{column}` fields of the row; unset: `prompt_column` is used."""
+    """Template of the user's turn with `{column}` fields of the row. Unset: use `prompt_column`."""
     system_prompt: str | None = None
-    """A system turn before it."""
+    """System message to put before it."""
     verification_column: str = "verification_info"
-    """Column with `{"type": ..., "answer": {"value": ...}}`, as an object or as JSON text. Used unless `answer_column`
-    is set; rows of verl (`data_source`, `reward_model`, `extra_info`) do without it."""
+    """Column with `{"type": ..., "answer": {"value": ...}}`, as an object or as JSON text. Ignored where
+    `answer_column` is set. Rows in verl's format (`data_source`, `reward_model`, `extra_info`) do without it."""
     task_column: str | None = "task"
-    """Column with the name of the row's task, where the data have one; where it is null, the row's type decides."""
+    """Column with the name of the row's task. Where it is absent or null, the row's type decides."""
     answer_column: str | None = None
-    """Column with the reference answer."""
+    """Column with the reference answer, instead of `verification_column`."""
     answer_pattern: str | None = None
-    """Regular expression whose first group is the answer in that column, for example `#### (.+)`."""
+    """Regular expression whose first group is the answer in that column, such as `#### (.+)`."""
     task: str = "math"
-    """Task of rows from `answer_column`, or the type of its rows, such as `gsm8k`."""
+    """Task, or type such as `gsm8k`, of rows with `answer_column`."""
     limit: int | None = Field(None, ge=1)
-    """Only the first so many rows."""
+    """Read only this many rows."""
 
 
 class ProceduralSource(Section):
-    """The demos' problems: made on the spot, training and held-out ones disjoint."""
+    """The demos' problems, generated on the spot. Training and held-out problems are disjoint."""
 
     type: Literal["procedural"] = "procedural"
     problem: Literal["digits", "boxes"] = "digits"
-    """Family of problems: the digits of a number, or boxes to look into with a tool."""
+    """Kind of problems: the digits of a number, or boxes to look into with a tool."""
     split: Literal["train", "eval"] = "train"
-    """Which of the two disjoint halves."""
+    """Which of the two disjoint halves to use."""
     size: int = Field(4096, ge=1)
-    """Distinct problems."""
+    """Number of distinct problems."""
 
 
 class EnvironmentSource(Section):
-    """Seeds, for a task whose environment makes the whole problem: a game needs no data."""
+    """Seeds for a task whose environment makes the whole problem, such as a game."""
 
     type: Literal["environment"] = "environment"
     task: str
-    """Name in `scorers.tasks` of a task whose `environment` begins an episode without a prompt."""
+    """Task in `scorers.tasks` whose `environment` begins an episode without a prompt."""
     split: Literal["train", "eval"] = "train"
-    """Which of the two disjoint ranges of seeds: from 0, or from 1,000,000,000 on."""
+    """Which of two disjoint ranges of seeds to use: from 0, or from 1,000,000,000 on."""
     size: int = Field(4096, ge=1, le=HELD_OUT_SEEDS)
-    """Seeds, each of which is a problem: `reset` has it as its `seed`."""
+    """Number of seeds. Each is a problem: `reset` gets it as `seed`."""
     system_prompt: str | None = None
-    """A system turn before what the environment says first."""
+    """System message to put before the environment's first message."""
 
     @property
     def first_seed(self) -> int:
@@ -94,10 +94,11 @@ class _Share(Section):
     """What a source of `data.train` says of its place among the others."""
 
     weight: float | None = Field(None, gt=0)
-    """Its share of the prompts, in proportion to the other sources' weights. Unset: its rows, times its `epochs`."""
+    """Share of the prompts, in proportion to the other sources' weights. Unset: its number of rows times its
+    `epochs`."""
     epochs: int | None = Field(None, ge=1)
-    """Passes over it, after which the others go on without it; unset: it lasts as long as the run. Where every source
-    has some, the run's prompts end with the last of them."""
+    """Passes over this source, after which the others continue without it. Unset: as long as the run. Where all sources
+    have `epochs`, the run's prompts end with the last of them."""
 
 
 class TrainDataset(DatasetSource, _Share):
@@ -116,24 +117,24 @@ TrainSource = Annotated[TrainDataset | TrainProcedural | TrainEnvironment, Field
 
 
 class HeldOutSection(Section):
-    """What a held-out set says of its rounds; what it leaves unset, `evaluation` and `sampling` say for all sets."""
+    """Evaluation of one held-out set. Keys that are unset default to those of `evaluation` and `sampling`."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=60)
     """Name of the set in metrics and reports."""
     every: int | None = Field(None, ge=0)
-    """Optimizer steps between two rounds of this set; 0: none."""
+    """Optimizer steps between two evaluations of this set. 0: none."""
     prompts: int | None = Field(None, ge=1)
-    """Prompts a round."""
+    """Prompts per evaluation."""
     samples: int | None = Field(None, ge=1)
-    """Completions of each."""
+    """Completions per prompt."""
     temperature: float | None = Field(None, ge=0)
-    """Softmax temperature. 0 is greedy: the likeliest token each time, and one completion of each prompt."""
+    """Softmax temperature. 0: greedy decoding, with one completion per prompt."""
     top_p: float | None = Field(None, gt=0, le=1)
-    """Nucleus to sample from: the likeliest tokens that together have this probability. 1: all of them."""
+    """Nucleus sampling: sample from the likeliest tokens that together have this probability. 1: from all."""
     max_tokens: int | None = Field(None, ge=1)
-    """Tokens that a completion may have."""
+    """Largest number of tokens in a completion."""
     max_prompt_tokens: int | None = Field(None, ge=1)
-    """A longer prompt of this set is counted and left out."""
+    """Leave out, and count, longer prompts of this set."""
 
 
 class HeldOutDataset(DatasetSource, HeldOutSection):
@@ -162,8 +163,8 @@ class DataConfig(Section):
         Annotated[SourceConfig, Tag(ONE)] | Annotated[tuple[TrainSource, ...], Tag(SEVERAL)],
         Discriminator(_one_or_several),
     ]
-    """What the learner trains on, shuffled by the run's seed, epoch after epoch: a source, or a list of sources.
-    Without `weight` and `epochs`, the rows of a list are one pool."""
+    """Training data: a source, or a list of sources. They are shuffled by the run's seed, epoch after epoch. Without
+    `weight` and `epochs` the rows of a list are one pool."""
     held_out: (
         Annotated[
             Annotated[SourceConfig, Tag(ONE)] | Annotated[tuple[HeldOutSet, ...], Tag(SEVERAL)],
@@ -171,27 +172,26 @@ class DataConfig(Section):
         ]
         | None
     ) = None
-    """What `evaluation` samples: a source, or a list of named sets; unset: no evaluation."""
+    """Held-out data: a source, or a list of named sets. Unset: no evaluation."""
     max_prompt_tokens: int = Field(1024, ge=1)
-    """A longer prompt is counted and left out, never cut."""
+    """Leave out, and count, longer prompts. Prompts are never cut."""
     shuffle: bool = True
-    """A new order each epoch, from the run's seed."""
+    """Shuffle the rows anew in each epoch, by the run's seed."""
     source_types: dict[str, str] = {}
-    """Type of the rows of verl by their `data_source`, before any that is known here: `math: prime_math`. `*` in a name
-    stands for any text; the first name that fits decides."""
+    """Type of rows in verl's format by their `data_source`, such as `math: prime_math`. It takes precedence over the
+    types that Millrace knows. `*` in a name matches any text; the first name that matches decides."""
     unknown_source: str | None = None
-    """Type of the rows of verl whose `data_source` nobody knows, such as `prime_math`, which verl takes for all of
-    them. Unset: such a row is refused by name."""
+    """Type of rows in verl's format with an unknown `data_source`, such as `prime_math`, which verl itself uses. Unset:
+    refuse such rows by name."""
     columns: tuple[str, ...] = ()
-    """Columns that travel with a row's group into samples, journal, report and trace, such as `ability` or
-    `extra_info.difficulty`. A row without one goes without it."""
+    """Columns to carry along into samples, journal, report and trace, such as `ability` or `extra_info.difficulty`."""
     bad_rows: Literal["refuse", "quarantine"] = "refuse"
-    """What a row that can't be used does: end the start, naming it, or lie in a file of quarantined rows."""
+    """What to do with a row that can't be used: `refuse` to start, naming it, or `quarantine` it in a file."""
     gold_test: bool = False
-    """Score each row's own reference when the data are read, and quarantine a row whose reference does not score 1, or
-    that an answer without any work in it passes."""
+    """Score each row's own reference when the data are read. Quarantine rows whose reference does not score 1, and rows
+    that a trivial answer passes."""
     cache_dir: Path | None = None
-    """Folder in which read rows and their lengths are kept; unset: `$XDG_CACHE_HOME/millrace/data`."""
+    """Cache folder for rows and their lengths. Unset: `$XDG_CACHE_HOME/millrace/data`."""
 
     @field_validator("train", "held_out")
     @classmethod
@@ -247,25 +247,25 @@ class DataConfig(Section):
 
 
 class EvaluationConfig(Section):
-    """Held-out pass rate, sampled by the same generators and scored by the same scorers. It holds no training slot."""
+    """Held-out evaluation, by the same generators and scorers. It takes no slot from training."""
 
     every: int = Field(0, ge=0)
-    """Optimizer steps between two rounds; 0: none.
-    Version 0 and the final weights are always evaluated if it is not 0."""
+    """Optimizer steps between two evaluations. 0: none. Otherwise version 0 and the final weights are always
+    evaluated."""
     prompts: int = Field(64, ge=1)
-    """Held-out prompts a round."""
+    """Held-out prompts per evaluation."""
     samples: int = Field(4, ge=1)
-    """Completions of each; one where the temperature is 0, since greedy ones are alike."""
+    """Completions per prompt. One where the temperature is 0, since greedy completions are equal."""
     temperature: float = Field(1.0, ge=0)
-    """Softmax temperature of these. 0 is greedy: the likeliest token each time."""
+    """Softmax temperature. 0: greedy decoding."""
     top_p: float = Field(1.0, gt=0, le=1)
-    """Nucleus to sample these from: the likeliest tokens that together have this probability. 1: all of them."""
+    """Nucleus sampling: sample from the likeliest tokens that together have this probability. 1: from all."""
     first_round: Literal["before", "behind"] = "before"
-    """`before`: training waits for the round of version 0, which therefore only that version samples.
-    `behind`: it waits for no round but that of the final weights."""
+    """`before`: training waits until version 0 is evaluated, so that only version 0 samples it. `behind`: training
+    waits for no evaluation but that of the final weights."""
     groups_in_flight: int | None = Field(None, ge=1)
-    """Held-out groups in flight at once: a round of more is issued piece by piece, in turn with training prompts.
-    Unset: as many as training may have."""
+    """Held-out groups in flight at once. Others follow in turn with training prompts. Unset: as many as training may
+    have."""
     deadline_s: float = Field(300.0, gt=0)
-    """Seconds after the last of a round was issued, after which what has not come back is asked for again, once.
-    A round still incomplete then is given up, saying so."""
+    """Seconds after the last prompt of an evaluation was issued, after which missing groups are issued once more. An
+    evaluation that is still incomplete after as long again is given up, with a message."""

@@ -42,58 +42,58 @@ ServerAddress = Annotated[str, AfterValidator(_address)]
 
 
 class EndpointConfig(Section):
-    """An endpoint with OpenAI's API: vLLM, or whatever else answers `POST /v1/chat/completions`."""
+    """An endpoint with OpenAI's API: vLLM, or any other server of `POST /v1/chat/completions`."""
 
     urls: tuple[ServerAddress, ...] = ()
-    """`http://HOST:PORT`, with or without `/v1`, of one server or several with the same model. The least busy one is
+    """`http://HOST:PORT`, with or without `/v1`, of one or several servers with the same model. The least busy one is
     asked, and another one where that fails."""
     model: str | None = None
-    """Its name there. Unset: the only one that the endpoint lists."""
+    """Name of the model. Unset: the only one that the endpoint lists."""
     key_variable: str = Field("LLM_JUDGE_API_KEY", pattern=r"^[A-Z][A-Z0-9_]*_API_KEY$")
-    """Variable of the scorers' environment that holds the key. Where it is unset, none is sent."""
+    """Environment variable of the scorers that holds the API key. Where it is unset, no key is sent."""
     max_tokens: int = Field(2048, ge=1)
-    """Of one reply, its thinking included."""
+    """Largest number of tokens in one reply, thinking included."""
     temperature: float = Field(0.0, ge=0, le=2)
-    """Always sent. Above 0 the same answer may be judged differently each time."""
+    """Temperature. Above 0 the same answer may be judged differently each time."""
     timeout_s: float = Field(60.0, gt=0)
-    """Seconds for one reply, from the moment that its call begins."""
+    """Deadline in seconds for one reply."""
     concurrency: int = Field(64, ge=1)
-    """Calls at once, of all workers of the run together."""
+    """Concurrent calls, of all workers of the run together."""
     requests_per_minute: int | None = Field(None, ge=1)
-    """Calls a minute, of all workers of the run together, evenly spread. Unset: as many as there is work for."""
+    """Calls per minute, of all workers of the run together, evenly spread. Unset: no limit."""
     cache: bool = True
-    """Ask only once about the same answer to the same prompt; replies are kept in Redis for a while."""
+    """Ask only once about the same answer to the same prompt. Replies are kept in Redis for a while."""
 
 
 class ServeConfig(Section):
-    """What `vllm serve` is told, for a server of OpenAI's API on loopback."""
+    """Arguments of `vllm serve`, for a server of OpenAI's API on loopback."""
 
     model: str
-    """A Hugging Face name or folder, such as the `model` that a run on `grade` rows has exported."""
+    """Hugging Face name or folder, such as the `model` that a run on `grade` rows has exported."""
     gpus: tuple[GpuNumber, ...] = ()
-    """Its GPUs, `tensor_parallel` of them, best ones that no other role has. Empty: all are visible."""
+    """GPUs, `tensor_parallel` of them, preferably not those of another role. Empty: all."""
     tensor_parallel: int = Field(1, ge=1)
-    """GPUs that it spreads its model over."""
+    """GPUs that the model is spread over (tensor parallelism)."""
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
-    """Share of the GPU's memory that it takes, as of `generators.engine`."""
+    """Share of the GPU's memory to use, as in `generators.engine`."""
     kv_cache_mb: int | None = Field(None, ge=1)
-    """Size of its KV cache in MiB; unset: what is left of `gpu_memory_utilization`. Needed on a CPU, and on a GPU that
-    another role uses too."""
+    """KV cache in MiB. Unset: what `gpu_memory_utilization` leaves. Set it on a CPU, and on a GPU that another role
+    shares."""
     max_model_len: int | None = Field(None, ge=1)
-    """Longest question and reply together, in tokens; unset: what the model is made for. It has to be more than the
-    `max_tokens` of each endpoint that asks it."""
+    """Longest question plus reply, in tokens. Unset: the model's own limit. It must exceed the `max_tokens` of each
+    endpoint that asks it."""
     max_num_seqs: int = Field(256, ge=1)
-    """Replies sampled side by side."""
+    """Replies sampled at once."""
     enforce_eager: bool = False
-    """No CUDA graphs and no compilation: faster to start, slower to run."""
+    """Use no CUDA graphs and no compilation: faster to start, slower to run."""
     port: int | None = Field(None, ge=1, le=65535)
-    """Its port on loopback; unset: a free one."""
+    """Port on loopback. Unset: a free one."""
     arguments: tuple[str, ...] = ()
-    """More words for `vllm serve`, such as `--dtype` and `float32`."""
+    """Further arguments of `vllm serve`, such as `--dtype` and `float32`."""
     start_timeout_s: float = Field(600.0, gt=0)
-    """Seconds that it may take until it answers, the model's download included. No other role starts before."""
+    """Deadline in seconds for the server's start, the model's download included. No other role starts before."""
     silence_s: float = Field(120.0, gt=0)
-    """Seconds for which it may not answer, once it has; then it is killed and started again."""
+    """Restart the server once it has not answered for this many seconds."""
 
     @property
     def engine(self) -> VllmEngineConfig:
@@ -109,10 +109,10 @@ class ServeConfig(Section):
 
 
 class ServedJudgeConfig(Section):
-    """The judge of this run."""
+    """The judge that this run serves."""
 
     serve: ServeConfig | None = None
-    """Serve one for all endpoints that name no `urls`; unset: none is."""
+    """Serve a model for all endpoints without `urls`. Unset: serve none."""
 
 
 def base_url(address: str) -> str:

@@ -10,19 +10,18 @@ from config.section import GpuNumber, Section
 
 
 class SamplingConfig(Section):
-    """How a training group is sampled. Evaluation has its own numbers in `evaluation`."""
+    """Sampling of training groups. `evaluation` has its own parameters."""
 
     group_size: int = Field(8, ge=1)
-    """Completions of one prompt: the group that the advantage is computed over."""
+    """Completions per prompt: the group over which advantages are computed."""
     temperature: float = Field(1.0, gt=0)
-    """Softmax temperature; the log-probabilities that travel are of this very distribution. With vLLM from 0.01 to 2:
-    it refuses more, and would sample at 0.01 in the place of less."""
+    """Softmax temperature. Log-probabilities are those of this distribution. vLLM takes 0.01 to 2."""
     max_tokens: int = Field(1024, ge=1)
-    """Longest completion, in tokens."""
+    """Largest number of tokens in a completion."""
     top_p: float = 1.0
-    """Must stay 1: a truncated distribution makes importance ratios wrong."""
+    """Must be 1: a truncated distribution makes importance ratios wrong."""
     top_k: int = -1
-    """Must stay -1, for the same reason."""
+    """Must be -1, for the same reason."""
 
     @model_validator(mode="after")
     def _whole_distribution(self) -> SamplingConfig:
@@ -35,14 +34,14 @@ class SamplingConfig(Section):
 
 
 class HfEngineConfig(Section):
-    """transformers with a KV cache: runs anywhere, the demo's engine."""
+    """transformers with a KV cache. Runs anywhere; the demo's engine."""
 
     type: Literal["hf"] = "hf"
     batch_groups: int = Field(16, ge=1)
-    """Groups of `sampling.group_size` completions sampled side by side, or as many turns of episodes; new weights are
-    loaded between two batches."""
+    """Groups of `sampling.group_size` completions (or as many turns of episodes) in one batch. New weights are loaded
+    between two batches."""
     threads: int | None = Field(None, ge=1)
-    """Threads for torch; unset: torch's own choice."""
+    """Threads of torch. Unset: torch's own choice."""
 
 
 # Arguments of vLLM's engine that a run sets by other keys, or that Millrace sets itself -> what to do.
@@ -78,47 +77,46 @@ NOT_EXTRA = {
 
 
 class VllmEngineConfig(Section):
-    """vLLM: the engine for real runs; new weights are loaded in flight."""
+    """vLLM, the engine for real runs. New weights are loaded in flight."""
 
     type: Literal["vllm"] = "vllm"
     tensor_parallel: int = Field(1, ge=1)
-    """GPUs that one generator spreads its model over."""
+    """GPUs per generator (tensor parallelism)."""
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
-    """Share of the GPU's memory that vLLM takes. With `kv_cache_mb`: that has to be free when vLLM starts, and no
-    more is meant by it."""
+    """Share of the GPU's memory that vLLM uses. With `kv_cache_mb` set: only the share that must be free at the
+    start."""
     kv_cache_mb: int | None = Field(None, ge=1)
-    """Size of the KV cache in MiB; unset: what is left of `gpu_memory_utilization`, as vLLM measures it at its start.
-    Needed on a CPU, and on a GPU that the learner uses too: what vLLM measures beside a training learner is less."""
+    """KV cache in MiB. Unset: what `gpu_memory_utilization` leaves, as vLLM measures it at its start. Set it on a CPU,
+    and on a GPU that the learner shares, where vLLM would measure too little."""
     max_model_len: int | None = Field(None, ge=1)
-    """Longest prompt and completion together; unset: what the data and sampling sections allow."""
+    """Longest prompt plus completion, in tokens. Unset: what the data and sampling sections allow."""
     max_num_seqs: int = Field(256, ge=1)
-    """Completions sampled side by side."""
+    """Completions sampled at once."""
     max_num_batched_tokens: int | None = Field(None, ge=1)
-    """Tokens of one forward pass: the rate at which prompts, and the KV cache after new weights, are computed.
-    Unset: vLLM's own number for work without a server: 16,384 on an H100 or larger, 8,192 on smaller cards."""
+    """Tokens in one forward pass, which bounds how fast prompts are computed, and the KV cache after new weights.
+    Unset: vLLM's own offline default, 16,384 on an H100 or larger and 8,192 on smaller cards."""
     new_weights: Literal["recompute", "keep_cache", "finish_first"] = "recompute"
-    """What becomes of completions under way when new weights come. `recompute`: they go on, after their KV cache is
-    computed again, so that each token is of one version alone. `keep_cache`: they go on at once, with the keys and
-    values of older versions behind new weights; the log-probabilities are those that were sampled from, and the
-    learner's differ (`mismatch_kl`). No later completion sees the old cache: prefix caching is off, and each completion
-    of a group computes the prompt. `finish_first`: they end, no other begins, and the update waits up to `finish_s`."""
+    """What to do with running completions when new weights arrive. `recompute`: recompute their KV cache and continue,
+    so that each token comes from one version alone. `keep_cache`: continue at once with keys and values of older
+    versions; log-probabilities are those sampled from, and the learner's differ (`mismatch_kl`). No later completion
+    may see the old cache, so prefix caching is off and each completion of a group computes its prompt. `finish_first`:
+    start no other completion and wait up to `finish_s` for these to finish."""
     finish_s: float = Field(60.0, gt=0)
-    """Seconds that `new_weights: finish_first` waits for completions under way; those that are left go on as with
-    `recompute`."""
+    """Seconds that `new_weights: finish_first` waits. Completions still running then continue as with `recompute`."""
     enforce_eager: bool = False
-    """No CUDA graphs and no compilation: faster to start, slower to run."""
+    """Use no CUDA graphs and no compilation: faster to start, slower to run."""
     load_format: Literal["dummy", "safetensors"] = "dummy"
-    """What vLLM starts with; nothing is sampled before the learner's first version, which replaces it. `dummy`: random
-    numbers, no file is read. `safetensors`: the model's own weights, for a model of which vLLM keeps something that is
-    in no version's file; with `dummy` the generator refuses such a model at its first version, and names the layer."""
+    """Weights that vLLM starts with; the learner's first version replaces them before anything is sampled. `dummy`:
+    random numbers, without reading a file. `safetensors`: the model's own, for models of which vLLM keeps a tensor that
+    is in no checkpoint. With `dummy` the generator refuses such a model at its first version and names the layer."""
     threads: int | None = Field(None, ge=1)
-    """Threads that each worker of vLLM computes with on a CPU; unset: what `OMP_NUM_THREADS` says, or one, since roles
-    share a machine. A generator with a machine of its own takes all processors. Without a meaning on a GPU."""
+    """Threads of each vLLM worker on a CPU. Unset: `OMP_NUM_THREADS`, or one, since roles share a machine. Give a
+    generator that has a machine of its own all processors. Ignored on a GPU."""
     start_timeout_s: float = Field(600.0, gt=0)
-    """Seconds that the engine may take to start."""
+    """Deadline in seconds for the engine's start."""
     extra_args: dict[str, Any] = {}
-    """Any other argument of vLLM's engine, by its name in Python: `{kv_cache_dtype: fp8}`. A name that the installed
-    vLLM does not know, or a value that it refuses, is said by `millrace doctor` and at the start."""
+    """Other arguments of vLLM's engine by their names in Python, such as `{kv_cache_dtype: fp8}`. `millrace doctor` and
+    the start check names and values against the installed vLLM."""
 
     @model_validator(mode="after")
     def _extra_args_are_nobody_elses(self) -> VllmEngineConfig:
@@ -134,15 +132,15 @@ class VllmEngineConfig(Section):
 
 
 class ScriptedEngineConfig(Section):
-    """Scripted answers for tests: no model at all."""
+    """Scripted answers for tests, without a model."""
 
     type: Literal["fake"] = "fake"
     answers: tuple[str, ...] = ("\\boxed{1}",)
-    """Texts that the completions of a group go round."""
+    """Texts that the completions of a group take in turn."""
     by: Literal["place", "seed"] = "place"
-    """Which of them a completion has: by its place in the group, or drawn by the seed."""
+    """Choose a completion's text by its `place` in the group or by the `seed`."""
     seconds_per_group: float = Field(0.0, ge=0)
-    """How long a group pretends to take."""
+    """Seconds that a group pretends to take."""
 
 
 EngineConfig = Annotated[
@@ -151,19 +149,18 @@ EngineConfig = Annotated[
 
 
 class GeneratorsConfig(Section):
-    """The pool of generators. Each is one process and needs nothing but the run's name and Redis."""
+    """The pool of generators. Each is one process that needs only the run's name and Redis."""
 
     engine: EngineConfig = VllmEngineConfig()
-    """What samples: `vllm`, `hf`, or `fake` in tests.
-    Unset: `vllm`, which wants a GPU, or on a CPU `kv_cache_mb`."""
+    """Engine: `vllm`, `hf`, or `fake` in tests. Unset: `vllm`, which needs a GPU, or on a CPU `kv_cache_mb`."""
     count: int = Field(1, ge=1)
-    """Generators that `millrace up` starts. More can join and leave at any time."""
+    """Generators that `millrace up` starts. Others can join and leave at any time."""
     groups_in_flight: int | None = Field(None, ge=1)
-    """Groups that one generator holds at once; a held group is not shared. Unset: what keeps its engine busy, and at
-    most its share of the budget among `count` generators. Of vLLM that is twice what `max_num_seqs` and the KV cache
-    have room for, of `hf` `batch_groups`."""
+    """Groups that one generator holds at once. Unset: what keeps its engine busy (for vLLM twice what `max_num_seqs`
+    and the KV cache have room for, for `hf` `batch_groups`), and at most its share among `count` generators of the
+    groups in flight."""
     update_deadline_s: float = Field(60.0, gt=0)
-    """Seconds that a generator keeps a group while it waits for the weights that the group needs.
-    Then other generators get the group, and this one takes none until its weights have come."""
+    """Seconds that a generator keeps a group while it waits for the weights that the group needs. Then other generators
+    get the group, and this one takes none until its weights arrive."""
     gpus: tuple[GpuNumber, ...] = ()
-    """GPUs for `millrace up` to hand out, `tensor_parallel` to each generator. Empty: all are visible."""
+    """GPUs that `millrace up` hands out, `tensor_parallel` to each generator. Empty: all."""

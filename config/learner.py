@@ -435,8 +435,7 @@ class MetricsFileConfig(Section):
 
 
 class TensorBoardConfig(Section):
-    """Write TensorBoard's event files to `tensorboard` in the run's folder. See them with `tensorboard --logdir
-    runs`."""
+    """Write TensorBoard's event files to `tensorboard` in the run's folder (`tensorboard --logdir runs`)."""
 
     type: Literal["tensorboard"] = "tensorboard"
 

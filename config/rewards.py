@@ -1,4 +1,4 @@
-"""These sections say what becomes of scores: the shape of an answer, and what is taken off a reward."""
+"""Sections of rewards: the format of an answer, and penalties."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Language = Literal[
 
 
 class ShapeConfig(Section):
-    """What an answer looks like, whatever it says."""
+    """The format of an answer, apart from its content."""
 
     think: Literal["required", "optional"] = "optional"
-    """Whether an answer needs a closed thinking span; an unclosed one is always wrong."""
+    """Whether an answer needs a closed thinking span. An unclosed one is always wrong."""
     min_think: int = Field(1, ge=1)
-    """Words that a required thinking span holds at least: an empty one is none."""
+    """Least number of words in a required thinking span."""
     answer: Literal["auto", "box", "block", "tag", "any"] = "auto"
-    """What has to stand after the thinking, closed and filled: a box, a fenced block, an `<answer>`, or any text.
-    `auto`: what the row's type is scored by."""
+    """What must follow the thinking, closed and filled: a box, a fenced block, an `<answer>`, or any text. `auto`: what
+    rows of this type are scored by."""
     finish: Literal["required", "optional"] = "required"
-    """Whether the model has to have ended by itself; a completion that was cut off at its longest has not. Of a text
-    alone nobody knows, unless its row says so."""
+    """Whether the model must have ended the completion itself, rather than reached `max_tokens`. Ignored for plain
+    texts, of which this is unknown unless their row says it."""
     language: Language | None = None
-    """Script that the text is written in. One letter of another script is wrong; languages of one script can't be told
+    """Require the script of this language: one letter of another script is wrong. Languages of one script can't be told
     apart."""
 
     @model_validator(mode="after")
@@ -38,15 +38,15 @@ class ShapeConfig(Section):
 
 
 class FormatConfig(ShapeConfig):
-    """The shape of an answer, beside its content."""
+    """The format of an answer, scored besides its content."""
 
     box: bool | None = None
-    """An older word for `answer`: true is `box`, false is `any`."""
+    """Old form of `answer`: true means `box`, false means `any`."""
     mode: Literal["gate", "mix", "penalty"] = "gate"
-    """`gate`: a wrong shape makes the reward 0. `mix`: the reward is (1 - weight) x score + weight x format.
-    `penalty`: a wrong shape takes `weight` off the reward."""
+    """`gate`: a wrong format makes the reward 0. `mix`: the reward is (1 - weight) x score + weight x format.
+    `penalty`: a wrong format subtracts `weight` from the reward."""
     weight: float = Field(0.1, gt=0, le=1)
-    """The share of the format in `mix`, the price of a wrong one in `penalty`."""
+    """Share of the format in `mix`; penalty of a wrong one in `penalty`."""
 
     @model_validator(mode="after")
     def _one_meaning(self) -> FormatConfig:
@@ -65,14 +65,14 @@ class FormatConfig(ShapeConfig):
 
 
 class OverlongConfig(Section):
-    """Soft punishment of answers near the limit: DAPO, arXiv:2503.14476, eq. 13."""
+    """Soft penalty for answers near the length limit (DAPO, arXiv:2503.14476, eq. 13)."""
 
     buffer_tokens: int = Field(ge=1)
-    """Last tokens before the limit, over which the penalty grows from 0 to `weight`."""
+    """Tokens before the limit over which the penalty grows from 0 to `weight`."""
     max_tokens: int | None = Field(None, ge=1)
-    """The limit, from which on the penalty is `weight`; unset: the longest completion that the prompt allows."""
+    """Limit from which on the penalty is `weight`. Unset: the longest completion that the prompt allows."""
     weight: float = Field(1.0, gt=0)
-    """The penalty at the limit."""
+    """Penalty at the limit."""
 
     @model_validator(mode="after")
     def _room(self) -> OverlongConfig:
@@ -84,29 +84,29 @@ class OverlongConfig(Section):
 
 
 class LengthConfig(Section):
-    """A price of every token."""
+    """Penalty for each token."""
 
     weight: float = Field(gt=0)
-    """What an answer of `max_tokens` costs; a shorter one its share of it."""
+    """Penalty for an answer of `max_tokens` tokens; less in proportion for shorter ones."""
     max_tokens: int | None = Field(None, ge=1)
-    """Tokens from which on no more is taken off; unset: the longest completion that the prompt allows."""
+    """Tokens beyond which the penalty no longer grows. Unset: the longest completion that the prompt allows."""
 
 
 class RepetitionConfig(Section):
-    """A price of saying the same again, thinking included."""
+    """Penalty for repetition, in the thinking too."""
 
     span_chars: int = Field(300, ge=20)
-    """Characters in a row that may not occur a second time."""
+    """Length in characters of a span that must not occur twice."""
     weight: float = Field(1.0, gt=0)
-    """The penalty where they do."""
+    """Penalty where one does."""
 
 
 class PenaltiesConfig(Section):
-    """What is taken off a reward, which may become negative; the score stays as it is."""
+    """Penalties, subtracted from the reward, which may become negative. The score is unchanged."""
 
     overlong: OverlongConfig | None = None
-    """For answers near the limit of their length."""
+    """Penalty near the length limit."""
     length: LengthConfig | None = None
-    """For every token."""
+    """Penalty for each token."""
     repetition: RepetitionConfig | None = None
-    """For a long span that occurs twice."""
+    """Penalty for a long span that occurs twice."""

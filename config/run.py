@@ -1,4 +1,4 @@
-"""A run: every section, and the few values that they share."""
+"""The configuration of a run: all its sections, and the values that they share."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ RESERVED_NAMES = frozenset({API})
 
 
 class ChatTemplateConfig(Section):
-    """A chat template in place of the tokenizer's. A file's name, or the text itself, stands for the section."""
+    """A chat template that replaces the tokenizer's; a file's name or the template itself may stand for it."""
 
     file: Path | None = None
-    """Where the text was read, once, when the configuration was loaded; a process that gets the text needs no file."""
+    """File that the template was read from when the configuration was loaded. Roles get the text and need no file."""
     text: str = Field(min_length=1)
-    """jinja, which transformers renders; every jinja has a brace, and no file's name here does."""
+    """Jinja template, rendered by transformers."""
 
     @model_validator(mode="before")
     @classmethod
@@ -61,55 +61,55 @@ class ModelConfig(Section):
     """The policy."""
 
     path: str
-    """A Hugging Face name or folder."""
+    """Hugging Face name or folder."""
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
-    """Type of the weights, in the learner and in the generators. `float16` trains with a dynamic loss scale."""
+    """Type of the weights in learner and generators. `float16` trains with a dynamic loss scale."""
     head_dtype: Literal["float32", "model"] = "float32"
-    """Type in which the output head computes the logits, in the learner and in the generators alike; `model`: that of
-    `dtype`. With `float32` on one side alone their log-probabilities differ more than with it on none."""
+    """Type in which the output head computes logits, in learner and generators alike. `model`: as `dtype`. Both must
+    agree: with `float32` on one side alone log-probabilities differ more than with it on none."""
     tie_word_embeddings: Literal[False] | None = None
-    """`false`: the output head is the one in the checkpoint's files, although its config ties the head to the
-    embedding. Unset: the learner looks, says so, and tells the generators."""
+    """`false`: use the checkpoint's own output head although its config ties the head to the embedding. Unset: the
+    learner finds out, logs it, and tells the generators."""
     chat_template: ChatTemplateConfig | None = None
-    """A jinja file, or the text of one, in place of the tokenizer's chat template: prompts are rendered by it, and
-    models are exported with it. It stays what it was to the run's end."""
+    """Jinja file, or the template itself, to use in place of the tokenizer's chat template, in the run and in exported
+    models. A run keeps the template that it started with."""
     revision: str | None = None
     """Commit or tag on the hub."""
     trust_remote_code: bool = False
-    """Run code that comes with the model."""
+    """Run Python code that comes with the model."""
     hf_token: SecretStr | None = None
-    """For gated models and data; comes from HF_TOKEN."""
+    """Token for gated models and data. Comes from HF_TOKEN."""
 
 
 class Run(Section):
-    """Everything that a run depends on. `--print-config` shows it resolved."""
+    """The whole configuration of a run. `--print-config` shows it resolved."""
 
     name: str = Field(pattern=rf"^{NAME}$", max_length=100)
-    """Letters, digits, `_` and `-`; in every key, queue, file and log line of the run."""
+    """Name of the run: letters, digits, `_` and `-`. It is part of every key, queue, file and log line of the run."""
     seed: int = Field(0, ge=0)
-    """Order of the data and, with the engine `hf`, sampling."""
+    """Seed of the data's order and, with the engine `hf`, of sampling."""
     runs_dir: Path = Path("runs")
-    """Folder in which the run's folder, named like the run, is made."""
+    """Folder for the folders of runs."""
     model: ModelConfig
     """The policy."""
     data: DataConfig
-    """Prompts."""
+    """Training and held-out prompts."""
     sampling: SamplingConfig = SamplingConfig()
-    """How training groups are sampled."""
+    """Sampling of training groups."""
     evaluation: EvaluationConfig = EvaluationConfig()
-    """Held-out pass rate."""
+    """Held-out evaluation."""
     generators: GeneratorsConfig = GeneratorsConfig()
-    """Who samples."""
+    """Generators, which sample."""
     agents: AgentsConfig = AgentsConfig()
-    """Who plays episodes of several turns."""
+    """Agents, which play episodes of several turns."""
     scorers: ScorersConfig = ScorersConfig()
-    """Who scores."""
+    """Scorers, which give rewards."""
     judge: ServedJudgeConfig = ServedJudgeConfig()
-    """A judge or rubric model that the run serves itself."""
+    """Judge or rubric model that the run serves itself."""
     learner: LearnerConfig = LearnerConfig()
-    """Who trains."""
+    """Learner, which trains."""
     broker: BrokerConfig = BrokerConfig()
-    """Where they meet."""
+    """Redis, where they meet."""
 
     @property
     def folder(self) -> Path:

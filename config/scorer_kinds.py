@@ -1,4 +1,4 @@
-"""These sections say what judges one answer: there is one for each kind of scorer.
+"""Sections of the scorers, one for each kind.
 
 `ScorerConfig` is their union, told apart by `type`. `tasks.kinds` declares what each is for; `config.scorers` gives one
 to each task.
@@ -27,11 +27,11 @@ PUT_OFF_FROM: QueueName = "code"
 
 
 class ScorerSection(Section):
-    """What the section of every scorer has."""
+    """Keys that every scorer has."""
 
     type: str
     queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups."""
+    """Queue, which decides the workers that take this scorer's groups."""
     # The kinds whose rows it can judge beside those of its own; None: all kinds.
     reads: ClassVar[frozenset[str] | None] = frozenset()
     # Whether it takes its rows as they are: what their answers hold is its own affair.
@@ -41,94 +41,92 @@ class ScorerSection(Section):
 
 
 class MathConfig(ScorerSection):
-    """Mathematical equality with the reference, by math-verify in a child process."""
+    """Mathematical equality with the reference, checked by math-verify in a child process."""
 
     type: Literal["math"] = "math"
     queue: QueueName = "math"
     deadline_s: float = Field(6.0, gt=0)
-    """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child.
-    Both used up is a zero: the answer itself did that."""
+    """Deadline in seconds for one completion: half for a first try, half for a second try alone in a fresh child. A
+    completion that uses up both scores 0, since it is slow by itself."""
     give_way_s: float | None = Field(None, gt=0)
-    """Seconds of processor time in a try after which it yields to every other process, so that answers that hang cost
-    the others little. On a machine that is always busy it then gets almost none: slow answers may end as hanging ones.
-    Unset: it has its share to the end."""
+    """Seconds of processor time after which a try gets the lowest priority, so that hanging answers cost others little.
+    On a machine that is always busy slow answers may then count as hanging. Unset: never."""
     require_box: bool = True
-    """Only a boxed answer counts. Off: the last expression that math-verify finds does. `gsm8k` and `prime_math` rows
+    """Accept only a boxed answer. Off: accept the last expression that math-verify finds. `gsm8k` and `prime_math` rows
     have rules of their own."""
     compatible: bool = False
-    """Score as the systems do that the rows come from, mistakes included, so that numbers can be compared with theirs.
-    What would run a model's text, or pay for an empty answer or an unfinished thought, stays refused."""
+    """Score as the systems do that the rows come from, mistakes included, so that numbers are comparable. What would
+    run a model's text, or reward an empty answer or an unfinished thought, is still refused."""
 
 
 class CodeConfig(ScorerSection):
-    """Programs against their tests, in the sandbox."""
+    """Programs, run against their tests in the sandbox."""
 
     type: Literal["code"] = "code"
     queue: QueueName = "code"
     deadline_s: float = Field(60.0, gt=0)
-    """Seconds that one completion may cost, over all its cases."""
+    """Deadline in seconds for one completion, over all its test cases."""
     case_timeout_s: float = Field(10.0, gt=0)
-    """Seconds that one case may run; the first that takes longer gets a second try alone in a fresh sandbox. After two
-    such runs an answer has half a second for each further case, up to the next one that takes longer."""
+    """Deadline in seconds for one test case. The first case that exceeds it gets a second try alone in a fresh sandbox.
+    After two such runs each further case has half a second, until one exceeds it."""
     memory_mb: int = Field(1024, ge=64)
-    """Memory of one run with all its processes."""
+    """Memory in MiB of one run with all its processes."""
     max_cases: int | None = Field(None, ge=1)
-    """Most cases of one row that are run; of a row with more, the same ones for every completion, drawn by a seed.
-    Unset: all of them."""
+    """Run at most this many cases of a row, drawn by a seed and the same for every completion. Unset: all of them."""
     compatible: bool = False
-    """Compare standard output as II-Thought's verifier does, so that numbers can be compared with its: upper and lower
-    case the same, floats within 1e-5. Off: to the letter, but for space at the ends of lines and floats within 1e-6."""
+    """Compare standard output as II-Thought's verifier does, so that numbers are comparable: ignore case, and allow
+    floats to differ by 1e-5. Off: compare exactly, except for space at the ends of lines and floats within 1e-6."""
 
 
 class SimulationConfig(ScorerSection):
-    """Inputs and outputs of programs, foretold; by comparison, or by the row's own program in the sandbox."""
+    """Predicted inputs and outputs of programs, checked by comparison or by running the row's own program."""
 
     type: Literal["simulation"] = "simulation"
     queue: QueueName = "code"
     deadline_s: float = Field(10.0, gt=0)
-    """Seconds that a row's program may run on one answered input: half for the first try, half for the second one alone
-    in a fresh sandbox. Both used up is a zero: the answer itself did that."""
+    """Deadline in seconds for the row's program on one answered input: half for a first try, half for a second try
+    alone in a fresh sandbox. An answer that uses up both scores 0."""
     memory_mb: int = Field(1024, ge=64)
-    """Memory of one run with all its processes."""
+    """Memory in MiB of one run with all its processes."""
 
 
 class GymConfig(ScorerSection):
-    """Tasks of reasoning-gym, by that library's own scorers in the sandbox."""
+    """Tasks of reasoning-gym, scored by that library in the sandbox."""
 
     type: Literal["gym"] = "gym"
     queue: QueueName = "code"
     deadline_s: float = Field(10.0, gt=0)
-    """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh sandbox.
-    Both used up is a zero: the answer itself did that."""
+    """Deadline in seconds for one completion: half for a first try, half for a second try alone in a fresh sandbox. A
+    completion that uses up both scores 0."""
     memory_mb: int = Field(1024, ge=256)
-    """Memory of one run with all its processes."""
+    """Memory in MiB of one run with all its processes."""
     part: Literal["answer", "box", "response"] = "answer"
-    """Where the answer is: in the last `<answer>`, in the last box, or all that follows the thinking."""
+    """Where the answer is: in the last `<answer>`, in the last box, or the whole response after the thinking."""
     partial: bool = False
-    """Pay the library's partial values, too, those above the 0.1 that it has at most for an attempt. Off: an answer is
-    right or wrong. Many of these values come cheap."""
+    """Give the library's partial scores as well, those above the 0.1 that it gives for a mere attempt. Off: an answer
+    is right or wrong. Many partial scores are easy to get."""
 
 
 class SweConfig(ScorerSection):
-    """Patches: how near an edit comes to the reference's, or whether a row's own tests pass with it."""
+    """Patches, scored by similarity to the reference's edit, or by the row's own tests."""
 
     type: Literal["swe"] = "swe"
     queue: QueueName = "light"
-    """Class of cost: which workers take this scorer's groups. Where rows have tests, `code` fits."""
+    """Queue, which decides the workers that take this scorer's groups. Use `code` where rows have tests."""
     deadline_s: float = Field(60.0, gt=0)
-    """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child."""
+    """Deadline in seconds for one completion: half for a first try, half for a second try alone in a fresh child."""
     think: Literal["required", "optional"] = "required"
-    """Whether SEARCH/REPLACE edits need a closed and filled thinking span before them, as SWE-RL's do."""
+    """Whether SEARCH/REPLACE edits need a closed, filled thinking span before them, as in SWE-RL."""
     subtract_floor: bool = False
-    """Pay only for what is above the value of an edit that touches the reference's lines and does nothing to them (one
-    space at the end of each): max(0, (value - floor) / (1 - floor))."""
+    """Reward only what exceeds the value of an edit that touches the reference's lines without changing them (a space
+    at the end of each): max(0, (value - floor) / (1 - floor))."""
     syntax_gate: bool = False
-    """A Python file that can be parsed before the edit and not after it makes the score 0. A unified diff is without
-    its files and passes."""
+    """Score 0 where a Python file can be parsed before the edit and not after it. Not checked for unified diffs, which
+    come without their files."""
     format_penalty: bool = False
-    """SWE-RL's reward of -1 for an answer without an edit that can be read and made; its score stays 0."""
+    """Give SWE-RL's reward of -1 to an answer without an edit that can be read and applied. Its score is 0."""
     compatible: bool = False
-    """SWE-RL's empty SEARCH: it inserts at every line break of its file. Off: only a new file is made with it."""
+    """Treat an empty SEARCH as SWE-RL does: insert at every line break of the file. Off: it can only create a file."""
 
 
 class LogicConfig(ScorerSection):
@@ -136,8 +134,8 @@ class LogicConfig(ScorerSection):
 
     type: Literal["logic"] = "logic"
     compatible: bool = False
-    """Reasoning360's number for a zebra puzzle: the share of all cells, that of the given column of positions too, in
-    the reference's order of rows and columns, and to the letter. The other puzzles are the same either way."""
+    """Score zebra puzzles as Reasoning360 does: the share of all cells, the given column of positions included, in the
+    reference's order of rows and columns, compared exactly. Other puzzles are not affected."""
 
 
 class TableConfig(ScorerSection):
@@ -147,48 +145,48 @@ class TableConfig(ScorerSection):
 
 
 class ChoiceConfig(ScorerSection):
-    """Multiple choice: one letter."""
+    """Multiple choice, answered by one letter."""
 
     type: Literal["choice"] = "choice"
 
 
 class SearchConfig(ScorerSection):
-    """Questions answered by search: exact match, as Search-R1's."""
+    """Questions answered by search, scored by exact match as in Search-R1."""
 
     type: Literal["search"] = "search"
 
 
 class InstructionsConfig(ScorerSection):
-    """Verifiable instructions, IFEval's and those of IFBench's training rows."""
+    """Verifiable instructions: IFEval's, and those of IFBench's training rows."""
 
     type: Literal["instructions"] = "instructions"
 
 
 class ServedModelSection(ScorerSection):
-    """What the section of every scorer has that asks a served model."""
+    """Keys of every scorer that asks a served model."""
 
     queue: QueueName = "judge"
     sees: Literal["last_message", "conversation"] = "last_message"
-    """What the served model sees of an episode of several turns: the policy's last message, or the whole conversation,
-    with the policy's calls of tools and what these answered, without thoughts."""
+    """What the served model sees of an episode: the policy's last message, or the whole conversation with tool calls
+    and their results, without thinking."""
 
 
 class JudgeConfig(ServedModelSection):
-    """Free answers, compared with the reference by a served model."""
+    """Free-form answers, compared with the reference by a served model."""
 
     type: Literal["judge"] = "judge"
     reads: ClassVar[frozenset[str] | None] = frozenset({"math", "tinyv"})
     endpoint: EndpointConfig = EndpointConfig()
     """The judge."""
     variant: Literal["default", "stem", "math", "tinyv"] = "default"
-    """How rows of type `judge` and `llm_judge` are asked about: as any instructed model understands it, or as
-    general-verifier (`stem`), Reasoning360's judge of mathematics or TinyV is used to."""
+    """Prompt for rows of type `judge` and `llm_judge`: one for any instruction-tuned model, or the one that
+    general-verifier (`stem`), Reasoning360's judge of mathematics (`math`) or TinyV was trained on."""
     part: Literal["response", "box", "answer"] | None = None
-    """What the judge sees of a response: all after the thinking, the last box, or the last `<answer>`. Unset: the
+    """What the judge sees of a response: all of it after the thinking, the last box, or the last `<answer>`. Unset: the
     response for `default`, the box for every other variant."""
     max_answer_chars: int = Field(16_000, ge=1)
-    """An answer with more characters is wrong. It has to fit the judge's context. Of a conversation: what the policy
-    wrote; what tools and the environment said is cut to as many."""
+    """Largest number of characters of an answer; a longer one is wrong. Must fit the judge's context. In a conversation
+    it limits what the policy wrote, and what tools and the environment wrote is cut to as many."""
 
     @model_validator(mode="after")
     def _part_is_of_a_message(self) -> JudgeConfig:
@@ -201,75 +199,75 @@ VerifierMode = Literal["tinyv_only", "addon", "mixed", "gate"]
 
 
 class RubricConfig(ServedModelSection):
-    """Whole solutions, graded by their row's own criteria by a served rubric model (RRM)."""
+    """Whole solutions, graded by a served rubric model (RRM) on the row's own criteria."""
 
     type: Literal["rubric"] = "rubric"
     endpoint: EndpointConfig = EndpointConfig()
     """The rubric model."""
     mode: VerifierMode = "tinyv_only"
-    """What the answer's equality with the reference, the rule, has to say. `tinyv_only`: nothing. `addon`: 1 where the
-    rule says right, else weight x the grade. `mixed`: weight x the grade + (1 - weight) x the rule. `gate`: the grade
-    where the rule says right, else 0."""
+    """How to combine the grade with the rule, the answer's equality with the reference. `tinyv_only`: the grade alone.
+    `addon`: 1 where the rule says right, else weight x grade. `mixed`: weight x grade + (1 - weight) x rule. `gate`:
+    the grade where the rule says right, else 0."""
     weight: float = Field(1.0, ge=0, le=1)
-    """Of the grade, in `addon` and `mixed`."""
+    """Weight of the grade in `addon` and `mixed`."""
     max_answer_chars: int = Field(32_000, ge=1)
-    """A solution with more characters is wrong. It has to fit the rubric model's context. Of a conversation as for
-    `judge`."""
+    """Largest number of characters of a solution; a longer one is wrong. Must fit the rubric model's context. For
+    conversations as in `judge`."""
 
 
 class TinyvConfig(ServedModelSection):
-    """Answers that a rule may have taken for wrong, judged by a served TinyV."""
+    """Answers that a rule may have wrongly rejected, judged by a served TinyV."""
 
     type: Literal["tinyv"] = "tinyv"
     reads: ClassVar[frozenset[str] | None] = frozenset({"math", "judge"})
     endpoint: EndpointConfig = EndpointConfig()
     """The judge."""
     mode: VerifierMode = "addon"
-    """As for `rubric`, with the judge's verdict, 1 or 0, for the grade."""
+    """As in `rubric`, with the judge's verdict (1 or 0) as the grade."""
     weight: float = Field(1.0, ge=0, le=1)
-    """Of the verdict, in `addon` and `mixed`."""
+    """Weight of the verdict in `addon` and `mixed`."""
     max_answer_chars: int = Field(16_000, ge=1)
-    """A boxed answer with more characters is wrong. It has to fit the judge's context. Of a conversation as for
-    `judge`."""
+    """Largest number of characters of a boxed answer; a longer one is wrong. Must fit the judge's context. For
+    conversations as in `judge`."""
 
 
 class LivebenchConfig(ScorerSection):
-    """LiveBench's questions of reasoning, data analysis and language."""
+    """LiveBench's questions on reasoning, data analysis and language."""
 
     type: Literal["livebench"] = "livebench"
 
 
 class GradeConfig(ScorerSection):
-    """Gradings by the grade that they end with: the reward that trains a rubric model."""
+    """Gradings, scored by the grade that they end with: the reward that trains a rubric model."""
 
     type: Literal["grade"] = "grade"
     gold: Literal["share", "points"] = "share"
-    """Scale of the rows' right grades: `share`, from 0 to 1; `points`, from 0 to 10. Under `share` a row with more than
-    1 is refused, never guessed at: beside it, a 1 would be full marks, and not a tenth."""
+    """Scale of the rows' reference grades: `share`, from 0 to 1, or `points`, from 0 to 10. With `share` a row with a
+    grade above 1 is refused."""
 
 
 class FormatTaskConfig(ScorerSection, ShapeConfig):
-    """The shape of an answer alone: rows `{"type": "format", "of": <another row's verification_info>}`."""
+    """The format of an answer alone: rows `{"type": "format", "of": <another row's verification_info>}`."""
 
     type: Literal["format"] = "format"
     reads: ClassVar[frozenset[str] | None] = None
 
 
 class CustomConfig(ScorerSection):
-    """Your own scorer: docs/scorers.md."""
+    """Your own scorer (docs/scorers.md)."""
 
     type: Literal["custom"] = "custom"
     reads: ClassVar[frozenset[str] | None] = None
     takes_rows_as_they_are: ClassVar[bool] = True
     import_path: ImportPath
-    """`package.module:Class` of a `scorers.scorer.Scorer`, or `package.module:function`, importable where the scorers
+    """`package.module:Class` of a `scorers.scorer.Scorer`, or `package.module:function`, importable where scorers
     run."""
     options: dict[str, Any] = {}
     """Keyword arguments of the class or the function."""
 
 
 class EnvironmentRewardConfig(ScorerSection):
-    """Episodes by the reward of the task's own `environment`: the least that it can give is 0, the greatest 1."""
+    """Episodes, scored by the reward of the task's `environment`: its least possible reward is 0, its greatest 1."""
 
     type: Literal["environment"] = "environment"
     reads: ClassVar[frozenset[str] | None] = None
@@ -277,29 +275,29 @@ class EnvironmentRewardConfig(ScorerSection):
 
 
 class VerlFunctionConfig(ScorerSection):
-    """A reward file as verl takes it, its function called in a child process: docs/coming_from_verl.md."""
+    """A reward function from a file, as in verl, called in a child process (docs/coming_from_verl.md)."""
 
     type: Literal["verl_function"] = "verl_function"
     reads: ClassVar[frozenset[str] | None] = None
     takes_rows_as_they_are: ClassVar[bool] = True
     takes_other_rows: ClassVar[bool] = True
     path: str
-    """The Python file, where the scorers run. It is trusted as this program is: it runs as the scorers' user."""
+    """Python file, on the scorers' machine. It is trusted: it runs as the scorers' user."""
     function: str = "compute_score"
-    """Its function `(data_source, solution_str, ground_truth, extra_info)`."""
+    """Function `(data_source, solution_str, ground_truth, extra_info)` in it."""
     options: dict[str, Any] = {}
-    """Further keyword arguments; verl's `reward_kwargs`."""
+    """Further keyword arguments, verl's `reward_kwargs`."""
     takes_lists: bool = False
     """Whether it takes lists (`data_sources`, `solution_strs`, ...) and returns one, as verl's manager `batch` does."""
     value_range: tuple[float, float] = (0.0, 1.0)
-    """Least and greatest value of the function; they become 0 and 1."""
+    """Least and greatest value of the function, which become 0 and 1."""
     deadline_s: float = Field(10.0, gt=0)
-    """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child.
-    Both used up is a zero: the answer itself did that."""
+    """Deadline in seconds for one completion: half for a first try, half for a second try alone in a fresh child. A
+    completion that uses up both scores 0, since it is slow by itself."""
     load_s: float = Field(120.0, gt=0)
-    """Seconds that importing the file may take."""
+    """Deadline in seconds for importing the file."""
     memory_mb: int = Field(8192, ge=64)
-    """Address space of the child beyond what it inherits."""
+    """Address space of the child in MiB, beyond what it inherits."""
 
     @field_validator("value_range")
     @classmethod
@@ -310,7 +308,7 @@ class VerlFunctionConfig(ScorerSection):
 
 
 class RewardApiConfig(ScorerSection):
-    """An old reward server, II-Thought's or one of its kind, that goes on scoring while one moves."""
+    """An existing reward server, such as II-Thought's, that keeps scoring while you migrate."""
 
     type: Literal["reward_api"] = "reward_api"
     reads: ClassVar[frozenset[str] | None] = None
@@ -318,12 +316,12 @@ class RewardApiConfig(ScorerSection):
     takes_other_rows: ClassVar[bool] = True
     queue: QueueName = "judge"
     urls: tuple[ServerAddress, ...] = Field(min_length=1)
-    """`http://HOST:PORT` of one server or several, without `/reward`. The least busy one is asked, and another one
+    """`http://HOST:PORT` of one or several servers, without `/reward`. The least busy one is asked, and another one
     where that fails."""
     timeout_s: float = Field(30.0, gt=0)
-    """Seconds for one reply; and for a server at which nobody answers to come back."""
+    """Deadline in seconds for one reply, and for a server that is down to come back."""
     workers: int = Field(10, ge=1)
-    """Calls at once, of each scorer process."""
+    """Concurrent calls of each scorer process."""
 
 
 ScorerConfig = Annotated[

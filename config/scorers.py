@@ -1,4 +1,4 @@
-"""These sections say how completions are scored: one entry for each task."""
+"""Sections of scoring: one entry for each task."""
 
 from __future__ import annotations
 
@@ -45,37 +45,39 @@ def _without_password(url: str) -> str:
 
 
 class PartConfig(Section):
-    """Another scorer of the same answers, beside the task's own."""
+    """An additional scorer of the same answers."""
 
     scorer: ScorerConfig
-    """What judges them, by the same rows, which it has to read: one of the same type does, `judge` and `tinyv` those of
-    `math` and each other's, `format` and `custom` all."""
+    """Scorer, which must be able to read the task's rows: one of the same type can; `judge` and `tinyv` read those of
+    `math` and each other's; `format` and `custom` read all."""
     weight: float = Field(0.0, ge=0, lt=1)
-    """Its share of the content. What the weights leave is the share of the task's own scorer."""
+    """Share of the score. The task's own scorer has what the weights leave."""
     gate: float | None = Field(None, gt=0, le=1)
-    """The least that it has to give; below it the content is 0. With neither weight nor gate it is only reported."""
+    """Make the score 0 where this scorer gives less. With neither weight nor gate it is only reported."""
 
     @property
     def counts(self) -> bool:
-        """Whether the content depends on it."""
+        """Whether the score depends on it."""
         return self.weight > 0 or self.gate is not None
 
 
 class TaskConfig(Section):
-    """How rows of one task become rewards."""
+    """How completions for the rows of one task become rewards."""
 
     scorer: ScorerConfig = MathConfig()
-    """What judges the content."""
+    """Scorer of the content."""
     extra_scorers: dict[str, PartConfig] = {}
-    """Name to what judges it too. The groups wait in the queue of the task's own scorer."""
+    """Additional scorers by name. Groups wait in the queue of the task's own scorer."""
     format: FormatConfig | None = None
-    """What judges the shape; unset: nothing does."""
+    """Scorer of the format. Unset: none."""
     penalties: PenaltiesConfig = PenaltiesConfig()
-    """What is taken off the reward."""
+    """Penalties."""
     environment: EnvironmentConfig | None = None
-    """What answers the policy between its turns: its groups are episodes, which agents play. Unset: one turn."""
+    """Environment that answers the policy between its turns: groups become episodes, played by agents. Unset: one
+    turn."""
     deadline_s: float | None = Field(None, gt=0)
-    """Seconds from the issue of one of its groups to the group's death. Unset: `learner.group_deadline_s`."""
+    """Seconds after which a group of this task that was issued and not scored is given up. Unset:
+    `learner.group_deadline_s`."""
 
     @property
     def all_scorers(self) -> dict[str, ScorerConfig]:
@@ -170,38 +172,40 @@ class TaskConfig(Section):
 
 
 class ScorersConfig(Section):
-    """The pool of scorers. `python -m scorers` is one dispatcher and its workers; start as many as you like."""
+    """The pool of scorers. `python -m scorers` is one dispatcher with its workers; start as many as you like."""
 
     workers: int = Field(2, ge=1)
-    """RQ workers of one `python -m scorers`."""
+    """RQ workers per `python -m scorers`."""
     groups_per_job: int = Field(16, ge=1)
-    """Groups that one RQ job carries at most, each handed over by itself. Fewer where fewer wait, and where a group
-    takes long."""
+    """Most groups in one RQ job. Each is handed over by itself. Jobs are smaller where fewer groups wait or where
+    groups take long."""
     tasks: dict[str, TaskConfig] = {"math": TaskConfig()}
-    """Task name to scorer. A row whose task is not here is refused when it is read."""
+    """Tasks by name. A row of another task is refused when it is read."""
     patience_s: float | None = Field(0.5, gt=0)
-    """Seconds that one case of a program may take while other groups may be waiting. A group with an answer that takes
-    longer is put off: once no other group waits, a worker scores it from the start, with all the time that the limits
-    give it. A worker that puts off more than a tenth of its answers doubles this for itself. Unset: none is put off."""
+    """Seconds that one test case of a program may take while other groups wait. A group with a slower answer is put off
+    and scored from the start, under the full limits, once no other group waits. A worker that puts off more than a
+    tenth of its answers doubles this for itself. Unset: never put groups off."""
     group_deadline_s: float | None = Field(None, gt=0)
-    """Seconds that the answers of one group may run in all, those that scoring it runs in a child or in the sandbox.
-    Where their own deadlines add up to more, they share this: each has two runs, and quick ones leave their time to the
-    slow. An answer that uses up its share in both is 0, so slow wrong answers never outlast `learner.group_deadline_s`.
-    Unset: two fifths of that. What Millrace loses does not count."""
+    """Seconds that the answers of one group may run in all, in a child process or in the sandbox. Where their own
+    deadlines add up to more, they share this; each gets two runs, and quick ones leave their time to slow ones. An
+    answer that uses up its share twice scores 0, so that slow wrong answers never outlast `learner.group_deadline_s`.
+    Unset: two fifths of that. Time that Millrace itself loses does not count."""
     min_scored: float = Field(0.5, ge=0, le=1)
-    """Share of a group's completions that must have a score; a group with fewer goes to `dead` with the reason."""
+    """Share of a group's completions that must be scored. A group with fewer goes to the stream `dead` with the
+    reason."""
     credit: Literal["all", "fraction"] | None = None
-    """Of tests, instructions and a zebra puzzle's cells: `all` or nothing, or the `fraction` that is right. Unset: as
-    the row's own users know it, the fraction for `code_verifiable` and `zebra`, all for every other."""
+    """Credit for tests, instructions and a zebra puzzle's cells: `all` or nothing, or the `fraction` that is right.
+    Unset: the fraction for `code_verifiable` and `zebra`, all or nothing for the others, as these data sets are
+    used."""
     sandbox: Literal["auto", "bubblewrap", "landlock", "fusion", "unsafe"] = "auto"
-    """Where programs run. `auto`: at `sandbox_urls` where there are any, else in what this machine allows. `unsafe`:
-    unprotected."""
+    """Sandbox for programs. `auto`: the servers of `sandbox_urls` where set, else the best that this machine allows.
+    `unsafe`: no protection."""
     sandbox_urls: tuple[Annotated[str, AfterValidator(_without_password)], ...] = ()
-    """Servers that speak SandboxFusion's API, for `fusion`."""
+    """Servers with SandboxFusion's API, for `fusion`."""
     retries: int = Field(3, ge=0)
-    """Tries after a broken infrastructure before a completion is called unscorable."""
+    """Retries after an infrastructure failure before a completion counts as unscorable."""
     retry_backoff_s: float = Field(0.5, ge=0)
-    """Wait before the first of them; doubled each time."""
+    """Seconds before the first retry; doubled each time."""
 
     def endpoints(self) -> Iterator[tuple[str, EndpointConfig]]:
         """Yield the served models that scorers ask, each by its key."""

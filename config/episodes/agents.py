@@ -1,4 +1,4 @@
-"""This section says how episodes of several turns are played."""
+"""Section of the agents, which play episodes of several turns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from config.section import Section
 
 
 class GatewayConfig(Section):
-    """Where a worker's gateway listens, at which agents that own their loop call the policy."""
+    """Gateway of a worker, at which agents that own their loop call the policy."""
 
     host: str = "127.0.0.1"
-    """Its address; `0.0.0.0` for agents on other machines and in other containers."""
+    """Address to listen at. `0.0.0.0` for agents on other machines or in other containers."""
     port: int | None = Field(None, ge=1, le=65535)
-    """Its port: one worker of agents a machine then. Unset: a free one."""
+    """Port to listen at, for one worker per machine. Unset: a free one."""
     key_variable: str | None = Field(None, pattern=rf"^\w+{KEY_SUFFIX}$")
-    """Variable of the agents' environment that holds the key which agents elsewhere (`type: remote`) open episodes by.
-    Each episode has a key of its own for the policy, whatever stands here."""
+    """Environment variable of the workers that holds the key by which agents elsewhere (`type: remote`) open episodes.
+    For the policy each episode has a key of its own in any case."""
 
     @model_validator(mode="after")
     def _is_asked_for_a_key(self) -> GatewayConfig:
@@ -32,22 +32,22 @@ class GatewayConfig(Section):
 
 
 class AgentsConfig(Section):
-    """The pool of agents. `python -m agents` is one worker of it; a run without an environment needs none."""
+    """The pool of agents. `python -m agents` is one worker; a run without an environment needs none."""
 
     count: int = Field(1, ge=1)
     """Workers that `millrace up` starts where a task has an environment."""
     episodes: int = Field(64, ge=1)
-    """Episodes that one worker plays at once; at least one group's."""
+    """Episodes that one worker plays at once, at least one group."""
     episodes_per_child: int = Field(1, ge=1)
-    """Episodes that one child process holds. More than one only for environments that never block: a child that is
-    ended for one of them takes the others with it, which are then played again from their records."""
+    """Episodes per child process. Use more than one only for environments that never block: a child that is killed for
+    one of them takes the others with it, which are then played again from their records."""
     max_attempts: int = Field(3, ge=1)
-    """Attempts at a group until an episode that nobody could play to its end is unscorable. A worker's death uses one
-    up only where nothing was recorded since the attempt before."""
+    """Attempts at a group before an episode that could not be played to its end counts as unscorable. A worker's death
+    uses up an attempt only where nothing was recorded since the one before."""
     gateway: GatewayConfig = GatewayConfig()
     on_repeated_crash: Literal["score", "unscorable"] = "score"
-    """What an episode is worth in which the same step of the environment crashed in every attempt: scored as it stands,
-    since the policy brought it about, or nothing."""
+    """What to do with an episode in which the same step of the environment crashed in every attempt: `score` it as it
+    stands, since the policy caused the crash, or make it `unscorable`."""
 
     @model_validator(mode="after")
     def _has_one_worker_a_port(self) -> AgentsConfig:
