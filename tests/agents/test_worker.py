@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from agents import group, worker
-from agents.episode import Openings
+from agents.openings import Openings
 from agents.rendering.rendering import Unrenderable
 from agents.rendering.scripted import ScriptedRendering
 from broker.connection import RedisLink
