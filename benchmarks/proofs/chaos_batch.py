@@ -35,6 +35,10 @@ SLOW_S = 0.2  # for a completion's score, so that a scorer that is killed was at
 OUTAGE_S = 900.0  # that the roles wait for Redis: longer than it is ever away here
 # By whom groups of episodes are played, and the environment of each task then.
 GAME, OWN_AGENTS = "game", "own agents"
+WORDS = {
+    GAME: ("--agents", "groups are episodes, which agents play"),
+    OWN_AGENTS: ("--own-agents", "groups are episodes of agents that own their loop"),
+}
 OWN_AGENT = "benchmarks.rigs.episodes.own_agents"
 OWN_COMMAND = (sys.executable, str(results.ROOT / f"{OWN_AGENT.replace('.', '/')}.py"))
 EVERY_COMMAND = 4  # rows, of which one is a command's: each starts an interpreter
@@ -89,10 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def add_played_by(parser: argparse.ArgumentParser) -> None:
     """Add the words that make groups episodes, and say who plays them."""
     kinds = parser.add_mutually_exclusive_group()
-    for word, kind, said in (
-        ("--agents", GAME, "groups are episodes, which agents play"),
-        ("--own-agents", OWN_AGENTS, "groups are episodes of agents that own their loop"),
-    ):
+    for kind, (word, said) in WORDS.items():
         kinds.add_argument(word, dest="played_by", action="store_const", const=kind, default="", help=said)
 
 

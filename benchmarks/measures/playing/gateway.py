@@ -32,7 +32,7 @@ from tools.up.served_judge import free_port
 
 BAR_MS = 4.0
 GROUP = 8  # episodes
-WORDS = 700  # of the first message
+WORDS = 520  # of the first message
 NAMES = ("search", "read_file", "write_file", "run", "list_folder", "move", "ask", "submit")
 
 
