@@ -15,9 +15,10 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -61,12 +62,27 @@ class Size:
     rounds: int = 15
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to ask."""
+
+    how: str  # it is answered, for people
+    options: Mapping[str, Any] = field(default_factory=dict)  # of a request
+    theirs: Mapping[str, Any] = field(default_factory=dict)  # of a request to vLLM's server
+    beside: str = ""  # what these are, for people
+
+
+WAYS = (
+    Way(how="whole"),
+    Way(how="as a stream", options={"stream": True, "stream_options": {"include_usage": True}}),
+    Way(how="whole", theirs={"logprobs": True}, beside=", which says log-probabilities as ours records them"),
+)
 FULL = Size()
 SMOKE = Size(calls=1, tokens=8, rounds=1)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """Make the comparisons, of whole answers and of streams."""
+    """Make the comparisons, one for each way to ask."""
     found = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -76,22 +92,24 @@ def measure(size: Size) -> list[Comparison]:
             _served(Path(run.model.path), folder / "template.jinja") as (url, server),
             client() as asking,
         ):
-            for is_streamed in (False, True):
-                ours, other = take_turns(
-                    lambda _, stream=is_streamed: _by_gateway(rig, asking, size, is_streamed=stream),
-                    lambda _, stream=is_streamed: _by_server(server, url, asking, size, is_streamed=stream),
-                    rounds=size.rounds,
-                )
-                found += _compared(size, "as streams" if is_streamed else "whole", ours, other)
+            for way in WAYS:
+
+                def ours(_: int, *, way: Way = way) -> Turn:
+                    return _by_gateway(rig, asking, size, way)
+
+                def other(_: int, *, way: Way = way) -> Turn:
+                    return _by_server(server, url, asking, size, way)
+
+                found += _compared(size, way, *take_turns(ours, other, rounds=size.rounds))
     return found
 
 
-def _compared(size: Size, how: str, ours: list[Turn], other: list[Turn]) -> list[Comparison]:
+def _compared(size: Size, way: Way, ours: list[Turn], other: list[Turn]) -> list[Comparison]:
     compared = Comparison(
-        what=f"a call that is answered {how} with {size.tokens} tokens, {GROUP} agents at once: all but the engine",
+        what=f"a call that is answered {way.how} with {size.tokens} tokens, {GROUP} agents at once: all but the engine",
         unit="ms of a processor",
         ours=[1000 / turn.rate for turn in ours],
-        beside="the same requests to vLLM's own server",
+        beside=f"the same requests to vLLM's own server{way.beside}",
         other=[1000 / turn.rate for turn in other],
         less_is_better=True,
     )
@@ -109,28 +127,25 @@ def _compared(size: Size, how: str, ours: list[Turn], other: list[Turn]) -> list
     ]
 
 
-def _by_gateway(rig: ProcessRig, asking: Client, size: Size, *, is_streamed: bool) -> Turn:
-    """Play a round of episodes; a turn's amount is calls, its seconds those of processors."""
+def _by_gateway(rig: ProcessRig, asking: Client, size: Size, way: Way) -> Turn:
+    """Play a round of episodes; a turn's amount is answers of full length, its seconds those of processors."""
     (generator,) = rig.pids("generators")
     before, engine = rig.spent(), beside_engine(generator)
-    asking.begin(
-        _order(f"http://127.0.0.1:{rig.run.agents.gateway.port}", size, is_streamed=is_streamed, opens=True)
-    )
+    asking.begin(_order(f"http://127.0.0.1:{rig.run.agents.gateway.port}", size, way.options, opens=True))
     rig.play(size.groups, lambda group_id: group_of(group_id, rig.run))
     counts, spent = asking.counted(), rig.spent().since(before)
     front = beside_engine(generator) - engine
-    return Turn(counts["calls"], front + spent.agents + spent.environments + spent.redis)
+    return Turn(counts["sampled"] / size.tokens, front + spent.agents + spent.environments + spent.redis)
 
 
-def _by_server(server: int, url: str, asking: Client, size: Size, *, is_streamed: bool) -> Turn:
+def _by_server(server: int, url: str, asking: Client, size: Size, way: Way) -> Turn:
     before = beside_engine(server)
-    asking.begin(_order(url, size, is_streamed=is_streamed, opens=False))
+    asking.begin(_order(url, size, {**way.options, **way.theirs}, opens=False))
     counts = asking.counted()
-    return Turn(counts["calls"], beside_engine(server) - before)
+    return Turn(counts["sampled"] / size.tokens, beside_engine(server) - before)
 
 
-def _order(url: str, size: Size, *, is_streamed: bool, opens: bool) -> Order:
-    options = {"stream": True, "stream_options": {"include_usage": True}} if is_streamed else {}
+def _order(url: str, size: Size, options: Mapping[str, Any], *, opens: bool) -> Order:
     return Order(
         url=url,
         conversations=size.groups * GROUP,

@@ -105,7 +105,7 @@ def save_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     """Write the tokenizer with its template into a folder, and return it. Takes some seconds."""
     file = Path(str(resources.files("mistral_common") / "data" / VOCABULARY))
     pattern = json.loads(file.read_text(encoding="utf-8"))["config"]["pattern"]
-    backend = _Tekken(str(file), pattern=pattern).converted()
+    backend = _Tekken(str(file), pattern=pattern).converted()  # type: ignore[no-untyped-call]
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=END)
     tokenizer.add_tokens(
         [AddedToken(mark, special=mark.startswith("<|"), normalized=False) for mark in MARKS]
