@@ -218,6 +218,22 @@ def test_a_policy_is_given_no_tools_that_its_template_does_not_show() -> None:
         Openings().first(Blind(), asked, [tool])
 
 
+def test_what_episodes_of_a_group_begin_with_alike_is_rendered_once() -> None:
+    class Counting(ScriptedRendering):
+        rendered = 0
+
+        def first(self, messages: Sequence[Turn], tools: Sequence[Turn]) -> Ids:
+            self.rendered += 1
+            return super().first(messages, tools)
+
+    openings, rendering = Openings(), Counting()
+    huge: Turn = {"role": "user", "content": "?", "most": 1 << 70}  # JSON has no limit of size
+    for messages in ([huge], [huge], [huge, huge]):
+        ids = openings.ids(rendering, messages, [])
+        assert ids.tolist() == ScriptedRendering().first(messages, []).tolist()
+    assert rendering.rendered == 2
+
+
 @in_loop
 async def test_a_template_without_a_tail_is_told_once_and_counted(
     arena: MakeArena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
