@@ -20,6 +20,7 @@ from agents.episode import EpisodeFailed, reward_of, section_of
 from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway
 from agents.gateway.session import Limits, Session, Unfit
+from agents.openings import Openings
 from agents.rendering.rendering import Rendering
 from agents.sequences import segments_of
 from agents.turns import HasEnded, Superseded, TurnDesk, TurnFailed
@@ -42,6 +43,7 @@ class AgentPlay:
         run: the run.
         prompt: of the group.
         k: the number of the episode, below prompt.n.
+        openings: of the group.
         is_late: whether the group's deadline is near.
     """
 
@@ -57,6 +59,7 @@ class AgentPlay:
         rendering: Rendering,
         gateway: Gateway,
         counts: Counts,
+        openings: Openings,
         is_late: Callable[[], bool],
     ) -> None:
         self._prompt, self._k, self._attempt = prompt, k, attempt
@@ -70,7 +73,13 @@ class AgentPlay:
             tokens=prompt.max_tokens,
         )
         self._session = Session(
-            self._asker, rendering, limits, counts, model=run.model.path, created=int(prompt.issued_at)
+            self._asker,
+            rendering,
+            limits,
+            counts,
+            openings,
+            model=run.model.path,
+            created=int(prompt.issued_at),
         )
         self._wall_s = run.deadline_of(prompt.task)
         self._reward: float | None = None

@@ -8,6 +8,7 @@ drives an episode: an environment (`agents.episode`) or an agent (`agents.agent_
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -79,18 +80,21 @@ class Asker:
         """Count the turns that were asked, answered or not."""
         return len(self._turns)
 
-    async def sample(self, ids: Ids, most: int, *, after: Turn | None = None) -> Turn | None:
+    async def sample(
+        self, ids: Ids, most: int, *, after: Turn | None = None, stop: tuple[str, ...] = ()
+    ) -> Turn | None:
         """Return the next turn; None where it is too late to ask for one that was not asked before.
 
         Args:
             ids: [P], the prompt.
             most: tokens that may be sampled, at least 1.
             after: the turn that this one goes on from; its generator has it in its cache.
+            stop: texts that end the turn where it says them.
         Raises:
             Superseded, HasEnded, TurnFailed: as `TurnDesk.turn`.
         """
         prompt = self._prompt
-        shape = f"{most} {prompt.temperature} {prompt.top_p}".encode()
+        shape = f"{most} {prompt.temperature} {prompt.top_p}{json.dumps(stop) if stop else ''}".encode()
         digest = hashlib.blake2b(ids.tobytes() + shape, digest_size=16).digest()
         repeat = self._asked[digest]
         self._asked[digest] += 1
@@ -101,6 +105,7 @@ class Asker:
                 temperature=prompt.temperature,
                 seed=seed_by(prompt.seed, self._k, digest, repeat),
                 top_p=prompt.top_p,
+                stop=stop,
             )
         )
         key = key_of(packed, repeat)

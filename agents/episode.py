@@ -11,11 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from agents.asking import Asker, Counts, seed_by
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Step
+from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Spoken, Unrenderable
 from agents.sequences import Turn, segments_of
 from agents.turns import TurnDesk, TurnFailed
@@ -41,24 +40,6 @@ class EpisodeFailed(Exception):
     def __init__(self, reason: str, *, by: str = "", again: bool = True) -> None:
         super().__init__(reason)
         self.by, self.again = by, again
-
-
-class Openings:
-    """The ids that the episodes of one group begin with: as a rule the same, so that they are rendered once."""
-
-    def __init__(self) -> None:
-        self._ids: dict[bytes, Ids] = {}
-
-    def first(self, rendering: Rendering, messages: Sequence[Message], tools: Sequence[Message]) -> Ids:
-        """Return the ids of the first prompt. Raises as `Rendering.first`."""
-        key = msgspec.json.encode((messages, tools))
-        if key not in self._ids:
-            if why := rendering.objection(
-                tools
-            ):  # a policy that does not see its tools would learn to do without
-                raise Unrenderable(why)
-            self._ids[key] = rendering.first(messages, tools)
-        return self._ids[key]
 
 
 class EpisodePlay:

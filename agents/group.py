@@ -22,8 +22,9 @@ from agents.agent_play import AgentPlay
 from agents.asking import Counts
 from agents.environments.environments import Environments
 from agents.environments.seam import Disturbed
-from agents.episode import EpisodeFailed, EpisodePlay, Openings, section_of
+from agents.episode import EpisodeFailed, EpisodePlay, section_of
 from agents.gateway.server import Gateway
+from agents.openings import Openings
 from agents.rendering.rendering import Rendering
 from agents.turns import HasEnded, Superseded, TurnDesk
 from broker.codec import encode_rollout, pack, unpack
@@ -187,6 +188,7 @@ class GroupPlay:
                 rendering=self._rendering,
                 gateway=self._gateway,
                 counts=self._counts,
+                openings=self._openings,
                 is_late=lambda: self._is_late(prompt),
             )
         return EpisodePlay(

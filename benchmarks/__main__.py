@@ -44,8 +44,10 @@ TITLES = {
     "episodes": "Episodes beside single turns",
     "prefix_hits": "Prefixes of episodes that vLLM finds in its cache",
     "failing_environments": "Groups beside environments that fail",
+    "gateway": "A call of an agent that owns its loop",
+    "gateway_beside_vllm": "Agents' calls of the policy beside vLLM's own server",
 }
-PLAYING = {"episodes", "prefix_hits", "failing_environments"}
+PLAYING = {"episodes", "prefix_hits", "failing_environments", "gateway", "gateway_beside_vllm"}
 LONG = {
     "ingest",
     "weight_delta",
@@ -61,6 +63,8 @@ LONG = {
     "episodes",
     "prefix_hits",
     "failing_environments",
+    "gateway",
+    "gateway_beside_vllm",
 }  # minutes: only where it is asked for by name
 
 

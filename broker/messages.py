@@ -242,6 +242,9 @@ class TurnPrompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
     temperature: Finite
     seed: int
     top_p: Share = 1.0
+    stop: tuple[
+        str, ...
+    ] = ()  # texts; the turn ends with the token that completes the first of them in its answer
 
     def __post_init__(self) -> None:
         if not len(self.token_ids):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from broker.errors import BadMessage
-from broker.messages import Completion, Prompt, TurnPrompt, TurnRecord
+from broker.messages import Completion, FinishReason, Prompt, Span, TurnPrompt, TurnRecord
 from generators.chat import Chat
 from generators.engine import Engine, Sample, SamplingParams
+from tasks.thoughts import parted
 
 
 async def answer(prompt: Prompt, engine: Engine, chat: Chat) -> tuple[Completion, ...]:
@@ -26,9 +28,11 @@ async def answer(prompt: Prompt, engine: Engine, chat: Chat) -> tuple[Completion
 
 
 async def answer_turn(prompt: TurnPrompt, engine: Engine, chat: Chat, generator: str) -> TurnRecord:
-    """Sample one turn of an episode. Raises as `generate` does."""
+    """Sample one turn of an episode, up to a stop sequence. Raises as `generate` does."""
     started = time.monotonic()
     (sample,) = await engine.generate(prompt.token_ids, params_of(prompt, chat), 1)
+    if prompt.stop:
+        sample = await asyncio.to_thread(stopped, prompt, sample, chat)
     return TurnRecord(
         token_ids=sample.token_ids,
         logprobs=sample.logprobs,
@@ -36,6 +40,37 @@ async def answer_turn(prompt: TurnPrompt, engine: Engine, chat: Chat, generator:
         finish_reason=sample.finish_reason,
         generator=generator,
         seconds=time.monotonic() - started,
+    )
+
+
+def stopped(prompt: TurnPrompt, sample: Sample, chat: Chat) -> Sample:
+    """Return a sample up to the token that completes the first stop sequence in its answer; all of it where none is.
+
+    What is left was sampled just so, and is as likely as if sampling had ended there. Thoughts do not count: what a
+    caller means to stop at is said to it.
+    """
+    prompt_ids, ids = prompt.token_ids.tolist(), sample.token_ids.tolist()
+
+    def is_said(count: int) -> bool:
+        parts = parted(chat.text(prompt_ids, ids[:count], FinishReason.LENGTH))
+        answer = parts.answer or ""
+        answer = answer if parts.thought is None else answer.lstrip("\n")
+        return any(stop in answer for stop in prompt.stop)
+
+    if not is_said(len(ids)):
+        return sample
+    count = 1 + bisect_left(range(1, len(ids) + 1), True, key=is_said)
+    if count == len(ids):
+        return sample
+    return Sample(
+        token_ids=sample.token_ids[:count],
+        logprobs=sample.logprobs[:count],
+        spans=tuple(
+            Span(version=span.version, first=span.first, count=min(span.count, count - span.first))
+            for span in sample.spans
+            if span.first < count
+        ),
+        finish_reason=FinishReason.LENGTH,  # no token of its own ends it
     )
 
 

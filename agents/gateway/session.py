@@ -14,6 +14,7 @@ from agents.asking import Asker, Counts
 from agents.gateway.calls import Calls
 from agents.gateway.conversations import PLAIN, Conversations, Found, Place
 from agents.gateway.dialects.dialect import ENDED, FAILED, Answer, Asked, Begun, Refused, Usage
+from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
 from agents.sequences import Turn
 from agents.turns import HasEnded, Superseded, TurnFailed
@@ -37,12 +38,25 @@ class Unfit(Exception):
 
 
 class Session(Calls):
-    """The calls of one play of an episode, which the policy answers."""
+    """The calls of one play of an episode, which the policy answers.
+
+    Args:
+        openings: of the group, whose agents begin alike as a rule.
+    """
 
     def __init__(
-        self, asker: Asker, rendering: Rendering, limits: Limits, counts: Counts, *, model: str, created: int
+        self,
+        asker: Asker,
+        rendering: Rendering,
+        limits: Limits,
+        counts: Counts,
+        openings: Openings,
+        *,
+        model: str,
+        created: int,
     ) -> None:
         super().__init__(model=model, created=created)
+        self._openings = openings
         self._asker, self._rendering, self._limits, self._counts = asker, rendering, limits, counts
         self.conversations = Conversations[Turn]()
 
@@ -73,7 +87,11 @@ class Session(Calls):
         found = self._found(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
             raise Refused("the last message is the assistant's: the policy answers others", where="messages")
-        if found.after is None and not found.is_rewritten and (why := self._rendering.objection(asked.tools)):
+        if (
+            found.after is None
+            and not found.is_rewritten
+            and (why := self._openings.objection(self._rendering, asked.tools))
+        ):
             raise self._unfit(why)
         ids, goes_on = self._prompt(found, asked)
         if not self._asker.asked and len(ids) > self._limits.first_tokens:
@@ -99,7 +117,9 @@ class Session(Calls):
         if room < 1:
             return None, End.CONTEXT
         most = min(room, self._limits.turn_tokens or room, asked.most_tokens or room)
-        turn = await self._asker.sample(ids, most, after=found.after.turn if found.after else None)
+        turn = await self._asker.sample(
+            ids, most, after=found.after.turn if found.after else None, stop=asked.stop
+        )
         return turn, End.DEADLINE
 
     def _note(self, found: Found[Turn], turn: Turn, *, goes_on: bool) -> None:
@@ -133,7 +153,9 @@ class Session(Calls):
         """Return the ids of a call, and whether they are those of the answer that it goes on from, and a tail."""
         if asked.is_plain:
             return self._rendering.plain(text_of(asked.messages[-1])), False
-        if (after := found.after) is not None and found.since:
+        if (after := found.after) is None:
+            return self._openings.ids(self._rendering, found.history, found.tools), False
+        if found.since:
             turn = after.turn
             ids = self._rendering.following(
                 turn.prompt_ids,
@@ -188,7 +210,7 @@ def _thought_tokens(said: Message, tokens: int) -> int:
 
 
 def _cut(said: Message, stops: Sequence[str]) -> tuple[Message, str | None]:
-    """Return a message up to the first stop sequence in its text, and that sequence; the record stays whole."""
+    """Return a message up to the first stop sequence in its text, and that sequence, with which the record ends."""
     text = text_of(said)
     places = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
     if not places:

@@ -21,11 +21,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import results
-from benchmarks.proofs.chaos_batch import OUTAGE_S, Table
+from benchmarks.proofs.chaos_batch import GAME, OUTAGE_S, OWN_AGENTS, WORDS, Table, add_played_by
 from broker.processes import spawn, stop, wait
 
 ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
 WITH_AGENTS = (*ROLES, "agent")
+WITH_OWN_AGENTS = ("program", "agent", "generator", "learner", "redis")
+# By who plays: the roles that are killed, the folder of the runs, and what the heading says.
+KINDS: Mapping[str, tuple[Sequence[str], str, str]] = {
+    "": (ROLES, "prove-chaos", ""),
+    GAME: (WITH_AGENTS, "prove-chaos-agents", ", episodes of several turns"),
+    OWN_AGENTS: (WITH_OWN_AGENTS, "prove-chaos-own-agents", ", agents that own their loop"),
+}
 BATCH = 25  # kills of one run
 KILL_S = 90.0  # for a kill, its return and its audit; a batch that takes longer hangs
 GRACE_S = 60.0
@@ -55,7 +62,7 @@ class Wanted(NamedTuple):
     role: str
     kills: int
     away_s: float = 0.0  # that it stays away after each: Redis alone
-    has_agents: bool = False  # whether the groups are episodes, which agents play
+    played_by: str = ""  # by whom, where the groups are episodes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,24 +74,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--away-s", type=float, default=300.0, help="that Redis is away for once; 0: not at all (300)"
     )
-    parser.add_argument(
-        "--agents", action="store_true", help="groups are episodes, which agents play: kills of agents, too"
-    )
+    add_played_by(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="of the runs")
     results.add_write(parser)
     args = parser.parse_args(argv)
-    place = Path("runs") / ("prove-chaos-agents" if args.agents else "prove-chaos")
-    out: Path = (args.out or place).absolute()
+    roles, place, episodes = KINDS[args.played_by]
+    out: Path = (args.out or Path("runs") / place).absolute()
     out.mkdir(parents=True, exist_ok=True)
     table = out / "kills.jsonl"
-    heading = results.heading(
-        f"Chaos: every role killed again and again{', episodes of several turns' * args.agents}"
-    )
+    heading = results.heading(f"Chaos: every role killed again and again{episodes}")
     commit = results.commit()
-    roles = WITH_AGENTS if args.agents else ROLES
-    wanted = [Wanted(role, args.kills, has_agents=args.agents) for role in roles]
+    wanted = [Wanted(role, args.kills, played_by=args.played_by) for role in roles]
     if args.away_s:
-        wanted.append(Wanted("redis", 1, args.away_s, args.agents))
+        wanted.append(Wanted("redis", 1, args.away_s, args.played_by))
     if failed := list(failures(read(table, commit), ())):
         sys.stdout.write(
             f"not begun: this commit has failed already, says {table}: {'; '.join(failed)}. To begin "
@@ -114,7 +116,7 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
 
     A run that fails, or that is interrupted, gets a line that says so. Returns why one failed, "" if none did.
     """
-    role, kills, away_s, has_agents = wanted
+    role, kills, away_s, played_by = wanted
     while (missing := kills - len(kills_of(read(table, commit), wanted))) > 0:
         batch = min(missing, BATCH)
         number = len({row["run"] for row in read(table)})
@@ -141,7 +143,7 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
             str(away_s),
             "--commit",
             commit,
-            *(["--agents"] if has_agents else []),
+            *WORDS.get(played_by, ())[:1],
         ]
         lines = Table(table, {"run": name, "seed": number, "commit": commit})
         limit_s = OUTAGE_S + batch * (KILL_S + away_s)
@@ -255,7 +257,7 @@ def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = T
                     ]
                 )
             )
-    lines += thrown_away(rows) if any(one.has_agents for one in wanted) else []
+    lines += thrown_away(rows) if any(one.played_by for one in wanted) else []
     audits = [row["is_clean"] for row in rows if "is_clean" in row]
     bad = list(failures(rows, wanted))
     verdict = "Proven" if is_same and not bad else "NOT proven"

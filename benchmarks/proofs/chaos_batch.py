@@ -33,12 +33,29 @@ from tools.up.role_commands import commands
 EVERY_S = 3.0  # the longest pause between a return and the next kill
 SLOW_S = 0.2  # for a completion's score, so that a scorer that is killed was at work
 OUTAGE_S = 900.0  # that the roles wait for Redis: longer than it is ever away here
-# That groups of episodes are played with.
-GAME = {
-    "type": "custom",
-    "import_path": "benchmarks.rigs.episodes.games:AskingAgain",
-    "options": {"seconds": SLOW_S},
-    "turn_tokens": 16,
+# By whom groups of episodes are played, and the environment of each task then.
+GAME, OWN_AGENTS = "game", "own agents"
+WORDS = {
+    GAME: ("--agents", "groups are episodes, which agents play"),
+    OWN_AGENTS: ("--own-agents", "groups are episodes of agents that own their loop"),
+}
+OWN_AGENT = "benchmarks.rigs.episodes.own_agents"
+OWN_COMMAND = (sys.executable, str(results.ROOT / f"{OWN_AGENT.replace('.', '/')}.py"))
+EVERY_COMMAND = 4  # rows, of which one is a command's: each starts an interpreter
+ENVIRONMENTS: Mapping[str, Mapping[str, Any]] = {
+    "": {"math": None},
+    GAME: {
+        "math": {
+            "type": "custom",
+            "import_path": "benchmarks.rigs.episodes.games:AskingAgain",
+            "options": {"seconds": SLOW_S},
+            "turn_tokens": 16,
+        }
+    },
+    OWN_AGENTS: {
+        "math": {"type": "agent", "import_path": f"{OWN_AGENT}:ask_again", "turn_tokens": 16},
+        "by_command": {"type": "command", "command": OWN_COMMAND, "sandbox": False, "turn_tokens": 16},
+    },
 }
 HARD_END_S = 3600.0  # then it is drained, whatever is missing
 
@@ -59,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--every-s", type=float, default=EVERY_S, help=f"longest pause before a kill ({EVERY_S:g})"
     )
-    parser.add_argument("--agents", action="store_true", help="groups are episodes, which agents play")
+    add_played_by(parser)
     parser.add_argument(
         "--commit", default=results.commit(), help="that the table's lines name (the checkout's)"
     )
@@ -70,7 +87,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     orders = Orders(
         seconds=HARD_END_S, every_s=args.every_s, seed=args.seed, quota=args.kills, redis_away_s=args.away_s
     )
-    return play(args.name, args.out, orders, table, has_agents=args.agents)
+    return play(args.name, args.out, orders, table, played_by=args.played_by)
+
+
+def add_played_by(parser: argparse.ArgumentParser) -> None:
+    """Add the words that make groups episodes, and say who plays them."""
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, (word, said) in WORDS.items():
+        kinds.add_argument(word, dest="played_by", action="store_const", const=kind, default="", help=said)
 
 
 def parse_kills(text: str) -> dict[str, int]:
@@ -94,10 +118,10 @@ class Table:
             stream.write(json.dumps({**self._facts, **fields, "at": round(time.time())}) + "\n")
 
 
-def play(name: str, folder: Path, orders: Orders, table: Table, *, has_agents: bool = False) -> int:
+def play(name: str, folder: Path, orders: Orders, table: Table, *, played_by: str = "") -> int:
     """Run until the quota is fulfilled and the run is drained. Returns the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
-    run, config = prepare(name, folder, has_agents=has_agents)
+    run, config = prepare(name, folder, played_by=played_by)
     is_clean = True
 
     def note(role: str, seconds: float) -> None:
@@ -126,36 +150,41 @@ def play(name: str, folder: Path, orders: Orders, table: Table, *, has_agents: b
     return 0 if outcome.code == 0 and is_clean and is_complete and storm.audit and storm.audit.is_clean else 1
 
 
-def prepare(name: str, folder: Path, *, has_agents: bool = False) -> tuple[Run, Path]:
+def prepare(name: str, folder: Path, *, played_by: str = "") -> tuple[Run, Path]:
     """Make the run, and its YAML file, which the learner reads.
 
     Args:
-        has_agents: its groups are episodes of three turns.
+        played_by: a name of `ENVIRONMENTS`; "": its groups are answers of one turn, else episodes of three.
     """
     rows = folder / "rows.jsonl"
-    rows.write_text(
-        "".join(
-            json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n" for n in range(1, 500)
-        ),
-        encoding="utf-8",
+    *_, last = ENVIRONMENTS[played_by]
+    lines = (
+        {
+            "question": f"What is {n} - {n - 1}?",
+            "verification_info": {"type": "math", "answer": {"value": "1"}},
+            "task": "math" if n % EVERY_COMMAND else last,
+        }
+        for n in range(1, 500)
     )
-    run = demo_run(folder, **sections(name, rows, has_agents=has_agents))
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run = demo_run(folder, **sections(name, rows, played_by=played_by))
     path = folder / f"{name}.yaml"
     path.write_text(to_yaml(run), encoding="utf-8")
     return run, path
 
 
-def sections(name: str, rows: Path, *, has_agents: bool = False) -> dict[str, Any]:
+def sections(name: str, rows: Path, *, played_by: str = "") -> dict[str, Any]:
     """Return what differs from the demo's recipe: small steps, quick leases, checkpoints all the time."""
+    has_agents = bool(played_by)
+    scorer = {
+        "type": "custom",
+        "import_path": "benchmarks.rigs.sleeper:SlowBox",
+        "options": {"seconds": SLOW_S},
+    }
     return {
         "name": name,
         "data": {
-            "train": {
-                "type": "dataset",
-                "path": str(rows),
-                "prompt_template": "{question}",
-                "answer_column": "answer",
-            },
+            "train": {"type": "dataset", "path": str(rows), "prompt_template": "{question}"},
             **({"max_prompt_tokens": 128} if has_agents else {}),  # a token is a byte there
         },
         # An episode has room for its turns, and for what it is asked between them.
@@ -172,14 +201,8 @@ def sections(name: str, rows: Path, *, has_agents: bool = False) -> dict[str, An
         },
         "scorers": {
             "tasks": {
-                "math": {
-                    "scorer": {
-                        "type": "custom",
-                        "import_path": "benchmarks.rigs.sleeper:SlowBox",
-                        "options": {"seconds": SLOW_S},
-                    },
-                    **({"environment": GAME} if has_agents else {}),
-                }
+                task: {"scorer": scorer, **({"environment": environment} if has_agents else {})}
+                for task, environment in ENVIRONMENTS[played_by].items()
             }
         },
         "learner": {

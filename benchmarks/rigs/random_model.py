@@ -19,15 +19,26 @@ STOP = "<|endoftext|>"
 
 def large_model(seed: int = 0, *, dtype: str = "float32") -> Qwen2ForCausalLM:
     """Make a Qwen2 of 50 million parameters."""
+    return _model(seed, dtype, hidden_size=512, intermediate_size=1536, num_hidden_layers=14)
+
+
+def tiny_model(seed: int = 0) -> Qwen2ForCausalLM:
+    """Make a Qwen2 of a million parameters, for what is beside the engine."""
+    return _model(seed, "float32", hidden_size=128, intermediate_size=256, num_hidden_layers=2)
+
+
+def _model(
+    seed: int, dtype: str, *, hidden_size: int, intermediate_size: int, num_hidden_layers: int
+) -> Qwen2ForCausalLM:
     torch.manual_seed(seed)
     model = Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=8192,
-            hidden_size=512,
-            intermediate_size=1536,
-            num_hidden_layers=14,
-            num_attention_heads=8,
-            num_key_value_heads=4,
+            hidden_size=hidden_size,
+            intermediate_size=intermediate_size,
+            num_hidden_layers=num_hidden_layers,
+            num_attention_heads=hidden_size // 64,
+            num_key_value_heads=hidden_size // 128,
             max_position_embeddings=1024,
             tie_word_embeddings=True,
             dtype=dtype,

@@ -25,6 +25,7 @@ else
     redis.call('HSET', turns, 'progress', recorded .. ' ' .. before)
   end
 end
+before = before or count - 1        -- of a retry whose `progress` is gone: as if something had been recorded just before
 local found = {count, count - math.min(tonumber(before), count - 1)}
 for k = 0, n - 1 do found[#found + 1] = redis.call('HGET', turns, 'end:' .. k) end
 return found

@@ -116,7 +116,7 @@ def test_every_record_is_there_once_bit_for_bit_and_in_its_own_context(turns: li
 
 
 def test_a_turn_and_its_record_travel_whole() -> None:
-    asked = TurnPrompt(token_ids=GROUP, max_tokens=9, temperature=0.5, top_p=0.9, seed=7)
+    asked = TurnPrompt(token_ids=GROUP, max_tokens=9, temperature=0.5, top_p=0.9, seed=7, stop=("so",))
     for message in (asked, turn(GROUP, 5, 6).record):
         assert plain(unpack(pack(message), type(message))) == plain(message)
 

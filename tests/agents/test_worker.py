@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from agents import group, worker
-from agents.episode import Openings
+from agents.openings import Openings
 from agents.rendering.rendering import Unrenderable
 from agents.rendering.scripted import ScriptedRendering
 from broker.connection import RedisLink
@@ -216,6 +216,22 @@ def test_a_policy_is_given_no_tools_that_its_template_does_not_show() -> None:
     assert len(Openings().first(Blind(), asked, [])) > 0
     with pytest.raises(Unrenderable, match="shows no tools"):
         Openings().first(Blind(), asked, [tool])
+
+
+def test_what_episodes_of_a_group_begin_with_alike_is_rendered_once() -> None:
+    class Counting(ScriptedRendering):
+        rendered = 0
+
+        def first(self, messages: Sequence[Turn], tools: Sequence[Turn]) -> Ids:
+            self.rendered += 1
+            return super().first(messages, tools)
+
+    openings, rendering = Openings(), Counting()
+    huge: Turn = {"role": "user", "content": "?", "most": 1 << 70}  # JSON has no limit of size
+    for messages in ([huge], [huge], [huge, huge]):
+        ids = openings.ids(rendering, messages, [])
+        assert ids.tolist() == ScriptedRendering().first(messages, []).tolist()
+    assert rendering.rendered == 2
 
 
 @in_loop

@@ -14,7 +14,7 @@ import pytest
 from benchmarks import results
 from benchmarks.proofs import chaos
 from benchmarks.proofs.chaos import INTERRUPTED, Wanted, as_table, fulfil, read
-from benchmarks.proofs.chaos_batch import Table, parse_kills, redelivered
+from benchmarks.proofs.chaos_batch import GAME, OWN_AGENTS, Table, parse_kills, redelivered
 from benchmarks.proofs.chaos_demo import TURNS, Beside, beside, failures, ratio
 from benchmarks.rigs.seed_runs import SeedRun
 from benchmarks.rigs.sleeper import SlowBox
@@ -83,23 +83,32 @@ def test_every_kill_every_audit_and_every_end_count(rows: list[Mapping[str, Any]
     assert "**NOT proven**" in "\n".join(as_table(rows, WANTED, is_same=False))
 
 
-@pytest.mark.parametrize(("program", "why"), [("raise SystemExit(1)", "exit code 1"), ("", INTERRUPTED)])
+@pytest.mark.parametrize(
+    ("program", "why", "played_by"),
+    [("raise SystemExit(1)", "exit code 1", OWN_AGENTS), ("", INTERRUPTED, GAME)],
+)
 def test_a_batch_that_fails_is_written_down_and_one_that_is_interrupted_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str, played_by: str
 ) -> None:
     table = tmp_path / "kills.jsonl"
+    wanted = WANTED[0]._replace(played_by=played_by)
 
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt
 
     real = spawn
-    monkeypatch.setattr(chaos, "spawn", lambda words, **pipes: real([words[0], "-c", program], **pipes))
+
+    def batch(words: list[str], **pipes: Any) -> Any:
+        assert words[-1] == {OWN_AGENTS: "--own-agents", GAME: "--agents"}[played_by]
+        return real([words[0], "-c", program], **pipes)
+
+    monkeypatch.setattr(chaos, "spawn", batch)
     if why == INTERRUPTED:
         monkeypatch.setattr(chaos, "wait", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            fulfil(WANTED[0], tmp_path, table, "c")
+            fulfil(wanted, tmp_path, table, "c")
     else:
-        assert fulfil(WANTED[0], tmp_path, table, "c") == why
+        assert fulfil(wanted, tmp_path, table, "c") == why
     (row,) = read(table, "c")
     assert (row["run"], row["why"]) == ("learner-0", why)
     assert list(chaos.failures([row], ())) == ([] if why == INTERRUPTED else ["run learner-0: exit code 1"])

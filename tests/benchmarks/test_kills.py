@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.proofs.chaos import ROLES, WITH_AGENTS
+from benchmarks.proofs.chaos import ROLES, WITH_AGENTS, WITH_OWN_AGENTS
 from broker.processes import stop
 from tests.conftest import ROOT
 
@@ -18,15 +18,18 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("roles", [ROLES, WITH_AGENTS], ids=["answers", "episodes"])
+@pytest.mark.parametrize(
+    ("roles", "played_by"),
+    [(ROLES, []), (WITH_AGENTS, ["--agents"]), (WITH_OWN_AGENTS, ["--own-agents"])],
+    ids=["answers", "episodes", "own agents"],
+)
 def test_two_kills_of_each_role_lose_nothing_and_double_nothing(
-    roles: tuple[str, ...], tmp_path: Path
+    roles: tuple[str, ...], played_by: list[str], tmp_path: Path
 ) -> None:
     table = tmp_path / "kills.jsonl"
     kills = ",".join(f"{role}=2" for role in roles)
-    words = ["--kills", kills, "--name", "stormy", "--every-s", "0.5"]
+    words = ["--kills", kills, "--name", "stormy", "--every-s", "0.5", *played_by]
     words += ["--out", str(tmp_path), "--table", str(table)]
-    words += ["--agents"] if "agent" in roles else []
     with (tmp_path / "log").open("wb") as log:
         command = [sys.executable, "-m", "benchmarks.proofs.chaos_batch", *words]
         variables = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from broker.messages import FinishReason, Span
+from broker.messages import FinishReason, Span, TurnPrompt
 from config.generators import ScriptedEngineConfig
-from generators.answers import answer
+from generators.answers import answer, answer_turn
 from generators.engine import Sample, SamplingParams
-from generators.engines.scripted import ScriptedEngine
+from generators.engines.scripted import ScriptedChat, ScriptedEngine
 from tests.support.byte_model import make_prompt
 from tests.support.generator_floor import make_run
 from tests.support.in_loop import in_loop
@@ -71,3 +72,34 @@ async def test_the_engine_is_asked_in_tokens_and_text_is_made_beside_the_loop_th
     assert second.segments[0].logprobs.tolist() == [-0.5, -1]
     assert [(span.version, span.first, span.count) for span in second.spans] == [(3, 0, 1), (4, 1, 1)]
     assert threading.current_thread() not in chat.threads
+
+
+SAID = "Thought: so.\nObservation: no"
+
+
+@pytest.mark.parametrize(
+    ("said", "stop", "kept"),
+    [
+        (SAID, ("\nObservation:",), "Thought: so.\nObservation:"),
+        (SAID, ("no", "so"), "Thought: so"),
+        (SAID, ("nothing",), None),
+        (SAID, ("o",), "Tho"),
+        ("<think>It is so.</think>\n\nNot so.\nEnd", ("so", "\n"), "<think>It is so.</think>\n\nNot so"),
+        ("<think>It is so.", ("so",), None),
+        (SAID, ("no\0",), None),
+    ],
+)
+@in_loop
+async def test_a_turn_ends_with_the_token_that_completes_a_stop_sequence_of_its_answer(
+    said: str, stop: tuple[str, ...], kept: str | None
+) -> None:
+    engine = ScriptedEngine(make_run(), ScriptedEngineConfig(answers=(said,)))
+    await engine.load_weights([], 2)
+    asked = TurnPrompt(token_ids=np.array([65], np.int32), max_tokens=99, temperature=1.0, seed=7)
+    whole = await answer_turn(asked, engine, ScriptedChat(), "g")
+    found = await answer_turn(replace(asked, stop=stop), engine, ScriptedChat(), "g")
+    count = len(whole.token_ids) if kept is None else len(kept)
+    assert bytes(found.token_ids.tolist()).decode() == f"{said}\0"[:count]
+    assert found.logprobs.tolist() == whole.logprobs.tolist()[:count]
+    assert found.policy_spans == (Span(version=2, first=0, count=count),)
+    assert found.finish_reason is (FinishReason.STOP if kept is None else FinishReason.LENGTH)

@@ -14,11 +14,16 @@ TOOL = {
 }
 
 
-def ask_twice(base_url: str, api_key: str, row: dict[str, Any]) -> float:
+def ask_twice_and_stop_short(base_url: str, api_key: str, row: dict[str, Any]) -> float:
+    """The same as `ask_twice`, with a stop sequence in the first turn."""
+    return ask_twice(base_url, api_key, row, stop="gh")
+
+
+def ask_twice(base_url: str, api_key: str, row: dict[str, Any], **options: Any) -> float:
     """Two turns of one conversation; the second sends the first back as the client has it."""
     client = openai.OpenAI(base_url=base_url, api_key=api_key)
     chat: list[Any] = [{"role": "user", "content": f"Row {row['answer']}."}]
-    first = client.chat.completions.create(model="any", messages=chat, temperature=0.1)
+    first = client.chat.completions.create(model="any", messages=chat, temperature=0.1, **options)
     chat += [first.choices[0].message, {"role": "user", "content": "Sure?"}]
     with client.chat.completions.create(model="any", messages=chat, stream=True) as stream:
         text = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)

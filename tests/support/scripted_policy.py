@@ -13,6 +13,7 @@ import numpy as np
 from agents.asking import Asker, Counts
 from agents.gateway.server import Access, Gateway
 from agents.gateway.session import Limits, Session
+from agents.openings import Openings
 from agents.rendering.scripted import ScriptedRendering
 from agents.sequences import Turn, segments_of
 from broker.messages import NO_IDS, FinishReason, Ids, Span, TurnRecord
@@ -27,6 +28,7 @@ class ScriptedAsker(Asker):
         prompts: the texts that the policy was given.
         most: the tokens that each turn might have.
         after: the turn that each went on from.
+        stops: the texts that end each.
         gate: what turns wait for.
         error: what the next turn raises.
     """
@@ -38,15 +40,19 @@ class ScriptedAsker(Asker):
         self.prompts: list[str] = []
         self.most: list[int] = []
         self.after: list[Turn | None] = []
+        self.stops: list[tuple[str, ...]] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.error: Exception | None = None
 
-    async def sample(self, ids: Ids, most: int, *, after: Turn | None = None) -> Turn | None:
+    async def sample(
+        self, ids: Ids, most: int, *, after: Turn | None = None, stop: tuple[str, ...] = ()
+    ) -> Turn | None:
         text = self.texts.popleft() if len(self.texts) > 1 else self.texts[0]
         self.prompts.append(bytes(ids.tolist()).decode())
         self.most.append(most)
         self.after.append(after)
+        self.stops.append(stop)
         place = len(self._turns)
         self._turns.append(None)
         await self.gate.wait()
@@ -90,7 +96,9 @@ async def served(
     """Serve an episode whose policy says these texts, one a turn."""
     asker, counts = ScriptedAsker(*texts), Counts()
     limits = Limits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
-    session = Session(asker, ScriptedRendering(), limits, counts, model=MODEL, created=1_790_000_000)
+    session = Session(
+        asker, ScriptedRendering(), limits, counts, Openings(), model=MODEL, created=1_790_000_000
+    )
     gateway = Gateway(MODEL)
     await gateway.start()
     try:

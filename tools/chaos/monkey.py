@@ -27,6 +27,7 @@ from tools.chaos.targets import (
     GENERATOR,
     LEARNER,
     POOL,
+    PROGRAM,
     REDIS,
     SCORER,
     Observation,
@@ -43,7 +44,7 @@ STOP_LEASES = (1.2, 2.0)  # for how many leases a process is stopped, from and t
 
 # How often each disturbance comes, beside the others.
 WEIGHTS: Mapping[tuple[str, str], float] = {
-    **{(KILL, role): 2.0 for role in (GENERATOR, AGENT, DISPATCHER, SCORER, LEARNER)},
+    **{(KILL, role): 2.0 for role in (GENERATOR, AGENT, PROGRAM, DISPATCHER, SCORER, LEARNER)},
     **{(KILL_TREE, role): 1.0 for role in (GENERATOR, AGENT, SCORER, LEARNER)},
     (KILL, POOL): 1.0,
     (KILL_TREE, POOL): 1.0,

@@ -1,8 +1,9 @@
 """How long a role takes to be back after `millrace chaos` has killed it.
 
 In: each kill, and an `Observation` of the run several times a second. Out: seconds by role. A generator, an agent, a
-dispatcher or a scorer is back when a new heartbeat says more than that it starts. The pool of scorers is back when a
-dispatcher and a scorer are; the learner when it announces weights; Redis when it answers.
+dispatcher or a scorer is back when a new heartbeat says more than that it starts; a program when another has begun. The
+pool of scorers is back when a dispatcher and a scorer are; the learner when it announces weights; Redis when it
+answers.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from tools.up.process_tree import Process, below
 # As heartbeats say.
 GENERATOR, AGENT, DISPATCHER, SCORER, LEARNER = "generator", "agent", "dispatcher", "scorer", "learner"
 POOL = "pool"  # the parent of a dispatcher and its scorers
+PROGRAM = "program"  # below an agents' worker: an environment's process, or an agent that owns its loop
 REDIS = "redis"
-ROLES = (GENERATOR, AGENT, DISPATCHER, SCORER, POOL, LEARNER, REDIS)
+ROLES = (GENERATOR, AGENT, PROGRAM, DISPATCHER, SCORER, POOL, LEARNER, REDIS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Observation:
     """What is known of the run at one moment."""
 
     victims: tuple[Victim, ...]
-    # Ids of living heartbeats at work, by role.
+    # Ids of living heartbeats at work, by role; programs have none, and are known by their process ids.
     ready: Mapping[str, frozenset[str]] = field(default_factory=dict)
     starting: frozenset[str] = frozenset()  # ids of those that are not at work yet
     redis_answers: bool = False
@@ -83,6 +84,8 @@ class Targets:
         pids = self._pids()
         trees = {name: below(pid) for name, pid in pids.items()}
         own = [_root(name, pid, trees[name]) for name, pid in pids.items()]
+        programs = [victim for name, pid in pids.items() for victim in _programs(name, pid, trees[name])]
+        own += programs
         try:
             found = snapshot(self._client, self._run)
             newest: Any = self._client.xrevrange(Keys(self._run).weights, count=1)
@@ -96,7 +99,7 @@ class Targets:
         ready = {
             role: frozenset(beat.id for beat in at_work if beat.role == role)
             for role in (GENERATOR, AGENT, DISPATCHER, SCORER)
-        }
+        } | {PROGRAM: frozenset(str(victim.pid) for victim in programs)}
         announced = int(newest[0][0].partition(b"-")[0]) if newest else 0
         return Observation(
             (*own, *parts), ready, starting, redis_answers=True, version=found.version, announced_ms=announced
@@ -107,6 +110,18 @@ def _root(name: str, pid: int, tree: list[Process]) -> Victim:
     """Makes a victim of a process that the supervisor started: `generator-0`, `agent-0`, `scorers-0`, `learner`."""
     role = name.partition("-")[0]
     return Victim(POOL if role == "scorers" else role, name, pid, tuple(process.pid for process in tree))
+
+
+def _programs(name: str, root: int, tree: list[Process]) -> list[Victim]:
+    """Returns what works at episodes: the last processes of the tree, below those that a worker has for its tasks."""
+    if not name.startswith(AGENT):
+        return []
+    parents = {process.parent for process in tree}
+    return [
+        Victim(PROGRAM, name, process.pid, ())
+        for process in tree
+        if process.parent != root and process.pid not in parents
+    ]
 
 
 def _parts(name: str, tree: list[Process], beats: list[Heartbeat]) -> list[Victim]:

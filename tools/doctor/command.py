@@ -21,6 +21,7 @@ from tools.doctor import libraries as doctor_libraries
 from tools.doctor import light, sandbox
 from tools.doctor import run as doctor_run
 from tools.doctor.findings import Finding, Level, lines_of
+from tools.doctor.gateway import check_gateway
 from tools.doctor.machine import check_machine
 from tools.doctor.questions import Answer, ask
 from tools.doctor.redis import check_private, check_redis
@@ -99,6 +100,7 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
         yield doctor_run.check_groups(run)
         yield doctor_run.check_deadlines(run)
         yield from doctor_run.check_endpoints(run)
+        yield from check_gateway(run)
     wanted = [
         *([*light.own_questions(run, words), *doctor_run.questions(words)] if run is not None else []),
         *sandbox.questions(run),

@@ -21,6 +21,7 @@ from config.learner import DeepSpeedConfig
 from config.run import Run
 from learner.launch.preflight import check_places
 from tools.doctor.findings import Check, Finding, Level
+from tools.doctor.gateway import check_gateway
 from tools.doctor.libraries import kv_cache, version_of
 from tools.doctor.probe import installed
 from tools.doctor.questions import NO_ANSWER, Answer, Question, ask
@@ -61,7 +62,7 @@ def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) 
     check_places(run)
     if run.broker.url is not None:
         check_url(run.broker.url.get_secret_value())
-    findings = [*check_engine(run, machine or Machine()), *check_folder(run)]
+    findings = [*check_engine(run, machine or Machine()), *check_folder(run), *check_gateway(run)]
     for question, answer in ask(own_questions(run, words), deadline_s=IMPORT_S):
         findings += OWN[question.name](answer, run)
     if problems := [found for found in findings if found.level is Level.PROBLEM]:

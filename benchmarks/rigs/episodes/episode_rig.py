@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from benchmarks.rigs.groups import demo_run
 from broker.codec import encode_prompt, pack, unpack
 from broker.connection import RedisLink
 from broker.keys import EPISODES, Keys
-from broker.messages import NO_IDS, FinishReason, JsonObject, Prompt, Span, Split, TurnPrompt, TurnRecord
+from broker.messages import NO_IDS, FinishReason, Ids, JsonObject, Prompt, Span, Split, TurnPrompt, TurnRecord
 from broker.protocol.episodes import Calls, with_id
 from broker.protocol.run_owner import NewGroup
 from config.run import Run
@@ -99,7 +99,14 @@ def run_of(folder: Path, load: Load) -> Run:
 
 def cost_of(folder: Path, load: Load) -> Cost:
     """Play a load once, and return what it cost."""
-    with process_rig(run_of(folder, load), agents=1) as rig, answering(rig.link, rig.keys, load) as answered:
+    random = np.random.default_rng(0)
+
+    def said() -> Ids:
+        ids = random.integers(0, LETTERS, load.turn_tokens, dtype=np.int32)
+        ids[-1] = STOP_ID
+        return ids
+
+    with process_rig(run_of(folder, load), agents=1) as rig, answering(rig.link, rig.keys, said) as answered:
         done = rig.play(load.episodes // load.group_size, lambda group_id: group_of(group_id, load))
         return Cost(calls=answered[0], spent=done.spent, seconds=done.seconds)
 
@@ -127,11 +134,11 @@ def group_of(group_id: str, load: Load) -> NewGroup:
 
 
 @contextlib.contextmanager
-def answering(link: RedisLink, keys: Keys, load: Load) -> Iterator[list[int]]:
-    """Answer every call in a thread; yields how many there were."""
+def answering(link: RedisLink, keys: Keys, said: Callable[[], Ids]) -> Iterator[list[int]]:
+    """Answer every call in a thread, with the ids of `said`, a stop token the last; yields how many there were."""
     stop, answered = threading.Event(), [0]
     calls = Calls(link, keys, "generator", lease_s=60)
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(1)
 
     def answer() -> None:
         while not stop.is_set():
@@ -142,12 +149,11 @@ def answering(link: RedisLink, keys: Keys, load: Load) -> Iterator[list[int]]:
                 if asked is None:
                     continue
                 unpack(asked.prompt, TurnPrompt)
-                ids = random.integers(0, LETTERS, load.turn_tokens, dtype=np.int32)
-                ids[-1] = STOP_ID
+                ids = said()
                 record = TurnRecord(
                     token_ids=ids,
-                    logprobs=-random.exponential(1.0, load.turn_tokens).astype(np.float32),
-                    policy_spans=(Span(version=0, first=0, count=load.turn_tokens),),
+                    logprobs=-random.exponential(1.0, len(ids)).astype(np.float32),
+                    policy_spans=(Span(version=0, first=0, count=len(ids)),),
                     finish_reason=FinishReason.STOP,
                     generator="generator",
                     seconds=0.0,

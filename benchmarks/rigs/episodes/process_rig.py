@@ -145,6 +145,10 @@ class ProcessRig:
         self._owner.retire([group.group_id for group in groups])
         return Round(rollouts=found, spent=spent, seconds=seconds)
 
+    def pids(self, role: str) -> list[int]:
+        """Return the ids of the processes of a role that were started."""
+        return [process.pid for process in self._started[role]]
+
     def spent(self) -> Spent:
         """Return the processor seconds of all processes so far."""
         client = self.link.client

@@ -135,6 +135,7 @@ async def test_a_plain_text_is_gone_on_with_as_it_stands() -> None:
         client = ResponsesClient(it).client
         found = await client.completions.create(model="m", prompt="a\n", stop=" c", max_tokens=50)
         assert (found.choices[0].text, found.choices[0].finish_reason) == ("<think>b</think>", "stop")
+        assert it.asker.stops[-1] == (" c",), "the generator ends the turn there"
         stream = await client.completions.create(model="m", prompt="a\n", max_tokens=8, stream=True)
         chunks = [chunk async for chunk in stream]
         assert "".join(chunk.choices[0].text for chunk in chunks) == "<think>b"

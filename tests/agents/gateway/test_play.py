@@ -10,7 +10,7 @@ import pytest
 
 from broker.connection import RedisLink
 from broker.keys import DEAD, ROLLOUTS, Keys
-from broker.messages import Completion, End
+from broker.messages import Completion, End, FinishReason
 from sandbox.choice import check_walls
 from sandbox.program import SandboxMissing
 from tests.support.arena import SIZE, Arena, run_of
@@ -46,6 +46,15 @@ async def played(arena: Arena) -> tuple[Completion, ...]:
     assert [*arena.client.scan_iter(match="*turns:*")] == []
     assert arena.ids(DEAD) == [], arena.letters()
     return arena.rollout("0").completions
+
+
+@in_loop
+async def test_a_turn_that_a_stop_sequence_ends_is_gone_on_from_and_trains_to_there(arena: MakeArena) -> None:
+    for one in await played(arena("ask_twice_and_stop_short")):
+        (segment,) = one.segments
+        assert bytes(segment.token_ids.tolist()).decode() == "righ\0user\nSure?\0assistant\nright\0"
+        assert segment.loss_mask == (4, len("\0user\nSure?\0assistant\n"), 6)
+        assert (one.text, one.finish_reason) == ("right", FinishReason.STOP)
 
 
 @pytest.mark.prove(after=1)

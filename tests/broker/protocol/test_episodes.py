@@ -172,6 +172,8 @@ def test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end(gro
     attempt = opened(ground, worker)
     assert (attempt.number, attempt.in_vain) == (6, 1)
     assert opened(ground, worker, token=attempt.token) == attempt, "a lost reply"
+    ground.board.client.hdel(ground.keys("turns:0"), "progress")
+    assert opened(ground, worker, token=attempt.token) == attempt, "how far it had come is lost as well"
     assert worker.end(attempt, 0, with_id(b"end"), {FIRST.key: record}) is Ended.OK
     assert opened(ground, worker).in_vain == 1
     assert opened(ground, worker).in_vain == 2
@@ -517,6 +519,7 @@ GUARDS: Mapping[str, tuple[Callable[..., None], str, str, str]] = {
     "an open tells what has ended": (test_a_group_that_is_played_again_gets_the_answers_that_it_had, "open", "for k = 0, n - 1 do found[#found + 1] = redis.call('HGET', turns, 'end:' .. k) end", "for k = 0, n - 1 do found[#found + 1] = false end"),
     "an attempt that got further is not in vain": (test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end, "open", "if not known or recorded > tonumber(known) then", "if not known then"),
     "an attempt that got no further is in vain": (test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end, "open", "if not known or recorded > tonumber(known) then", "if true then"),
+    "how far it had come may be lost": (test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end, "open", "before = before or count - 1", ""),
     "a call that is out is nothing yet": (test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end, "open", "if kind == 'turn:' or kind == 'end:' then recorded", "if kind then recorded"),
     "an open names who began": (test_an_open_whose_reply_is_lost_counts_once, "open", "redis.call('HSET', TRIES, id, names and names .. ' ' .. worker or worker)", ""),
     "a call is of the newest attempt": (test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing, "call", "if redis.call('HGET', turns, 'attempt') ~= attempt then return {'gone'} end", ""),

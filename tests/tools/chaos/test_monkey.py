@@ -305,7 +305,7 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
         assert [victim.pid for victim in now.of("dispatcher")] == [dispatcher]
         assert [victim.pid for victim in now.of("scorer")] == [worker], "the stranger is nobody's to kill"
         ready: dict[str, set[str]] = {role: set() for role in ("generator", "agent", "scorer")}
-        ready["dispatcher"] = {f"dispatcher-{dispatcher}"}
+        ready |= {"dispatcher": {f"dispatcher-{dispatcher}"}, "program": set()}
         assert now.ready == ready, "one that only starts is not at work"
     finally:
         for victim in targets.look().of("pool"):
@@ -313,3 +313,22 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
         stranger.kill()
         pool.wait()
         stranger.wait()
+
+
+def test_programs_are_what_works_at_episodes_below_a_workers_processes_for_its_tasks(
+    keeper: RedisKeeper,
+) -> None:
+    a_task = "bash -c 'sleep 300 & (sleep 300; true) & wait'"  # an agent as a function, and one as a command
+    agent = subprocess.Popen(["bash", "-c", f"{a_task} & sleep 300 & wait"])
+    targets = Targets(lambda: {"agent-0": agent.pid}, redis.Redis.from_url(keeper.url), "stormy")
+    try:
+        wait_until(lambda: len(targets.look().of("agent")[0].tree) == 5)
+        now = targets.look()
+        pids = {victim.pid for victim in now.of("program")}
+        assert len(pids) == 2
+        assert pids <= {*now.of("agent")[0].tree}
+        assert now.ready["program"] == {str(pid) for pid in pids}
+    finally:
+        for victim in targets.look().of("agent"):
+            victim.send(signal.SIGKILL, to_tree=True)
+        agent.wait()
