@@ -51,7 +51,8 @@ class DatasetSource(Section):
     answer_pattern: str | None = None
     """Regular expression whose first group is the answer in that column, for example `#### (.+)`."""
     task: str = "math"
-    """Task of rows from `answer_column`, or the type of its rows, such as `gsm8k`."""
+    """Task of rows from `answer_column`, or the type of its rows, such as `gsm8k`; and of rows of NeMo Gym
+    (`responses_create_params`), which travel whole."""
     limit: int | None = Field(None, ge=1)
     """Only the first so many rows."""
 

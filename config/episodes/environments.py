@@ -250,6 +250,19 @@ class RemoteAgentConfig(AgentSection):
     """Seconds until an agent has opened the episode; `deadline_s` begins then."""
 
 
+class NemoGymConfig(AgentSection):
+    """A resources server of NeMo Gym, played as NeMo Gym's own agents do it."""
+
+    type: Literal["nemo_gym"] = "nemo_gym"
+    url: str = Field(pattern=r"^https?://[^/\s]")
+    """Of the server."""
+    agent: Literal["simple", "gymnasium"] | None = None
+    """As which of NeMo Gym's agents: `simple`, by `/seed_session`, a POST for each call of a tool and `/verify`, or
+    `gymnasium`, by `/reset` and `/step`. Unset: as the server's routes have it."""
+    result_characters: int = Field(16_000, ge=1)
+    """Longest answer of the server that the policy reads; what is longer is cut, and says so."""
+
+
 class TriesSection(RewardingSection):
     """Several tries at a row, with the verdict of the scorers' own rules between them."""
 
@@ -399,6 +412,7 @@ EnvironmentConfig = Annotated[
     | AgentFunctionConfig
     | CommandConfig
     | RemoteAgentConfig
+    | NemoGymConfig
     | OpenEnvConfig
     | VerlToolsConfig,
     Field(discriminator="type"),
