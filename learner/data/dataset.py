@@ -210,6 +210,11 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
         answer = _answer(source, record[source.answer_column], where)
         given = _of_answer(run, source.task, answer)
     elif _is_nemo_gym(source, record):
+        if not run.makes_prompt(source.task):
+            raise RowError(
+                f"{where}: a row with {NEMO_GYM} is for a task whose environment is of type nemo_gym, and the task of "
+                f"its source is {shown(source.task)}"
+            )
         whole = {name: value for name, value in record.items() if value is not None}
         given = {"task": source.task, "verification_info": {"type": source.task, "row": whole}}
     else:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from agents.environments.child.own_loop.function import AgentFailed, finish_of
+from agents.environments.child.own_loop.function import AgentFailed, Unmeasured, finish_of
 from agents.environments.child.prepared import Prepared
 from agents.environments.child.schemas import ServerGone, Unfit, arguments_of
 from agents.environments.child.tools import cut
@@ -33,10 +33,6 @@ GOODBYE_S = 2.0
 REFUSED, BROKEN = 400, 500  # the least status of an error, and of one on the server's side
 GONE = (502, 503, 504)  # what stands before a server says these where there is none behind it
 SHOWN = 400  # characters of an error's body
-
-
-class Unmeasured(ServerGone):
-    """The server says that a reward measures nothing: its own part had failed."""
 
 
 class Said(NamedTuple):
