@@ -116,6 +116,7 @@ def tasksets(stage: Stage) -> None:
     """Play tasksets of verifiers' version 1, one with a toolset."""
     stage.file("sums_v1.py", SUMS)
     stage.file("shop_v1.py", SHOP)
+    stage.file("sympy_v1.py", SUMS + "from verifiers.v1 import verify_boxed_math_answer\n")
     stage.file("gone_v1.py", "def load_environment():\n    pass\n")
     at = {"type": "verifiers", "id": "sums-v1", "held_out_rows": 2}
     with stage.plays({**at, "options": {"rows": 12}}) as player:
@@ -152,6 +153,10 @@ def _refused(stage: Stage) -> None:
         "a package that is not there": ({"id": "no-such-v1"}, "has no package no_such_v1"),
         "an option that there is not": ({"id": "sums-v1", "options": {"lines": 3}}, "lines"),
         "an agent that there is not": ({"id": "sums-v1", "agents": {"judge": {}}}, "has no agent judge"),
+        "an environment that evaluates what the policy writes": (
+            {"id": "sympy-v1"},
+            "uses verify_boxed_math_answer",
+        ),
         "an environment of the older kind": ({"id": "gone-v1"}, "0.1.14 can"),
     }
     for what, (keys, says) in cases.items():

@@ -152,8 +152,9 @@ class Stage:
 
     def prints(self, name: str, text: str, *words: str, python: Path) -> str:
         """Return what a program prints."""
-        command = [python, self.file(name, text), *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=LISTENS_S, check=True).stdout
+        command: list[str | Path] = [python, self.file(name, text), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LISTENS_S, check=True)
+        return str(done.stdout)
 
     def holds(self, what: str, *parts: bool) -> None:
         """Note whether something holds."""

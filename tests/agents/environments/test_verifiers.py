@@ -118,6 +118,7 @@ def load_environment(kind="SingleTurnEnv", group=False):
     return made
 """,
     "no_old_one.py": "",
+    "math_one.py": "def load_environment():\n    import math_verify\n",
 }
 NEW = {
     "asks.py": ASKS,
@@ -223,6 +224,7 @@ SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "sandbox": {"id": "sums-v0", "options": {"kind": "SandboxEnv"}},
         "group": {"id": "sums-v0", "options": {"group": True}},
         "other": {"id": "no-old-one"},
+        "math": {"id": "math-one"},
     },
     "new": {
         "sums": {"id": "sums-v1", "most_rows": 12, "held_out_rows": 2},
@@ -310,6 +312,7 @@ REFUSED = {
     "absent": "has no package no_such_v1",
     "image": "needs a container, of the image debian",
     "other": "load_environment; verifiers 0.",
+    "math": "math_one uses math_verify, which evaluates what the policy writes",
 }
 
 
