@@ -5,7 +5,7 @@ In: a row of NeMo Gym's at `reset`, which begins the session; then address and k
 server as it gave them. A tool is called by one POST, and its answer is the policy's to read, an error's too. A server
 that is away is waited for, and then raises ServerGone; so does what only the server can be to blame for, such as a
 session that does not begin or a reward that measures nothing. It is aiohttp that asks, which each of our locks has.
-Source: NeMo Gym 0.7, `nemo_gym/base_resources_server.py`, `responses_api_agents/simple_agent` and `gymnasium_agent`.
+Source: NeMo Gym 0.4.0 and its main branch, read 2026-11: `nemo_gym/base_resources_server.py`, the agents' `app.py`.
 """
 
 from __future__ import annotations
