@@ -51,7 +51,8 @@ class DatasetSource(Section):
     answer_pattern: str | None = None
     """Regular expression whose first group is the answer in that column, such as `#### (.+)`."""
     task: str = "math"
-    """Task, or type such as `gsm8k`, of rows with `answer_column`."""
+    """Task, or type such as `gsm8k`, of rows with `answer_column`, and of rows in NeMo Gym's format
+    (`responses_create_params`), which are carried whole."""
     limit: int | None = Field(None, ge=1)
     """Read only this many rows."""
 

@@ -176,7 +176,13 @@ class Episode:
                 stage, Kind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}{where}"
             )
         if "error" in reply:
-            raise self._failed(stage, Kind.ERROR, reply["error"], is_foreign=reply["is_unreachable"])
+            raise self._failed(
+                stage,
+                Kind.ERROR,
+                reply["error"],
+                is_foreign=reply["is_unreachable"],
+                is_unreachable=reply["is_unreachable"],
+            )
         return reply
 
     def _ended(self, stage: Stage, ended: Ended) -> EnvironmentFailed | Disturbed:
@@ -194,7 +200,9 @@ class Episode:
         what = f"its process ended {how_ended(status)}{by_whom}"
         return self._failed(stage, Kind.EXITED, what, is_foreign=is_outside or not is_alone)
 
-    def _failed(self, stage: Stage, kind: Kind, what: str, *, is_foreign: bool = False) -> EnvironmentFailed:
+    def _failed(
+        self, stage: Stage, kind: Kind, what: str, *, is_foreign: bool = False, is_unreachable: bool = False
+    ) -> EnvironmentFailed:
         printed = self._child.last_words
         said = f"\nit printed last:\n{printed}" if printed else ""
         return EnvironmentFailed(
@@ -204,6 +212,7 @@ class Episode:
             is_policys=stage in (Stage.STEP, Stage.RUN)
             and self._task.section.policy_can_break
             and not is_foreign,
+            is_unreachable=is_unreachable,
         )
 
 

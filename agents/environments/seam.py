@@ -70,15 +70,25 @@ class Finish:
 class EnvironmentFailed(Retryable):
     """An environment could not begin or answer. Its message has the last lines of the traceback and of the output."""
 
-    def __init__(self, message: str, *, stage: Stage, kind: Kind, is_policys: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        stage: Stage,
+        kind: Kind,
+        is_policys: bool = False,
+        is_unreachable: bool = False,
+    ) -> None:
         """Keep what failed.
 
         Args:
             is_policys: whether the policy may have brought it about: the failure lies in `step` or `run`, or a limit
                 was used up there. Never where an address was out of reach, or something else killed the process.
+            is_unreachable: whether an address was out of reach.
         """
         super().__init__(message)
         self.stage, self.kind, self.is_policys = stage, kind, is_policys
+        self.is_unreachable = is_unreachable
 
 
 class Disturbed(Retryable):

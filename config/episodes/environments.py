@@ -250,6 +250,37 @@ class RemoteAgentConfig(AgentSection):
     """Seconds until an agent has opened the episode; `deadline_s` begins then."""
 
 
+class VerifiersConfig(AgentSection):
+    """An environment of verifiers, by its name: a taskset of its version 1, or one that `load_environment` makes."""
+
+    type: Literal["verifiers"] = "verifiers"
+    id: str
+    """As verifiers has it: `gsm8k-v1`, or a hub's `owner/gsm8k`, which the children's interpreter has installed."""
+    options: dict[str, Any] = {}
+    """Of the taskset (`--env.taskset.*` of verifiers' own command), or the arguments of `load_environment`."""
+    agents: dict[str, dict[str, Any]] = {}
+    """Of a taskset's agents, by their names (`--env.agent.*`): a harness, or the model and client of one that is not
+    the policy. Unset: one agent, `agent`, which talks and calls the taskset's tools."""
+    most_rows: int = Field(100_000, ge=1)
+    """Of a taskset without an end, so many of its first tasks are there."""
+    held_out_rows: int = Field(0, ge=0)
+    """So many of the last rows are what seeds of `split: eval` play, and no others do. 0: what the environment itself
+    has for evaluation."""
+
+
+class NemoGymConfig(AgentSection):
+    """A resources server of NeMo Gym, played as NeMo Gym's own agents do it."""
+
+    type: Literal["nemo_gym"] = "nemo_gym"
+    url: str = Field(pattern=r"^https?://[^/\s]")
+    """Of the server."""
+    agent: Literal["simple", "gymnasium"] | None = None
+    """As which of NeMo Gym's agents: `simple`, by `/seed_session`, a POST for each call of a tool and `/verify`, or
+    `gymnasium`, by `/reset` and `/step`. Unset: as the server's routes have it."""
+    result_characters: int = Field(16_000, ge=1)
+    """Longest answer of the server that the policy reads; what is longer is cut, and says so."""
+
+
 class TriesSection(RewardingSection):
     """Several tries at a row, with the verdict of the scorers' own rules between them."""
 
@@ -399,6 +430,8 @@ EnvironmentConfig = Annotated[
     | AgentFunctionConfig
     | CommandConfig
     | RemoteAgentConfig
+    | VerifiersConfig
+    | NemoGymConfig
     | OpenEnvConfig
     | VerlToolsConfig,
     Field(discriminator="type"),

@@ -1,7 +1,8 @@
 """This module makes rows of a table's records, of generated problems, or of seeds: a chat, and what checks its answer.
 
 II-Thought's rows (`messages`, `verification_info` as text or object) and verl's (`prompt`, `data_source`,
-`reward_model`, `extra_info`) are read as they are: `tasks.route` says which task they belong to. Others are read by a
+`reward_model`, `extra_info`) are read as they are: `tasks.route` says which task they belong to. Rows of NeMo Gym
+(`responses_create_params`) travel whole to their source's task. Others are read by a
 column map: `prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. A row whose task
 has an environment that makes the prompt needs no chat. All rows are
 looked at when the data are read. What is wrong with a row is said then, by file, row and column, and not after an hour
@@ -30,6 +31,7 @@ from tasks.seeds import SEED, seed_of
 from tasks.values import as_object, plain, shown
 
 VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
+NEMO_GYM = "responses_create_params"  # a column that makes a row of NeMo Gym
 RAW = ("apply_chat_template", "raw_prompt")  # Reasoning360's: whether the second is the prompt as it is
 PROGRAMS = ("code", "code_verifiable")  # types of rows that have tests
 SOLUTIONS = ("reference", "gold_standard_solution", "canonical_solution")  # columns, or keys of extra_info
@@ -167,6 +169,8 @@ def _columns(run: Run, source: DatasetSource, present: Collection[str]) -> list[
         columns &= set(present)
     if source.answer_column is not None:
         return sorted(columns | {source.answer_column})
+    if _is_nemo_gym(source, present):
+        return sorted(present)
     if _is_verl(present):
         columns |= {*VERL, source.verification_column} & set(present)
     else:
@@ -186,6 +190,10 @@ def _is_verl(present: Collection[str]) -> bool:
     return set(VERL[:2]) <= set(present)
 
 
+def _is_nemo_gym(source: DatasetSource, present: Collection[str]) -> bool:
+    return NEMO_GYM in present and source.verification_column not in present
+
+
 def _prompt_column(source: DatasetSource, present: Collection[str]) -> str:
     """Return the configured prompt column; verl's own where the data lacks it and the rows are verl's."""
     return "prompt" if source.prompt_column not in present and _is_verl(present) else source.prompt_column
@@ -201,6 +209,14 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
     if source.answer_column is not None:
         answer = _answer(source, record[source.answer_column], where)
         given = _of_answer(run, source.task, answer)
+    elif _is_nemo_gym(source, record):
+        if not run.makes_prompt(source.task):
+            raise RowError(
+                f"{where}: a row with {NEMO_GYM} is for a task whose environment is of type nemo_gym, and the task of "
+                f"its source is {shown(source.task)}"
+            )
+        whole = {name: value for name, value in record.items() if value is not None}
+        given = {"task": source.task, "verification_info": {"type": source.task, "row": whole}}
     else:
         column = source.verification_column
         given = {name: record.get(name) for name in VERL} if _is_verl(record) else {}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from aiohttp import WSMsgType, web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tests.support.served_app import served_app
 
 
 class Action(BaseModel):
@@ -91,7 +91,6 @@ class Server:
         self.headers: list[str | None] = []
         self.sessions: dict[str, int] = dict.fromkeys(self.games, 0)
         self.port = 0
-        self._loop = asyncio.new_event_loop()
 
     async def schema(self, request: web.Request) -> web.Response:
         game = self.games[request.match_info["game"]]
@@ -148,21 +147,5 @@ class Server:
     def running(self) -> Iterator[Server]:
         app = web.Application()
         app.add_routes([web.get("/{game}/schema", self.schema), web.get("/{game}/ws", self.socket)])
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-
-        async def start() -> None:
-            await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            self.port = runner.addresses[0][1]
-
-        self._loop.run_until_complete(start())
-        thread = threading.Thread(target=self._loop.run_forever)
-        thread.start()
-        try:
+        with served_app(app) as self.port:
             yield self
-        finally:
-            asyncio.run_coroutine_threadsafe(runner.cleanup(), self._loop).result(10)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            thread.join(10)
-            self._loop.close()

@@ -216,7 +216,8 @@ class OutsideCalls(Calls):
             message=said.message,
             is_cut=said.is_cut,
             stopped_at=None,
-            usage=Usage(given=said.given, cached=0, sampled=said.sampled),
+            # Without a count of the server's it is one: none is what an answer at a limit has.
+            usage=Usage(given=said.given, cached=0, sampled=max(1, said.sampled)),
         )
 
     @property

@@ -149,7 +149,7 @@ def check_environments(answer: Answer, run: Run) -> Iterator[Finding]:
     if failed := answer.facts["failed"]:
         yield ENVIRONMENTS.problem(
             "\n".join(f"scorers.tasks.{task}.environment: {why}" for task, why in failed.items()),
-            do="start in the folder of that module, or put the folder into PYTHONPATH",
+            do="mend what it says; modules are found in the folder of the start, and in PYTHONPATH",
         )
     elif refused := answer.facts["refused"]:
         yield ENVIRONMENTS.note(

@@ -23,8 +23,10 @@ from config.gpus import system_gpus
 if TYPE_CHECKING:
     from broker.messages import Turn
     from config.run import Run
+    from config.scorers import TaskConfig
 
 Facts = dict[str, Any]
+BEGIN_S = 20.0  # for an episode to begin in
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -260,6 +262,14 @@ def _objections(run: Run, tools: Mapping[str, Sequence[Turn]]) -> Facts:
     return {"objections": {task: why for task, why in found.items() if why}, "untold": ""}
 
 
+def _hurried(task: TaskConfig) -> TaskConfig:
+    """Return a task whose environment has little time to begin: a server that is away is waited for as long."""
+    if (section := task.environment) is None:
+        return task
+    seconds = min(section.reset_deadline_s, BEGIN_S)
+    return task.model_copy(update={"environment": section.model_copy(update={"reset_deadline_s": seconds})})
+
+
 async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Sequence[Turn]]]:
     """Begin an episode of each task. Returns by task why none could start, why its reset refused, and its tools."""
     from agents.environments.environments import Environments
@@ -268,7 +278,9 @@ async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Se
     failed: dict[str, str] = {}
     refused: dict[str, str] = {}
     tools: dict[str, Sequence[Turn]] = {}
-    environments = Environments(run)
+    tasks = {name: _hurried(task) for name, task in run.scorers.tasks.items()}
+    scorers = run.scorers.model_copy(update={"tasks": tasks})
+    environments = Environments(run.model_copy(update={"scorers": scorers}))
     try:
         for task in filter(run.plays, run.scorers.tasks):
             asked = [{"role": "user", "content": "?"}]
@@ -282,7 +294,8 @@ async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Se
                     token="doctor",  # noqa: S106 - no secret
                 )
             except EnvironmentFailed as error:
-                (refused if error.stage is Stage.RESET else failed)[task] = str(error)
+                is_of_row = error.stage is Stage.RESET and not error.is_unreachable
+                (refused if is_of_row else failed)[task] = str(error)
                 continue
             tools[task] = beginning.tools
             await episode.close()

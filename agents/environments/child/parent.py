@@ -33,6 +33,8 @@ KINDS = {
     "agent": "own_loop.function",
     "command": "own_loop.command",
     "remote": "own_loop.remote",
+    "verifiers": "own_loop.verifiers",
+    "nemo_gym": "own_loop.nemo_gym",
     "reasoning_gym": "tries",
     "code": "tries",
     "openenv": "openenv",

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.proofs.agents import games, openenv, tools, tries, verl
+from benchmarks.proofs.agents import games, gyms, openenv, tools, tries, verl
 from benchmarks.proofs.agents.interpreters import Packages, make, version
 from benchmarks.proofs.agents.stage import Missing, Stage
 
@@ -82,6 +82,24 @@ KINDS = (
         title="openenv",
         play=openenv.openenv,
         others={"server": Packages("openenv", ("openenv==0.10.0",))},
+    ),
+    Kind(
+        name="verifiers",
+        title="verifiers: tasksets",
+        play=gyms.tasksets,
+        python=Packages("verifiers", ("verifiers==0.4.0",)),
+    ),
+    Kind(
+        name="verifiers-old",
+        title="verifiers: load_environment",
+        play=gyms.loaded,
+        python=Packages("verifiers", ("verifiers==0.1.14", "datasets==4.6.1")),
+    ),
+    Kind(
+        name="nemo_gym",
+        title="nemo_gym",
+        play=gyms.nemo_gym,
+        others={"server": Packages("nemo-gym", ("nemo-gym==0.4.0",), version="3.12")},
     ),
     Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym, package="reasoning-gym"),
     Kind(name="code", title="code", play=tries.code),

@@ -6,6 +6,7 @@ with its last line.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ class Packages(NamedTuple):
     with_needs: tuple[str, ...] = ()  # installed with all that they need
     alone: tuple[str, ...] = ()  # installed after these, without what they ask for
     behind: tuple[str, ...] = ()  # other interpreters, whose packages are found behind its own
+    version: str = ""  # of Python, such as 3.12; "": the proof's own
 
 
 def make(folder: Path, packages: Packages, others: dict[str, Path]) -> Path:
@@ -32,7 +34,12 @@ def make(folder: Path, packages: Packages, others: dict[str, Path]) -> Path:
     python = folder / "bin" / "python"
     if (folder / READY).exists():
         return python
-    _run([sys.executable, "-m", "venv", folder])
+    base = shutil.which(f"python{packages.version}") if packages.version else sys.executable
+    if base is None:
+        raise Missing(
+            f"{packages.named} needs Python {packages.version}, and there is no python{packages.version}"
+        )
+    _run([base, "-m", "venv", folder])
     theirs = [f"{_site(others[name].parent.parent)}\n" for name in packages.behind]
     (_site(folder) / "behind.pth").write_text("".join(theirs), encoding="utf-8")
     pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agents.environments.environments import Environments
-from agents.environments.seam import Beginning, EnvironmentFailed, Step
+from agents.environments.seam import Beginning, EnvironmentFailed, Finish, Step
+from agents.gateway.calls import Calls
+from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
+from agents.gateway.server import Gateway
 from benchmarks import results
-from broker.messages import Turn
+from broker.messages import End, Turn
 from broker.processes import spawn
 from config.run import Run
 
@@ -80,6 +83,57 @@ class Played:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """One episode of an agent that owns its loop."""
+
+    asked: Sequence[Asked]  # of the policy
+    finish: Finish | None
+    failure: EnvironmentFailed | None
+
+    @property
+    def reward(self) -> float | None:
+        """What it was paid."""
+        return self.finish.reward if self.finish else None
+
+    def read(self, call: int) -> list[str]:
+        """Return what the policy was told in a call, message by message."""
+        return [str(one["content"]) for one in self.asked[call].messages]
+
+    def failed(self, stage: str, words: str, *, is_policys: bool) -> bool:
+        """Tell whether it failed there, with these words, and whose doing it was."""
+        return Played(beginning=None, steps=(), failure=self.failure).failed(
+            stage, words, is_policys=is_policys
+        )
+
+
+class Script(Calls):
+    """A policy that says these messages, one a call."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        super().__init__(model="policy", created=0)
+        self._turns, self.asked = list(turns), []  # type: list[Turn], list[Asked]
+
+    def count(self, asked: Asked) -> int:
+        """Count messages: nobody looks."""
+        return len(asked.messages)
+
+    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+        self.asked.append(asked)
+        if not self._turns:
+            return self._at_limit(End.TURNS, begun, given=1)
+        usage = Usage(given=1, cached=0, sampled=1)
+        return Answer(
+            id=begun.id,
+            model=begun.model,
+            created=begun.created,
+            message=self._turns.pop(0),
+            is_cut=False,
+            stopped_at=None,
+            usage=usage,
+        )
+
+
 @dataclass(slots=True)
 class Stage:
     """The place of one kind."""
@@ -95,6 +149,12 @@ class Stage:
         path = self.folder / name
         path.write_text(text, encoding="utf-8")
         return path
+
+    def prints(self, name: str, text: str, *words: str, python: Path) -> str:
+        """Return what a program prints."""
+        command: list[str | Path] = [python, self.file(name, text), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LISTENS_S, check=True)
+        return str(done.stdout)
 
     def holds(self, what: str, *parts: bool) -> None:
         """Note whether something holds."""
@@ -163,6 +223,10 @@ class Player:
         """Play an episode, to the end that the environment gives it or that of the turns."""
         return self._wait(self._play(turns, row or {}, seed, before_last))
 
+    def run(self, *turns: str | Turn, row: Mapping[str, Any] | None = None, seed: int = 7) -> Ran:
+        """Let an agent run to its end, with a policy that says these."""
+        return self._wait(self._run(turns, row or {}, seed))
+
     def play_together(self, number: int, *turns: str | Turn) -> list[Played]:
         """Play as many episodes at the same time."""
 
@@ -177,6 +241,25 @@ class Player:
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(asyncio.wait_for(work, EPISODE_S))
+
+    async def _run(self, turns: Sequence[str | Turn], row: Mapping[str, Any], seed: int) -> Ran:
+        number = self._stage.episodes = self._stage.episodes + 1
+        script, gateway = Script([says(turn) for turn in turns]), Gateway("policy")
+        await gateway.start()
+        try:
+            episode, _ = await self.environments.begin(
+                TASK, row, [], seed=seed, own_seed=seed, token=f"proof-{number}"
+            )
+            try:
+                with gateway.opened(script) as access:
+                    finish = await episode.run(access.base_url, access.key, EPISODE_S)
+            finally:
+                await episode.close()
+        except EnvironmentFailed as error:
+            return Ran(asked=script.asked, finish=None, failure=error)
+        finally:
+            await gateway.close()
+        return Ran(asked=script.asked, finish=finish, failure=None)
 
     async def _play(
         self,
@@ -228,7 +311,11 @@ def says(turn: str | Turn) -> Turn:
 def calls(*asked: tuple[str, Mapping[str, Any]]) -> Turn:
     """Return a message of the policy that calls tools."""
     made = [
-        {"id": f"call-{place}", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        {
+            "id": f"call-{place}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)},
+        }
         for place, (name, arguments) in enumerate(asked)
     ]
     return {"role": "assistant", "content": "", "tool_calls": made}

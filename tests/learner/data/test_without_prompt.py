@@ -69,6 +69,19 @@ def test_an_environment_that_makes_the_prompt_takes_rows_that_have_none(read: Re
     assert (first.messages, second.messages) == ((), (ASKED,))
 
 
+def test_rows_of_nemo_gym_travel_whole_to_their_sources_task(read: Read) -> None:
+    asked = {"responses_create_params": {"input": [ASKED], "temperature": 0.3}, "expected": "5"}
+    first, second = read(asked, asked | {"expected": None, "task": "math", "data_source": "x"}, task="lake")
+    assert (first.messages, first.task) == ((), "lake")
+    assert first.verification_info == {"type": "lake", "row": asked}
+    whole = {"responses_create_params": asked["responses_create_params"], "task": "math", "data_source": "x"}
+    assert second.verification_info == {"type": "lake", "row": whole}
+    with pytest.raises(
+        RowError, match="environment is of type nemo_gym, and the task of its source is 'math'"
+    ):
+        read(asked)
+
+
 @pytest.mark.parametrize("system_prompt", [None, "Be brief."])
 @pytest.mark.parametrize("task", ["math", "shop"])
 def test_every_other_task_needs_one(read: Read, task: str, system_prompt: str | None) -> None:

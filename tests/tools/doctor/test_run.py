@@ -238,12 +238,16 @@ def test_a_policy_that_would_not_see_its_tools_is_found(
 @pytest.mark.process
 def test_a_model_whose_template_shows_no_tools_is_asked_in_a_process_of_its_own(tmp_path: Path) -> None:
     tools = "{scorer: {type: math}, environment: {type: tools, functions: ['tasks.boxes:look']}}"
+    away = f"{{type: nemo_gym, url: 'http://127.0.0.1:{free_port()}', reset_deadline_s: 1}}"
     config = tmp_path / "run.yaml"
     config.write_text(
         f"name: own\nmodel: {{path: {RECIPES / 'demo_model'}}}\ndata: {{train: {{type: procedural}}}}\n"
-        f"scorers: {{tasks: {{find: {tools}}}}}\n"
+        f"scorers: {{tasks: {{find: {tools}, away: {{environment: {away}}}}}}}\n"
     )
     ((_, answer),) = ask([Question(name="environments", words=("--config", str(config)))])
     assert answer.trouble == ""
     assert answer.facts["tools"] == {"find": 1}
+    assert "does not say its routes" in answer.facts["failed"]["away"], (
+        "its server is away: not the row's fault"
+    )
     assert "does not show tools" in answer.facts["objections"]["find"]

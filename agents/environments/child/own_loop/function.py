@@ -15,6 +15,7 @@ from typing import Any, Dict
 
 from agents.environments.child.imports import imported
 from agents.environments.child.prepared import Prepared
+from agents.environments.child.schemas import ServerGone
 
 REWARD = "reward"  # key of a result, or of a reward file, that is an object
 ROW, REWARD_FILE = "row.json", "reward.json"  # in a command's folder
@@ -22,6 +23,10 @@ ROW, REWARD_FILE = "row.json", "reward.json"  # in a command's folder
 
 class AgentFailed(Exception):
     """A command ended with an exit code that is not 0, or left no reward that can be read."""
+
+
+class Unmeasured(ServerGone):
+    """What gives an episode's reward had failed itself, so that there is none."""
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
