@@ -33,6 +33,8 @@ KINDS = {
     "agent": "own_loop.function",
     "command": "own_loop.command",
     "remote": "own_loop.remote",
+    "harbor": "workplaces.harbor",
+    "swe": "workplaces.swe",
     "reasoning_gym": "tries",
     "code": "tries",
     "openenv": "openenv",
