@@ -117,6 +117,9 @@ class SweConfig(ScorerSection):
     """Class of cost: which workers take this scorer's groups. Where rows have tests, `code` fits."""
     deadline_s: float = Field(60.0, gt=0)
     """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child."""
+    answer: Literal["row", "diff"] = "row"
+    """What an answer is: what the row asks for, or, of any row that has its files, a unified diff of them, which an
+    `environment` of type swe hands on."""
     think: Literal["required", "optional"] = "required"
     """Whether SEARCH/REPLACE edits need a closed and filled thinking span before them, as SWE-RL's do."""
     subtract_floor: bool = False

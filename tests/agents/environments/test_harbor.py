@@ -68,6 +68,7 @@ def test_an_unmodified_client_works_and_the_tests_pay_what_it_has_made(play: Pla
 
 
 @pytest.mark.process
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("task", "said", "reward"),
     [
@@ -110,6 +111,7 @@ def test_without_an_agent_of_its_own_the_policy_calls_bash(play: Played, folder:
 
 
 @pytest.mark.process
+@pytest.mark.prove
 def test_an_agent_that_does_not_end_is_stopped_and_judged(play: Played, folder: Path) -> None:
     async def stopped() -> float | None:
         episode, beginning = await play.begin("hangs", row_of(task_folder(folder / "hangs")))
@@ -126,14 +128,15 @@ def test_an_agent_that_does_not_end_is_stopped_and_judged(play: Played, folder: 
 
 
 @pytest.mark.process
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("task", "test", "says"),
     [
-        ("breaks", TEST, "ValueError: broken on purpose"),
-        ("command", TEST, "python3 ended with exit code 7"),
         ("obey_once", "echo broken; exit 4", r"exit code 4 and no reward: .* printed last:\nbroken"),
         ("obey_once", "echo much > /logs/verifier/reward.txt", "reward.txt has no reward: .*'much"),
         ("obey_once", "head -c 20M /dev/zero > big", "the tests were ended: more than 8 MiB of files"),
+        ("breaks", TEST, "ValueError: broken on purpose"),
+        ("command", TEST, "python3 ended with exit code 7"),
     ],
 )
 def test_agent_and_tests_fail_with_a_reason_of_their_own(

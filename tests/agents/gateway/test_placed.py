@@ -14,11 +14,15 @@ from broker.connection import RedisLink
 from broker.keys import DEAD, ROLLOUTS, Keys
 from broker.messages import End
 from config.run import Run
+from config.scorer_kinds import SweConfig
+from config.scorers import ScorersConfig
 from sandbox.choice import check_walls
 from sandbox.program import SandboxMissing
-from tests.support.arena import Arena, run_of
+from scorers.swe.scorer import SwePatch
+from tests.support.arena import TASK, Arena, run_of
 from tests.support.generator_floor import FloorEngine
 from tests.support.in_loop import in_loop
+from tests.support.swe_rows import ROW, shop_row
 from tests.support.task_folders import SETTINGS, row_of, task_folder
 from tests.support.waiting import wait_in_loop
 
@@ -81,6 +85,25 @@ async def test_an_openai_client_in_a_task_directory_is_paid_by_its_tests(
             .decode()
             .startswith(f"{ENGINES}\0user\n[0]\0assistant\n{ENGINES}")
         )
+
+
+@pytest.mark.prove
+@in_loop
+async def test_what_an_openai_client_mends_in_a_checkout_passes_the_rows_tests(
+    make: MakeArena, folder: Path
+) -> None:
+    mends = "$ sed -i 's/return 0/return sum(prices)/' shop/prices.py"
+    section = {"type": "swe", "import_path": "tests.support.placed_agents:obey", "max_turns": 2}
+    task = {"scorer": {"type": "swe", "answer": "diff"}, "environment": section}
+    arena = make(run_of(section, answers=(mends,), scorers={"tasks": {TASK: task}}))
+    await played(arena, ROW)
+    assert arena.ids(DEAD) == [], arena.letters()
+    scorer = SwePatch(SweConfig(answer="diff"), ScorersConfig())
+    for one in arena.rollout("0").completions:
+        assert one.text.startswith("diff --git a/shop/prices.py b/shop/prices.py\n")
+        assert one.reward is None
+        assert scorer.score(one.text, shop_row()).value == 1.0
+    scorer.close()
 
 
 @pytest.mark.prove

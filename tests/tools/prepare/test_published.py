@@ -30,7 +30,15 @@ from tools.prepare.stages import Prepared, Request, prepare
 pytestmark = pytest.mark.process
 
 SETS = sorted(name for name, one in PREPARATIONS.items() if not isinstance(one.source, Made))
-FILES = ("arcagi1", "arcagi2", "hitab", "multihier", "polaris_tinyv", "grade", "harbor")  # that no hub has as they are
+FILES = (
+    "arcagi1",
+    "arcagi2",
+    "hitab",
+    "multihier",
+    "polaris_tinyv",
+    "grade",
+    "harbor",
+)  # that no hub has as they are
 JUDGED = {"webinstruct": "stem_llm_judge", "polaris_tinyv": "rubric"}  # by a served model, of which task
 REFERENCE = "its reference is right"
 CONFIG = all_tasks()

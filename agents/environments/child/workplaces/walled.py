@@ -139,8 +139,7 @@ class WalledPlace:
 
     async def test(self, tests: Path, script: str, *, env: Mapping[str, str], timeout_s: float) -> Tested:
         """Run tests on the work folder, once nothing runs in it. Raises PlaceBroken."""
-        async with self._lock:
-            pass  # the command before has ended, with all that it started
+        await self.still()
         shown, logs = self._folder / "tests", self._folder / "logs"
         shutil.copytree(tests, shown, symlinks=True)
         readable_by_all(shown)
@@ -158,6 +157,11 @@ class WalledPlace:
         printed = (outcome.stdout + outcome.stderr)[-LAST_BYTES:].decode("utf-8", "replace")
         is_by_itself = outcome.ending in (Ending.EXITED, Ending.SIGNALLED)
         return Tested(logs, outcome.exit_code, printed, "" if is_by_itself else outcome.detail)
+
+    async def still(self) -> None:
+        """Wait until nothing runs inside: a command ends with all that it has started."""
+        async with self._lock:
+            pass
 
     async def close(self) -> None:
         """End all that runs inside, and remove the folder."""
