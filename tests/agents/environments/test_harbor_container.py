@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from agents.environments.child.workplaces.container import ENGINES, PREFIX
+from agents.environments.child.workplaces.container import ENGINES, PREFIX, _machine
 from agents.environments.seam import EnvironmentFailed, Stage
 from tests.support.paths import ROOT
 from tests.support.played import Played, played
 from tests.support.scripted_calls import judged
 from tests.support.task_folders import row_of, task_folder
 
-pytestmark = [pytest.mark.process, pytest.mark.prove]
+pytestmark = [pytest.mark.process, pytest.mark.prove, pytest.mark.together("containers")]
 
 BASE = "python:3.11-slim-bookworm"
 DOCKERFILE = f"FROM {BASE}\nWORKDIR /work\nCOPY number.txt .\nRUN useradd agent && chown agent /work\n"
@@ -75,10 +75,16 @@ def test_a_function_works_in_the_container_and_can_not_pay_itself(
     assert containers(engine) == ""
 
 
-def test_a_command_works_in_the_container_and_reaches_the_policy(play: Played, folder: Path) -> None:
-    said = "test $(wc -l < /proc/net/dev) = 3 && cp number.txt answer.txt"  # two lines of a heading, and loopback
+def test_a_command_reaches_the_policy_and_what_a_killed_worker_left_is_removed(
+    play: Played, folder: Path, engine: str
+) -> None:
+    left = f"{PREFIX}-{_machine()}-{2**22}-1-1"  # of a process id that no process can have
+    subprocess.run([engine, "run", "--detach", "--name", left, BASE, "sleep", "600"], check=True)
+    # Two lines of a heading, and loopback; no limit of addresses that is meant for a process of ours.
+    said = "test $(wc -l < /proc/net/dev) = 3 && test $(ulimit -v) = unlimited && cp number.txt answer.txt"
     row = row_of(task(folder / "command"))
     assert play.wait(judged(play, "command", row, said, within_s=60))[0].reward == 1.0
+    assert containers(engine) == ""
 
 
 @pytest.mark.parametrize(

@@ -62,29 +62,27 @@ async def played(arena: Arena, row: dict[str, Any]) -> None:
 
 
 @pytest.mark.prove(after=1)
-@pytest.mark.parametrize("turns", [3, 32])
+@pytest.mark.parametrize("ended_by", [End.TURNS, End.DEADLINE])
 @in_loop
 async def test_an_openai_client_in_a_task_directory_is_paid_by_its_tests(
-    make: MakeArena, folder: Path, turns: int
+    make: MakeArena, folder: Path, ended_by: End
 ) -> None:
-    late = SETTINGS.replace(
-        "60.0", "4.0"
-    )  # the agent never ends by itself, but by its turns or its task's time
-    task = task_folder(folder / str(turns), settings=late if turns == 32 else SETTINGS)
-    section = {"type": "harbor", "import_path": "tests.support.placed_agents:obey", "max_turns": turns}
-    arena = make(run_of(section, answers=(ENGINES,)))
+    """The agent never ends by itself, but by its turns or its task's time."""
+    is_late = ended_by is End.DEADLINE
+    says = f"{ENGINES}; sleep 300" if is_late else ENGINES
+    settings = SETTINGS.replace("60.0", "15.0") if is_late else SETTINGS
+    task = task_folder(folder / ended_by, settings=settings)
+    section = {"type": "harbor", "import_path": "tests.support.placed_agents:obey", "max_turns": 3}
+    arena = make(run_of(section, answers=(says,)))
     await played(arena, row_of(task))
     assert arena.ids(DEAD) == [], arena.letters()
     for one in arena.rollout("0").completions:
-        assert one.ended_by is (End.TURNS if turns == 3 else End.DEADLINE), one.remark
+        assert one.ended_by is ended_by, one.remark
         assert one.reward is not None
         assert one.reward.value == 1.0
         (segment,) = one.segments
-        assert (
-            bytes(segment.token_ids.tolist())
-            .decode()
-            .startswith(f"{ENGINES}\0user\n[0]\0assistant\n{ENGINES}")
-        )
+        sampled = f"{says}\0" if is_late else f"{ENGINES}\0user\n[0]\0assistant\n{ENGINES}"
+        assert bytes(segment.token_ids.tolist()).decode().startswith(sampled)
 
 
 @pytest.mark.prove
@@ -115,6 +113,8 @@ async def test_tests_that_break_make_an_episode_unscorable_and_never_zero(
     section = {"type": "harbor", "import_path": "tests.support.placed_agents:obey_once"}
     arena = make(run_of(section, answers=("true",)))
     await played(arena, row_of(task))
-    (letter,) = arena.letters()
-    assert "exit code 1 and no reward" in letter.reason
-    assert "no pytest here" in letter.reason
+    assert arena.ids(DEAD) == [], arena.letters()
+    for one in arena.rollout("0").completions:  # which every scorer calls unscorable
+        assert (one.ended_by, one.reward) == (End.FAILED, None)
+        assert "exit code 1 and no reward" in one.remark
+        assert "no pytest here" in one.remark

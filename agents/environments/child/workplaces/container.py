@@ -42,6 +42,8 @@ MOST_BYTES = 4 << 20  # of what one command prints
 LAST_BYTES = 8192
 KILLED = 137  # exit code of what `timeout` has killed, as a shell has it
 NUMBERS = count(1)
+# What podman starts has its limits, and this process has one of addresses for what is ours.
+UNLIMITED = 'ulimit -S -v "$(ulimit -H -v)" 2> /dev/null; exec "$@"'
 HARNESS = Path(__file__).parents[4] / "sandbox" / "harness"
 
 
@@ -57,7 +59,7 @@ class Engine:
     ) -> tuple[int, bytes, bytes]:
         """Run one command of the engine. Raises PlaceBroken where it does not end in time."""
         process = await asyncio.create_subprocess_exec(
-            self._program,
+            *("sh", "-c", UNLIMITED, "sh", self._program),
             *words,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -214,15 +216,14 @@ class ContainerPlace:
             timeout_s=timeout_s,
             user=self._task.verifier_user,
         )
+        await self._remove()  # here, where there is time for it
         is_late = done.return_code == ENDED_BY_LIMIT
         printed = (done.stdout + done.stderr)[-LAST_BYTES:]
         return Tested(logs, done.return_code, printed, f"{timeout_s:g} s of time" if is_late else "")
 
     async def close(self) -> None:
         """Remove the container, and the folders."""
-        if self._is_started:
-            self._is_started = False
-            await self._engine.call("rm", "--force", self._name)
+        await self._remove()
         if self._folder is not None:
             (folder, lock), self._folder = self._folder, None
             with contextlib.suppress(
@@ -231,6 +232,13 @@ class ContainerPlace:
                 await asyncio.to_thread(remove_folder, folder)
             os.close(lock)
 
+    async def _remove(self) -> None:
+        """Remove the container, if there is one. Raises PlaceBroken."""
+        if self._is_started:
+            await self._engine.call("kill", self._name)  # `rm` alone would ask it to end, and wait
+            await self._engine.call("rm", "--force", self._name)
+            self._is_started = False
+
     async def _start(self, mounts: Mapping[str, str]) -> None:
         """Start the container, unless it runs. Raises PlaceBroken."""
         if self._is_started:
@@ -238,7 +246,7 @@ class ContainerPlace:
         task, here = self._task, self._here
         mounts = {str(here / "tests"): f"{TESTS}:ro", str(here / "logs"): LOGS, **mounts}
         life_s = self._section["deadline_s"] + self._section["judge_deadline_s"] + LIFE_S
-        words = ["run", "--detach", "--name", self._name, "--init", "--security-opt", "no-new-privileges"]
+        words = ["run", "--detach", "--name", self._name, "--security-opt", "no-new-privileges"]
         words += ["--cpus", f"{task.cpus:g}", "--memory", f"{task.memory_mb}m"]
         words += ["--pids-limit", str(self._section["processes"])]
         if not (self._section["network"] and task.wants_network):
@@ -246,7 +254,8 @@ class ContainerPlace:
         for place, inside in mounts.items():
             words += ["--volume", f"{place}:{inside}"]
         self._is_started = True
-        await self._engine.ask(*words, self._image, "sh", "-c", f"sleep {life_s:.0f}")
+        # A shell that waits buries what commands leave behind, too.
+        await self._engine.ask(*words, self._image, "sh", "-c", f"sleep {life_s:.0f} & wait")
 
     async def _exec(
         self,

@@ -86,7 +86,7 @@ class SweAgent(PlacedAgent):
         await self._checkout.still()
         try:
             after = await asyncio.to_thread(texts_of, self._checkout.work)
-        except TooMuch as error:
+        except (TooMuch, RecursionError) as error:  # the second of folders in folders in folders
             return {"reward": None, "remark": f"no answer: {error}", "answer": ""}
         answer = await asyncio.to_thread(diff_of, self._files, after)
         return {"reward": None, "remark": "", "answer": answer}
@@ -119,12 +119,16 @@ def texts_of(folder: Path) -> dict[str, str]:
         folders[:] = sorted(name for name in folders if name not in PASSED_OVER)
         for name in sorted(names):
             path = Path(place) / name
-            if not stat.S_ISREG(path.lstat().st_mode) or name.endswith(".pyc"):
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode) or name.endswith(".pyc"):
                 continue
-            left -= path.lstat().st_size
+            left -= status.st_size
             if left < 0 or len(found) >= MOST_FILES:
                 raise TooMuch(f"more than {MOST_FILES} files, or {MOST_BYTES >> 20} MiB of them")
-            data = path.read_bytes()
+            try:
+                data = path.read_bytes()
+            except OSError:  # the agent has closed it: it is no part of an answer
+                continue
             if b"\0" not in data:  # what no diff shows
                 found[str(path.relative_to(folder))] = data.decode("utf-8", "replace")
     return found
