@@ -22,11 +22,10 @@ from broker.errors import BadMessage
 
 SETTINGS: Final = "task.toml"
 INSTRUCTION: Final = "instruction.md"
-ENVIRONMENT, TESTS, SOLUTION = "environment", "tests", "solution"
+ENVIRONMENT, TESTS = "environment", "tests"
 DOCKERFILE: Final = "Dockerfile"
 COMPOSE: Final = ("docker-compose.yaml", "docker-compose.yml")
 TEST_SCRIPTS: Final = ("test.sh", "run-tests.sh")  # the first that is there is run
-SOLVE: Final = "solve.sh"
 OLDER: Final = "task.yaml"  # of Terminal-Bench's own format
 MOST_BYTES: Final = 256 << 20  # of a folder
 
@@ -54,10 +53,6 @@ class _Verifier(_Part):
     collect: list[Any] = []
 
 
-class _Solution(_Part):
-    env: dict[str, str] = {}
-
-
 class _Environment(_Part):
     docker_image: str | None = None
     build_timeout_sec: float = Field(600.0, gt=0)
@@ -76,7 +71,6 @@ class _Environment(_Part):
 class _Settings(_Part):
     agent: _Agent = _Agent()
     verifier: _Verifier = _Verifier()
-    solution: _Solution = _Solution()
     environment: _Environment = _Environment()
     steps: list[Any] = []
 
@@ -96,7 +90,6 @@ class HarborTask:
     memory_mb: int
     env: Mapping[str, str]  # of agent and tests; values may be templates, ${NAME} or ${NAME:-default}
     verifier_env: Mapping[str, str]  # of the tests, beside these
-    solution_env: Mapping[str, str]
     agent_user: str | None  # None: the image's
     verifier_user: str | None
     wants_network: bool  # while the agent works
@@ -116,12 +109,6 @@ class HarborTask:
     def tests(self) -> Path:
         """The folder of the tests."""
         return self.folder / TESTS
-
-    @property
-    def solution(self) -> Path | None:
-        """The folder of a solution, where it has one."""
-        found = self.folder / SOLUTION
-        return found if (found / SOLVE).is_file() else None
 
 
 def read_task(folder: Path) -> HarborTask:
@@ -152,7 +139,6 @@ def read_task(folder: Path) -> HarborTask:
         memory_mb=_megabytes(folder, environment.memory) or environment.memory_mb,
         env=environment.env,
         verifier_env=verifier.env,
-        solution_env=settings.solution.env,
         agent_user=None if agent.user is None else str(agent.user),
         verifier_user=None if verifier.user is None else str(verifier.user),
         wants_network=mode == "public" if mode else environment.allow_internet,
