@@ -28,7 +28,12 @@ from broker.errors import BadMessage
 from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Prompt
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt
-from config.episodes.environments import AgentSection, EnvironmentSection, RemoteAgentConfig
+from config.episodes.environments import (
+    AgentSection,
+    EnvironmentSection,
+    PlacedAgentSection,
+    RemoteAgentConfig,
+)
 from config.run import Run
 from tasks.seeds import seed_of
 from tasks.turns import text_of
@@ -83,8 +88,12 @@ class AgentPlay:
         )
         self._wall_s = run.deadline_of(prompt.task)
         self._reward: float | None = None
+        self._answer: str | None = None
         self._overdue = ""  # what is said of a play that the agent did not end well
+        self._is_late = False  # whether the agent's time was over
         self._range: tuple[float, float] | None = None
+        self._most_s = self._section.deadline_s  # of sampling and of the agent's own work
+        self._by = f"environment.deadline_s={self._most_s:g}"
 
     @property
     def used(self) -> dict[str, bytes]:
@@ -104,7 +113,7 @@ class AgentPlay:
         broken: EnvironmentFailed | None = None
         try:
             playing = await self._begin()
-            finish = await self._driven(playing)
+            finish = await self._ended(playing)
         except asyncio.CancelledError:
             self._session.abandon()  # nobody waits for a generator behind the worker's end
             raise
@@ -119,15 +128,16 @@ class AgentPlay:
         if broken is not None:
             self._look_at(broken)
         elif finish is not None:
-            self._reward = finish.reward
+            self._reward, self._answer = finish.reward, finish.answer
         elif isinstance(playing, RemoteEpisode):
             self._reward = playing.reward
             self._overdue += "; no agent elsewhere finished the episode"
         if not self._asker.turns:
             refused = f"; the last was refused: {self._session.refusal}" if self._session.refusal else ""
             raise EpisodeFailed(f"the agent ended without a call that the policy answered{refused}")
-        limit = self._session.ended_by or (End.DEADLINE if finish is None else None)
-        return self.as_it_stands(limit or End.MESSAGE, finish.remark if finish else self._overdue)
+        limit = self._session.ended_by or (End.DEADLINE if self._is_late else None)
+        remarks = (self._overdue, finish.remark if finish else "")
+        return self.as_it_stands(limit or End.MESSAGE, "; ".join(filter(None, remarks)))
 
     def _look_at(self, broken: EnvironmentFailed) -> None:
         """Let an agent break that was told to stop. Raises EpisodeFailed for any other."""
@@ -148,7 +158,26 @@ class AgentPlay:
             gateway=self._gateway,
         )
         self._range = beginning.reward_range
+        if beginning.deadline_s is not None and beginning.deadline_s < self._most_s:
+            self._most_s, self._by = (
+                beginning.deadline_s,
+                f"its row gives the agent {beginning.deadline_s:g} s",
+            )
         return playing
+
+    async def _ended(self, playing: Episode | RemoteEpisode) -> Finish | None:
+        """Let the agent run to its end, and have what it has made judged, where that is this environment's to do."""
+        if not isinstance(self._section, PlacedAgentSection) or not isinstance(playing, Episode):
+            return await self._driven(playing)
+        try:
+            await self._driven(playing)
+        except EnvironmentFailed as error:
+            if not error.is_policys or self._session.ended_by is None:
+                raise
+            self._overdue = str(error)
+        if self._session.failure is not None or not (self._asker.turns or self._is_late):
+            return None
+        return await playing.judge(self._section.judge_deadline_s)
 
     async def _driven(self, playing: Episode | RemoteEpisode) -> Finish | None:
         """Let the agent run to its end. None: its time was over, or the play can't go on."""
@@ -169,12 +198,13 @@ class AgentPlay:
                     if running.done() and not failed.done():
                         self._counts.environment_s += worked_s
                         return running.result()
-                    spent_s, most_s = self._asker.seconds + worked_s, self._section.deadline_s
-                    if failed.done() or spent_s > most_s:
-                        self._overdue = f"{spent_s:.0f} s at work, and environment.deadline_s={most_s:g}"
+                    spent_s = self._asker.seconds + worked_s
+                    if failed.done() or spent_s > self._most_s:
+                        self._is_late = True
+                        self._overdue = f"{spent_s:.0f} s at work, and {self._by}"
                         return None
             finally:
-                if not running.done():
+                if not running.done() and not isinstance(self._section, PlacedAgentSection):
                     playing.stop()
                 for task in (running, failed):
                     task.cancel()
@@ -204,7 +234,7 @@ class AgentPlay:
         completion = Completion(
             segments=segments_of(turns, NO_IDS) if turns else (),
             finish_reason=FinishReason.LENGTH if ended_by.is_cut else FinishReason.STOP,
-            text=text_of(history[-1]) if end else "",
+            text=self._answer if self._answer is not None else text_of(history[-1]) if end else "",
             messages=history[begun:],
             ended_by=ended_by,
             remark=remark,

@@ -11,7 +11,7 @@ from config.broker import BrokerConfig
 from config.data import DataConfig, EnvironmentSource, EvaluationConfig
 from config.endpoint import ServedJudgeConfig
 from config.episodes.agents import AgentsConfig
-from config.episodes.environments import CommandConfig, RemoteAgentConfig
+from config.episodes.environments import CommandConfig, PlacedAgentSection, RemoteAgentConfig, SweAgentConfig
 from config.generators import GeneratorsConfig, SamplingConfig
 from config.learner import LearnerConfig
 from config.run_names import NAME
@@ -156,9 +156,22 @@ class Run(Section):
 
     @property
     def walls_agents(self) -> bool:
-        """Whether a task's agent is a command behind walls."""
+        """Whether a task's agent works behind walls, whatever its row."""
         sections = (task.environment for task in self.scorers.tasks.values())
-        return any(isinstance(one, CommandConfig) and one.sandbox for one in sections)
+        return any(
+            isinstance(one, SweAgentConfig) or (isinstance(one, CommandConfig) and one.sandbox)
+            for one in sections
+        )
+
+    @property
+    def has_agents_inside(self) -> bool:
+        """Whether a task's agent may reach no address, so that the policy has a Unix socket."""
+        sections = (task.environment for task in self.scorers.tasks.values())
+        return any(
+            (isinstance(one, CommandConfig) and one.sandbox)
+            or (isinstance(one, PlacedAgentSection) and bool(one.command))
+            for one in sections
+        )
 
     @property
     def has_agents_elsewhere(self) -> bool:

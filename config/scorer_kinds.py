@@ -115,6 +115,9 @@ class SweConfig(ScorerSection):
     """Queue, which decides the workers that take this scorer's groups. Use `code` where rows have tests."""
     deadline_s: float = Field(60.0, gt=0)
     """Deadline in seconds for one completion: half for a first try, half for a second try alone in a fresh child."""
+    answer: Literal["row", "diff"] = "row"
+    """Form of an answer: what the row asks for, or, for any row that has its files, a unified `diff` of them, which an
+    `environment` of type swe hands on."""
     think: Literal["required", "optional"] = "required"
     """Whether SEARCH/REPLACE edits need a closed, filled thinking span before them, as in SWE-RL."""
     subtract_floor: bool = False

@@ -8,7 +8,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
-from config.episodes.environments import CodeTriesConfig, EnvironmentConfig, GymTriesConfig, RewardingSection
+from config.episodes.environments import (
+    CodeTriesConfig,
+    EnvironmentConfig,
+    GymTriesConfig,
+    RewardingSection,
+    SweAgentConfig,
+)
 from config.rewards import FormatConfig, PenaltiesConfig
 from config.scorer_kinds import (
     SECTIONS,
@@ -18,6 +24,7 @@ from config.scorer_kinds import (
     MathConfig,
     ScorerConfig,
     ServedModelSection,
+    SweConfig,
     reads,
 )
 from config.section import Section
@@ -134,6 +141,17 @@ class TaskConfig(Section):
         if own != other:
             raise ValueError(
                 f"`scorer.{key}` is {own} and `environment.{key}` is {other}: both have to judge an answer alike"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _checkouts_are_judged_by_their_diff(self) -> TaskConfig:
+        if isinstance(self.environment, SweAgentConfig) and not (
+            isinstance(self.scorer, SweConfig) and self.scorer.answer == "diff"
+        ):
+            raise ValueError(
+                "`environment` is of type swe, which hands on what its agent has changed: `scorer: {type: swe, answer: "
+                "diff}` judges that"
             )
         return self
 

@@ -127,8 +127,15 @@ class Episode:
             EnvironmentFailed, Disturbed: the episode is over.
         """
         asked = await self.ask(Stage.RUN, deadline_s, base_url=base_url, key=key, socket=socket)
-        found = asked["result"]
-        return Finish(reward=found["reward"], remark=mask(found["remark"]))
+        return _finish(asked["result"])
+
+    async def judge(self, deadline_s: float) -> Finish:
+        """Have what an agent has made judged; one that still runs is ended.
+
+        Raises:
+            EnvironmentFailed, Disturbed: the episode is over.
+        """
+        return _finish((await self.ask(Stage.JUDGE, deadline_s))["result"])
 
     @property
     def is_waiting(self) -> bool:
@@ -293,6 +300,11 @@ def _masked(message: Turn) -> Turn:
     return {**message, "content": mask(str(message["content"]))} if message.get("is_error") else message
 
 
+def _finish(found: Reply) -> Finish:
+    """Read what an agent gives at its end."""
+    return Finish(reward=found["reward"], remark=mask(found["remark"]), answer=found.get("answer"))
+
+
 def _beginning(found: Reply, messages: Sequence[Turn], task: str, *, may_be_empty: bool) -> Beginning:
     """Read the reply to a reset. Raises EnvironmentFailed where there is nothing to begin with."""
     given = tuple(found["messages"]) if found["is_whole"] else (*messages, *found["messages"])
@@ -305,4 +317,5 @@ def _beginning(found: Reply, messages: Sequence[Turn], task: str, *, may_be_empt
         tools=tuple(found["tools"]),
         reward_range=None if low_high is None else (low_high[0], low_high[1]),
         reference=None if found["reference"] is None else tuple(found["reference"]),
+        deadline_s=found["deadline_s"],
     )

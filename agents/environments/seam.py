@@ -23,6 +23,7 @@ class Stage(StrEnum):
     RESET = "reset"
     STEP = "step"
     RUN = "run"  # of an agent that owns its loop
+    JUDGE = "judge"  # of what such an agent has made
 
 
 class Kind(StrEnum):
@@ -45,6 +46,7 @@ class Beginning:
     # What the environment itself would do, as messages of the policy, where that was asked for; (): it knows nothing of
     # this row; None: it never does.
     reference: tuple[Turn, ...] | None = None
+    deadline_s: float | None = None  # of an agent's work, by the row; None: the row says nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Finish:
 
     reward: float | None
     remark: str = ""  # for people
+    answer: str | None = None  # what it has made, as scorers read it; None: its last message is that
 
 
 class EnvironmentFailed(Retryable):

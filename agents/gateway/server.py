@@ -335,4 +335,4 @@ def gateway_of(run: Run) -> Gateway:
                 f"agents.gateway.key_variable={place.key_variable}: the variable is not set where the agents run"
             )
         remote = RemoteEpisodes(key)
-    return Gateway(run.model.path, place, has_socket=run.walls_agents, remote=remote)
+    return Gateway(run.model.path, place, has_socket=run.has_agents_inside, remote=remote)

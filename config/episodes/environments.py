@@ -242,6 +242,73 @@ class CommandConfig(AgentSection):
         return True
 
 
+class PlacedAgentSection(AgentSection):
+    """An agent that works in a place of its own, which is judged when it has ended.
+
+    It is a command inside, your function outside, or, where neither is named, Millrace's own loop, in which the policy
+    calls bash until it calls nothing.
+    """
+
+    makes_prompt: ClassVar[bool] = False
+    deadline_s: float = Field(3600.0, gt=0)
+    """Seconds of an episode: those in which its turns were sampled and its agent worked, and no queue's. Then the agent
+    is stopped, and what it has made is judged."""
+    reset_deadline_s: float = Field(900.0, gt=0)
+    """Seconds to make the place in, an image too."""
+    judge_deadline_s: float = Field(3600.0, gt=0)
+    """Seconds of the judging, beside those that the place itself takes."""
+    command: tuple[str, ...] = ()
+    """Words of an agent that is a command, run inside with the work folder as its own. It finds the policy and its row
+    as one of type `command` does."""
+    import_path: ImportPath | None = None
+    """`package.module:function` of (base_url, api_key, row, environment), with `async def`, importable where the agents
+    run; `await environment.exec("ls")` runs bash in the place."""
+    readable: tuple[str, ...] = ()
+    """Files and folders that are seen inside, read-only, at their own places."""
+    command_deadline_s: float = Field(120.0, gt=0)
+    """Seconds of one command of a function, or of Millrace's own loop, that names no others."""
+    result_characters: int = Field(16_000, ge=1)
+    """Longest result of bash that the policy reads in Millrace's own loop; its middle is left out, and it says so."""
+    processes: int = Field(256, ge=1)
+    """Processes and threads at a time, inside."""
+    folder_mb: int = Field(1024, ge=1)
+    """Size of what is written behind walls; a container has no such limit."""
+
+    @model_validator(mode="after")
+    def _has_one_agent(self) -> PlacedAgentSection:
+        if self.command and self.import_path is not None:
+            raise ValueError("`command` and `import_path` are two agents: name one of them, or neither")
+        if self.python is not None:
+            raise ValueError(f"type {self.type} needs Millrace's own interpreter: leave `python` unset")
+        return self
+
+
+class HarborConfig(PlacedAgentSection):
+    """A task directory of Harbor's: docs/harbor.md."""
+
+    type: Literal["harbor"] = "harbor"
+    root: str | None = None
+    """Folder of the task directories where the agents run, if it is another than where rows were prepared: there the
+    last part of a row's folder is looked for. Unset: the rows' own folders."""
+    engine: Literal["podman", "docker"] | None = None
+    """What runs containers, for tasks with an image. Unset: the one that is there."""
+    build_words: tuple[str, ...] = ()
+    """Further words of its `build`, such as `--network=host`."""
+    network: bool = False
+    """Whether the container of a task that asks for a network has the engine's own. Off: an agent reaches the policy
+    and no other address, as behind walls."""
+
+
+class SweAgentConfig(PlacedAgentSection):
+    """A row of type `swe` whose files are checked out behind walls: what the agent changes is its answer."""
+
+    type: Literal["swe"] = "swe"
+    memory_mb: int = Field(2048, ge=64)
+    """Memory of all processes inside."""
+    shows_tests: bool = False
+    """Whether the agent sees the row's test files, too. What it changes in them never counts."""
+
+
 class RemoteAgentConfig(AgentSection):
     """An agent elsewhere, which nobody here starts: it opens episodes at the gateway, `agents.gateway`."""
 
@@ -432,6 +499,8 @@ EnvironmentConfig = Annotated[
     | RemoteAgentConfig
     | VerifiersConfig
     | NemoGymConfig
+    | HarborConfig
+    | SweAgentConfig
     | OpenEnvConfig
     | VerlToolsConfig,
     Field(discriminator="type"),

@@ -59,7 +59,8 @@ def make_environment(folder: Path, interpreter: Interpreter, python: str, *, ins
         f"home = {home}\ninclude-system-site-packages = false\nversion = {python}\n", encoding="utf-8"
     )
     (folder / "bin").mkdir()
-    (folder / "bin" / "python3").symlink_to(interpreter.path)
+    for name in ("python3", "python"):
+        (folder / "bin" / name).symlink_to(interpreter.path)
     short = ".".join(python.split(".")[:2])
     site = folder / "lib" / f"python{short}" / "site-packages"
     site.mkdir(parents=True)

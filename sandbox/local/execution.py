@@ -164,10 +164,20 @@ class Execution:
             )
         elif self._tree.is_stopped:
             self._cause = (Ending.TIME, "a signal stopped it for good")
+        elif self._order.kept_bytes is not None and self._kept_bytes() > self._order.kept_bytes:
+            self._cause = (Ending.OUTPUT, f"more than {self._order.kept_bytes >> 20} MiB of files")
         elif self._made.scratch is not None:
             allowed = self._limits.scratch_bytes
             if self._written_bytes(self._made.scratch, allowed) > allowed:
                 self._cause = (Ending.OUTPUT, f"more than {allowed} bytes of files")
+
+    def _kept_bytes(self) -> int:
+        """Return the bytes of the folders that are kept behind the run; no more is counted than is enough."""
+        most, found = self._order.kept_bytes or 0, 0
+        for here, _ in self._order.writable:
+            if found <= most:
+                found += folder_bytes(Path(here), most - found)
+        return found
 
     def _written_bytes(self, scratch: Path, enough: int) -> int:
         """Return the bytes of disk that the run holds, files without a name among them."""

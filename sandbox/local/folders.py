@@ -62,6 +62,40 @@ def _count_inner(name: str, folder: int, enough: int, depth: int) -> int:
         os.close(inner)
 
 
+class NestedTooDeeply(Exception):
+    """A folder has folders in it that are nested deeper than MOST_DEPTH."""
+
+
+def give_folder(folder: Path, uid: int, gid: int) -> None:
+    """Make a folder and all in it a user's, once no process writes to it any more. Links are not followed.
+
+    Raises:
+        NestedTooDeeply: not all of it was given.
+        OSError: something in it can't be given.
+    """
+    top = os.open(folder, OPEN_FOLDER)
+    try:
+        os.fchown(top, uid, gid)
+        _give(top, uid, gid, MOST_DEPTH)
+    finally:
+        os.close(top)
+
+
+def _give(folder: int, uid: int, gid: int, depth: int) -> None:
+    if depth < 0:
+        raise NestedTooDeeply(f"folders in folders, deeper than {MOST_DEPTH}")
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        os.chown(entry.name, uid, gid, dir_fd=folder, follow_symlinks=False)
+        if entry.is_dir(follow_symlinks=False):
+            inner = os.open(entry.name, OPEN_FOLDER, dir_fd=folder)
+            try:
+                _give(inner, uid, gid, depth - 1)
+            finally:
+                os.close(inner)
+
+
 def remove_folder(folder: Path) -> None:
     """Remove a folder that no process writes to any more; one that is gone is fine.
 

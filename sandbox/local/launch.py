@@ -41,8 +41,8 @@ class Identity:
         return self.uid is not None and self.uid >= FIRST_UID
 
     @classmethod
-    def choose(cls) -> Identity:
-        """Choose, as root, a user that no other process has: this process has one run at a time, so its pid makes one.
+    def choose(cls, pid: int | None = None) -> Identity:
+        """Choose, as root, a user that no other process has: a supervisor has one run at a time, so its pid makes one.
 
         In a user namespace that does not map it, `nobody`.
         """
@@ -53,7 +53,7 @@ class Identity:
         mapped = any(
             first <= FIRST_UID and first + count > FIRST_UID + (1 << 22) for first, _, count in ranges
         )
-        return cls(FIRST_UID + os.getpid(), FIRST_UID) if mapped else cls(NOBODY, NOBODY)
+        return cls(FIRST_UID + (pid or os.getpid()), FIRST_UID) if mapped else cls(NOBODY, NOBODY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,8 @@ class Order:
     argv: tuple[str, ...]
     env: Mapping[str, str]  # HOME is added: the scratch folder
     readable: tuple[tuple[str, str], ...]  # (path here, path inside bubblewrap), read-only; may be missing
-    writable: tuple[str, str] | None = None  # the same, of the one folder beside the scratch that is written
+    writable: tuple[tuple[str, str], ...] = ()  # the same, of what is written beside the scratch
+    kept_bytes: int | None = None  # of all folders among these together; None: nobody looks
     limits: Limits
     stack_bytes: int
     address_space: bool  # whether memory is also limited by addresses (not for node)
@@ -57,7 +58,8 @@ def receive_order(connection: socket.socket) -> Order:
     header["walls"] = Walls(header["walls"])
     header["limits"] = Limits(**header["limits"])
     header["argv"] = tuple(header["argv"])
-    header["readable"] = tuple((here, inside) for here, inside in header["readable"])
+    for shown in ("readable", "writable"):
+        header[shown] = tuple((here, inside) for here, inside in header[shown])
     return Order(**header, stdin=body)
 
 

@@ -87,7 +87,7 @@ class Preparation:
         scratch = self._scratch()
         ruleset, own_signals = None, False
         if order.walls is Walls.LANDLOCK:
-            writable = [str(scratch), *bubblewrap.DEVICES, *(order.writable[:1] if order.writable else ())]
+            writable = [str(scratch), *bubblewrap.DEVICES, *(here for here, _ in order.writable)]
             ruleset = landlock.make_ruleset([here for here, _ in order.readable], writable)
             self._resources.callback(os.close, ruleset)
             own_signals = landlock.abi_version() < landlock.SCOPED_SIGNALS

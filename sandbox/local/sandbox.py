@@ -223,29 +223,47 @@ class LocalSandbox:
         argv: tuple[str, ...],
         *,
         readable: Mapping[Path, str],
-        writable: tuple[Path, str],
+        writable: Mapping[Path, str],
         env: Mapping[str, str],
         limits: Limits,
         look_s: float,
+        kept_bytes: int | None = None,
+        by: Supervisor | None = None,
     ) -> Supervisor:
         """Start any command, which may speak TCP with itself, and return who watches over it: the caller ends it.
 
         Args:
             readable: what it sees beside the system's programs and our interpreter, and where.
-            writable: a file or a folder here, and where the command sees it.
+            writable: files and folders here, and where the command sees them.
             env: its variables, beside the sandbox' own.
             limits: on what it may use; its memory is watched, and its addresses are not limited.
             look_s: seconds between two looks at its memory.
+            kept_bytes: size of all writable folders together; None: nobody looks.
+            by: who is to watch over it, whose last command has ended; None: somebody new.
         Raises:
             SandboxUnavailable: the machinery failed.
         """
-        order = self._order(
-            argv, readable=readable, language=Language.PYTHON, limits=limits, env=env, writable=writable
+        order = self._order(argv, readable=readable, language=Language.PYTHON, limits=limits, env=env)
+        order = replace(
+            order,
+            writable=tuple((str(here), inside) for here, inside in writable.items()),
+            kept_bytes=kept_bytes,
+            look_s=look_s,
+            address_space=False,
+            has_loopback=True,
         )
-        return self._begun(replace(order, look_s=look_s, address_space=False, has_loopback=True))
+        return self._begun(order, by)
 
-    def _begun(self, order: Order) -> Supervisor:
-        supervisor = self._supervisors.take()
+    def supervisor(self) -> Supervisor:
+        """Return somebody to watch over commands of `start_command`, who gives them one user; the caller ends it.
+
+        Raises:
+            SandboxUnavailable: the machinery failed.
+        """
+        return self._supervisors.take()
+
+    def _begun(self, order: Order, by: Supervisor | None = None) -> Supervisor:
+        supervisor = by or self._supervisors.take()
         supervisor.start(order)
         return supervisor
 
@@ -271,7 +289,7 @@ class LocalSandbox:
             argv=argv,
             env={**ENVIRONMENT, **(env or {})},
             readable=tuple(shown),
-            writable=None if writable is None else (str(writable[0]), writable[1]),
+            writable=() if writable is None else ((str(writable[0]), writable[1]),),
             limits=limits,
             stack_bytes=STACK_BYTES[language],
             address_space=language is not Language.JAVASCRIPT,
@@ -289,6 +307,11 @@ class LocalSandbox:
         if self._interpreter is None:
             raise SandboxMissing("no Python that programs can be run with")
         return self._interpreter
+
+    @property
+    def python_environment(self) -> Environment:
+        """Return the environment that Python programs run in, for commands that want its packages."""
+        return self._environment()
 
     def _tools(self) -> dict[Language, str]:
         """Language to the version of its tool, found once by asking each inside the walls."""

@@ -93,6 +93,11 @@ class Supervisor:
             raise
 
     @property
+    def user(self) -> Identity:
+        """Return the user that its programs run as."""
+        return Identity.choose(self._process.pid)
+
+    @property
     def is_alive(self) -> bool:
         """Return whether this supervisor can take an order."""
         return self._connection.fileno() >= 0

@@ -48,8 +48,8 @@ def command_line(
             args += ["--symlink", os.readlink(here), inside]  # noqa: PTH115
         elif os.path.exists(here):  # noqa: PTH110
             args += ["--ro-bind", here, inside]
-    if order.writable:
-        args += ["--bind", *order.writable]
+    for pair in order.writable:
+        args += ["--bind", *pair]
     args += ["--remount-ro", "/", "--chdir", SCRATCH]
     args += ["--seccomp", str(filter_fd), "--json-status-fd", str(status_fd), "--block-fd", str(block_fd)]
     return [*args, "--", *order.argv]

@@ -11,17 +11,22 @@ from typing import Final
 from config.scorer_kinds import SweConfig
 from scorers.swe.diff import BadPatch, changes_of
 from scorers.swe.edits import NoEdit, apply_edits, edits_of, solution_of
-from scorers.swe.rows import Edits, Patches, Reference, WholeFile
+from scorers.swe.patched import patched
+from scorers.swe.rows import Edits, Patches, Row, WholeFile
 from scorers.text.extract import answering_part, fenced_blocks, thought_part
 
 DIFF_TAGS: Final = frozenset({"diff", "patch", "udiff"})
+DIFF_STARTS: Final = ("diff --git ", "--- ")
 
 
-def edited(text: str, reference: Reference, config: SweConfig) -> dict[str, str]:
-    """Return, by path, the new content of each file that the answer writes; of a unified diff the change of each file.
+def edited(text: str, row: Row, config: SweConfig) -> dict[str, str]:
+    """Return, by path, the new content of each file that the answer writes; of a reference's patch the changes.
 
-    The one file of a `WholeFile` has the path "". Raises Unanswered; NoEdit where the answer is no such edit.
+    The one file of a `WholeFile` without tests has the path "". Raises Unanswered; NoEdit where the answer is no edit.
     """
+    reference = row.reference
+    if config.answer == "diff" and not isinstance(reference, Patches):
+        return _by_diff(text, row)
     response = answering_part(text)
     match reference:
         case WholeFile():
@@ -34,6 +39,22 @@ def edited(text: str, reference: Reference, config: SweConfig) -> dict[str, str]
             )
         case Patches():
             return patch_of(response)
+
+
+def _by_diff(text: str, row: Row) -> dict[str, str]:
+    """Return the files that a unified diff changes: the text as it is, as an environment hands it on, or its blocks."""
+    patch = text
+    if not text.startswith(DIFF_STARTS):
+        part = answering_part(text)
+        patch = "".join(block.text for block in fenced_blocks(part) if block.tag in DIFF_TAGS) or part
+    written = patched(row.files, patch)
+    if not written:
+        raise NoEdit("no unified diff in the answer")
+    if isinstance(row.reference, WholeFile) and row.tests is None:
+        return {
+            "": next((written[path] for path in row.files if path in written), row.reference.before).strip()
+        }
+    return written
 
 
 def has_thought(text: str) -> bool:

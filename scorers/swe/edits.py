@@ -25,6 +25,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from scorers.text.extract import Unanswered
+from verdicts.repository import is_inside
 
 SEARCH: Final = "<<<<<<< SEARCH"
 DIVIDER: Final = "======="
@@ -142,12 +143,6 @@ def _without(content: str, lines: str) -> str:
         kept.append(text[start:place])
         start = place + len(lines)  # the line break after them may be the one before the next ones
     return "".join([*kept, text[start:]])[:-1]
-
-
-def is_inside(path: str) -> bool:
-    """Return whether a path stays in the folder that it is relative to."""
-    parts = PurePosixPath(path).parts
-    return bool(parts) and not path.startswith("/") and ".." not in parts and not set(path) & set("\\\0\n\r")
 
 
 def _normal(path: str) -> str:

@@ -26,6 +26,7 @@ from scorers.swe.names import module_names, packages_of
 from scorers.swe.sides import Sides
 from verdicts.code.harness import HarnessReport, Job, harness, harness_text, new_nonce, report_of
 from verdicts.code.rows import Harnessed
+from verdicts.repository import belongs_to_tests
 
 COMMANDS: Final = (
     "`pytest FILE ...`, `python -m pytest FILE ...`, `python -m unittest FILE-OR-MODULE ...`, with no "
@@ -35,7 +36,6 @@ BRIDGE: Final = "swe_bridge"  # the module that C makes of package_program.py
 CASE_S: Final = 10.0  # of one test
 OVERTIME_S: Final = 1.0  # after the end of a run's time, for the harness to say what it knows
 HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept for the process that judges
-TEST_FOLDERS: Final = frozenset({"test", "tests", "testing"})
 RESERVED: Final = sys.stdlib_module_names | {"pytest", "_pytest", "scorers", BRIDGE}
 
 
@@ -215,14 +215,6 @@ def _targets(command: str, files: Mapping[str, str]) -> list[str]:
                 f"run: {COMMANDS}"
             )
     return targets
-
-
-def belongs_to_tests(path: str) -> bool:
-    """Return whether a file is the tests' by its name or its folder."""
-    *folders, name = PurePosixPath(path).parts
-    return not TEST_FOLDERS.isdisjoint(folders) or (
-        name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
-    )
 
 
 def _roots(files: Mapping[str, str]) -> list[str]:

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from scorers.swe.diff import BadPatch, changes_of
-from scorers.swe.edits import MAX_CHARS, is_inside
+from scorers.swe.edits import MAX_CHARS
 from scorers.swe.package_tests import RepoTests, tests_of
+from verdicts.repository import files_of, is_inside
 
 ROW_TYPES: Final = frozenset({"swe", "swe_verifiable"})
 SHAPES: Final = '{"input", "ground_truth"}, {"code_context", "oracle_new_content"} or {"oracle_patches"}'
@@ -53,6 +54,7 @@ class Row:
     reference: Reference
     tests: RepoTests | None
     path: str  # of the one file of a WholeFile with tests; "" elsewhere
+    files: Mapping[str, str]  # by path: what an answer that is a diff changes
 
 
 def read_row(verification_info: Mapping[str, Any]) -> Row:
@@ -70,7 +72,7 @@ def read_row(verification_info: Mapping[str, Any]) -> Row:
         )
     reference = _reference(answer)
     if not answer.keys() & {"files", "test_command"}:
-        return Row(reference, None, "")
+        return Row(reference, None, "", files_of(answer))
     if not answer.keys() >= {"files", "test_command"}:
         raise BadMessage("a swe row with one of `files` and `test_command`: tests need both")
     files = _texts(answer, "files")
@@ -81,7 +83,7 @@ def read_row(verification_info: Mapping[str, Any]) -> Row:
             path, files = "", {**files, **reference.before}
         case Patches():
             raise BadMessage("a swe row with `oracle_patches` can't run tests: a diff is without its files")
-    return Row(reference, tests_of(files, answer["test_command"]), path)
+    return Row(reference, tests_of(files, answer["test_command"]), path, files)
 
 
 def _reference(answer: Mapping[str, Any]) -> Reference:

@@ -94,7 +94,7 @@ class SwePatch:
 
     def _verdict(self, text: str, row: Row, end: float) -> Score:
         try:
-            written = edited(text, row.reference, self._config)
+            written = edited(text, row, self._config)
         except Unanswered as error:
             return self._scored(0.0, f"no edit: {error}", edit=0.0)
         if row.tests is not None:

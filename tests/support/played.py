@@ -26,7 +26,8 @@ def run_with(
 ) -> Run:
     """A run that has an environment for each task named."""
     tasks = {
-        name: {"scorer": {"type": "math"}, "environment": section} for name, section in environments.items()
+        name: {"scorer": section.get("scorer", {"type": "math"}), "environment": without(section, "scorer")}
+        for name, section in environments.items()
     }
     return Run.model_validate(
         {
@@ -37,6 +38,10 @@ def run_with(
             "agents": agents,
         }
     )
+
+
+def without(section: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != name}
 
 
 def custom(name: str, **more: Any) -> dict[str, Any]:

@@ -20,13 +20,13 @@ from pydantic import SecretStr
 
 from agents.agent_play import begun
 from agents.environments.environments import Environments, Episode
-from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Kind
+from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Finish, Kind
 from agents.episode import reward_of, section_of
 from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway, gateway_of
 from broker.errors import PipelineError
 from broker.messages import End, Prompt, Turn
-from config.episodes.environments import AgentSection, EnvironmentSection
+from config.episodes.environments import AgentSection, EnvironmentSection, PlacedAgentSection
 from config.run import Run
 from scorers.api import RowWorkerClient
 from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY
@@ -118,12 +118,12 @@ async def _driven(
     calls: OutsideCalls,
 ) -> Conversation:
     """Let an agent that owns its loop run to its end. Raises as `Episode.run`."""
-    reward: list[float | None] = []
+    finish: Finish | None = None
     remark, end = "", End.MESSAGE
+    most_s = min(section.deadline_s, beginning.deadline_s or section.deadline_s)
     with gateway.opened(calls) as access:
         try:
-            finish = await playing.run(access.base_url, access.key, section.deadline_s, socket=access.socket)
-            reward, remark = [finish.reward], finish.remark
+            finish = await playing.run(access.base_url, access.key, most_s, socket=access.socket)
         except EnvironmentFailed as error:
             is_told = calls.ended_by is not None or calls.failure is not None  # to stop, and broke
             if not is_told and error.kind is not Kind.DEADLINE:
@@ -131,16 +131,19 @@ async def _driven(
             remark, end = str(error), End.DEADLINE
     if calls.failure is not None:
         raise calls.failure
+    if calls.asked and isinstance(section, PlacedAgentSection) and isinstance(playing, Episode):
+        finish = await playing.judge(section.judge_deadline_s)
     if not calls.asked:
         refused = f"; the last was refused: {calls.refusal}" if calls.refusal else ""
         return _conversation((), End.FAILED, f"the agent ended without a call that was answered{refused}")
     _, said = calls.history
+    rewards = [] if finish is None else [finish.reward]
     return Conversation(
-        text=calls.text,
+        text=calls.text if finish is None or finish.answer is None else finish.answer,
         messages=said,
         ended_by=calls.ended_by or end,
-        remark=remark,
-        reward=reward_of(section, reward, beginning.reward_range),
+        remark="; ".join(filter(None, (remark, finish.remark if finish else ""))),
+        reward=reward_of(section, rewards, beginning.reward_range),
     )
 
 

@@ -14,6 +14,7 @@ from broker.errors import Permanent
 from config.custom import import_own
 from tools.arguments import UsageError
 from tools.prepare.domains import (
+    agents,
     codegen,
     logic,
     made,
@@ -26,7 +27,7 @@ from tools.prepare.domains import (
 )
 from tools.prepare.preparation import Files, Hub, Preparation
 
-_DOMAINS: Final = (made, mathematics, codegen, logic, simulation, tables, science, other, rubric)
+_DOMAINS: Final = (made, mathematics, codegen, logic, simulation, tables, science, other, rubric, agents)
 PREPARATIONS: Final[Mapping[str, Preparation]] = {
     one.name: one for domain in _DOMAINS for one in domain.PREPARATIONS
 }

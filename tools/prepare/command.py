@@ -133,6 +133,10 @@ def _check(preparation: Preparation, options: argparse.Namespace) -> None:
     """Refuses options that would do nothing. Raises UsageError."""
     if options.source is not None and options.revision is not None:
         raise UsageError("--revision names a commit of the hub, and --source reads nothing of it")
+    if preparation.is_played and options.gold_test:
+        raise UsageError(
+            f"--gold-test has scorers judge references, and rows of {preparation.name} are played by agents"
+        )
     if isinstance(preparation.source, Made) and options.limit is not None:
         raise UsageError(
             f"--limit is of a source's records; {preparation.name} is made here, and --size says how much"

@@ -16,7 +16,9 @@ from typing import Any, Final, Literal
 
 from broker.errors import Permanent
 
-Domain = Literal["math", "code", "logic", "simulation", "table", "science", "other", "rubric", "all"]
+Domain = Literal[
+    "math", "code", "logic", "simulation", "table", "science", "other", "rubric", "agents", "all"
+]
 Record = Mapping[str, Any]  # one row as its publisher has it
 # Keys of Reasoning360's `extra_info` that say again what a row is made of: its prompt; its record's number, as text.
 Repeated = Literal["original_prompt", "id"]
@@ -125,6 +127,7 @@ class Preparation:
     max_prompt_tokens: int | None = None  # None: rows of any length
     max_answer_tokens: int | None = None  # of the ground truth
     repeats: tuple[Repeated, ...] = ()  # keys of extra_info, beside those of the draft
+    is_played: bool = False  # by agents: what a row holds is for their environment, and no scorer reads it
     tests_references: bool = False  # whether each row's own program must pass its tests
     licence: str = ""  # as the publisher names it; "": not known here
     file: str = ""  # the beginning of the file's name; "": the data source

@@ -197,7 +197,8 @@ class _Work:
                 self._filter(record)
                 make = self._split.row or preparation.row
                 row = self._row(number, make(record, draw_of(seed, preparation.name, "row", number)))
-                route(row)
+                if not preparation.is_played:
+                    route(row)
             except LeftOut as left:
                 self.tally.leave_out(str(left))
             except BadRecord as error:

@@ -43,6 +43,7 @@ class Hosted:
             "is_whole": isinstance(found, list),
             "tools": _tools_of(environment),
             "reward_range": _range_of(environment),
+            "deadline_s": getattr(environment, "deadline_s", None),
             "reference": await _reference_of(environment, request) if request["wants_reference"] else None,
         }
 
@@ -68,6 +69,11 @@ class Hosted:
         if getattr(self._environment, "takes_socket", False):
             where.append(request["socket"])
         found: Dict[str, Any] = await _awaited(self._environment.run(*where))
+        return found
+
+    async def judge(self, _: Dict[str, Any]) -> Dict[str, Any]:
+        """Have what an agent has made judged, once it has ended."""
+        found: Dict[str, Any] = await _awaited(self._environment.judge())
         return found
 
     async def close(self, _: Dict[str, Any]) -> Dict[str, Any]:

@@ -35,6 +35,8 @@ KINDS = {
     "remote": "own_loop.remote",
     "verifiers": "own_loop.verifiers",
     "nemo_gym": "own_loop.nemo_gym",
+    "harbor": "workplaces.harbor",
+    "swe": "workplaces.swe",
     "reasoning_gym": "tries",
     "code": "tries",
     "openenv": "openenv",

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.proofs.agents import games, gyms, openenv, tools, tries, verl
+from benchmarks.proofs.agents import games, gyms, openenv, tools, tries, verl, workplaces
 from benchmarks.proofs.agents.interpreters import Packages, make, version
 from benchmarks.proofs.agents.stage import Missing, Stage
 
@@ -103,6 +103,8 @@ KINDS = (
     ),
     Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym, package="reasoning-gym"),
     Kind(name="code", title="code", play=tries.code),
+    Kind(name="harbor", title="harbor", play=workplaces.harbor, package="openai"),
+    Kind(name="swe", title="swe", play=workplaces.swe, package="openai"),
     Kind(name="verl", title="verl_tools", play=verl.new, python=VERL),
     Kind(
         name="verl-old",

@@ -161,10 +161,13 @@ class Stage:
         self.held[what] = all(parts)
 
     @contextlib.contextmanager
-    def plays(self, section: Mapping[str, Any], *, scorer: str = "math") -> Iterator[Player]:
-        """Begin to play in a section, whose task has a scorer of that type."""
+    def plays(
+        self, section: Mapping[str, Any], *, scorer: str | Mapping[str, Any] = "math"
+    ) -> Iterator[Player]:
+        """Begin to play in a section, whose task has a scorer of that type, or with that section."""
         here = {"start_deadline_s": START_S, **({"python": str(self.python)} if self.python else {})}
-        task = {"scorer": {"type": scorer}, "environment": {**here, **section}}
+        judge = {"type": scorer} if isinstance(scorer, str) else dict(scorer)
+        task = {"scorer": judge, "environment": {**here, **section}}
         run = Run.model_validate(
             {
                 "name": "prove-agents",
@@ -211,7 +214,7 @@ class Player:
     """Plays episodes in one section, one after another or at the same time."""
 
     def __init__(self, stage: Stage, runner: asyncio.Runner, environments: Environments) -> None:
-        self._stage, self._runner, self.environments = stage, runner, environments
+        self.stage, self._runner, self.environments = stage, runner, environments
 
     def play(
         self,
@@ -221,11 +224,11 @@ class Player:
         before_last: Callable[[], None] | None = None,
     ) -> Played:
         """Play an episode, to the end that the environment gives it or that of the turns."""
-        return self._wait(self._play(turns, row or {}, seed, before_last))
+        return self.wait(self._play(turns, row or {}, seed, before_last))
 
     def run(self, *turns: str | Turn, row: Mapping[str, Any] | None = None, seed: int = 7) -> Ran:
         """Let an agent run to its end, with a policy that says these."""
-        return self._wait(self._run(turns, row or {}, seed))
+        return self.wait(self._run(turns, row or {}, seed))
 
     def play_together(self, number: int, *turns: str | Turn) -> list[Played]:
         """Play as many episodes at the same time."""
@@ -233,17 +236,18 @@ class Player:
         async def all_of_them() -> list[Played]:
             return list(await asyncio.gather(*(self._play(turns, {}, 17, None) for _ in range(number))))
 
-        return self._wait(all_of_them())
+        return self.wait(all_of_them())
 
     def play_by(self, answer: Callable[[str], str], *, most: int, seed: int = 17) -> Played:
         """Play an episode in which each turn depends on what was read last."""
-        return self._wait(self._play_by(answer, most, seed))
+        return self.wait(self._play_by(answer, most, seed))
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the player's loop, in time."""
         return self._runner.run(asyncio.wait_for(work, EPISODE_S))
 
     async def _run(self, turns: Sequence[str | Turn], row: Mapping[str, Any], seed: int) -> Ran:
-        number = self._stage.episodes = self._stage.episodes + 1
+        number = self.stage.episodes = self.stage.episodes + 1
         script, gateway = Script([says(turn) for turn in turns]), Gateway("policy")
         await gateway.start()
         try:
@@ -270,7 +274,7 @@ class Player:
     ) -> Played:
         steps: list[Step] = []
         beginning: Beginning | None = None
-        number = self._stage.episodes = self._stage.episodes + 1
+        number = self.stage.episodes = self.stage.episodes + 1
         try:
             episode, beginning = await self.environments.begin(
                 TASK, row, [ASKED], seed=seed, own_seed=seed, token=f"proof-{number}"
@@ -289,7 +293,7 @@ class Player:
         return Played(beginning=beginning, steps=steps, failure=None)
 
     async def _play_by(self, answer: Callable[[str], str], most: int, seed: int) -> Played:
-        number = self._stage.episodes = self._stage.episodes + 1
+        number = self.stage.episodes = self.stage.episodes + 1
         episode, beginning = await self.environments.begin(
             TASK, {}, [ASKED], seed=seed, own_seed=seed, token=f"proof-{number}"
         )

@@ -10,12 +10,12 @@ import pytest
 
 from config.scorers import ScorersConfig
 from scorers.swe.names import identifiers, module_of, parsed
-from scorers.swe.package_tests import belongs_to_tests
 from scorers.swe.rows import read_row
 from scorers.swe.sides import Pins, sides_of
 from scorers.swe.trial import Trial
 from tests.scorers.swe.shops import MENDED, NEW_FILES, PRICE, PRICE_PATH, SHOPS, TEST_PATH, USES_LIMIT, Shop
 from tests.scorers.swe.texts import edits
+from verdicts.repository import belongs_to_tests
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 

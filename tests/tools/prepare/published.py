@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.task_folders import task_folder
+
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -40,6 +42,12 @@ def arc_folder(folder: Path, records: Records) -> Path:
         (folder / "data" / split).mkdir(parents=True)
         for number, record in enumerate(records):
             (folder / "data" / split / f"{number:08x}.json").write_text(json.dumps(record))
+    return folder
+
+
+def harbor_folder(folder: Path, records: Records) -> Path:
+    for number, _ in enumerate(records):
+        task_folder(folder / f"task-{number}")
     return folder
 
 
@@ -252,4 +260,5 @@ PUBLISHED: dict[str, Published] = {
         problem("42", difficulty="8/8", criteria=" ")], left={"has criteria": 1}),
     "grade": Published(records=[GRADED, GRADED | {"solution": " "}, GRADED | {"criteria": None}],
         left={"has criteria": 1, "has a solution": 1}, says=[CRITERIA, "84 / 2 = 42", "Total Score: N/10"]),
+    "harbor": Published(records=[{}, {}], kept=2, says=["Write the number"], writes=harbor_folder),
 }  # fmt: skip

@@ -129,7 +129,7 @@ class WalledCommand:
         self._supervisor = supervisor = walls.sandbox.start_command(
             (python, "-s", "-B", f"{SHOWN}/{FORWARDER}", SOCKET, str(PORT), REPORT, *walls.command),
             readable={folder: SHOWN, type(folder)(socket): SOCKET, **walls.shown},
-            writable=(report, REPORT),
+            writable={report: REPORT},
             env={**walls.kept, **given},
             limits=walls.limits,
             look_s=LOOK_S,
@@ -146,17 +146,7 @@ class WalledCommand:
         program = self._walls.command[0]
         if outcome.ending is not self._walls.exited or outcome.exit_code:
             raise AgentFailed(f"{program} was ended behind its walls: {outcome.detail}")
-        try:
-            found = json.loads(report)
-            lost, code, reward = found.get("lost"), found.get("code"), str(found.get("reward", ""))
-        except (ValueError, AttributeError, RecursionError):
-            raise AgentFailed(f"{program} left no report of its end") from None
-        if lost is not None:
-            raise AgentFailed(
-                f"{lost}: behind the walls there are the system's programs and what `readable` names"
-            )
-        if not isinstance(code, int) or code:
-            raise AgentFailed(f"{program} ended {how_ended(code) if isinstance(code, int) else 'somehow'}")
+        reward = reward_in(report, program)
         return finish_of_text(reward) if reward else finish_of(None, "")
 
     def close(self) -> None:
@@ -164,6 +154,22 @@ class WalledCommand:
         if self._supervisor is not None:
             supervisor, self._supervisor = self._supervisor, None
             supervisor.end()
+
+
+def reward_in(report: str, program: str) -> str:
+    """Return the reward that the forwarder reports; "": none. Raises AgentFailed unless the command ended with 0."""
+    try:
+        found = json.loads(report)
+        lost, code, reward = found.get("lost"), found.get("code"), str(found.get("reward", ""))
+    except (ValueError, AttributeError, RecursionError):
+        raise AgentFailed(f"{program} left no report of its end") from None
+    if lost is not None:
+        raise AgentFailed(
+            f"{lost}: behind the walls there are the system's programs and what `readable` names"
+        )
+    if not isinstance(code, int) or code:
+        raise AgentFailed(f"{program} ended {how_ended(code) if isinstance(code, int) else 'somehow'}")
+    return reward
 
 
 def _shown(command: List[str], readable: List[str], systems: str) -> Tuple[Tuple[str, ...], Dict[Any, str]]:

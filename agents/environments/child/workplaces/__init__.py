@@ -1,0 +1,1 @@
+"""Agents that work in a place, which is judged when they have ended: Harbor's task directories, rows about patches."""

@@ -1,0 +1,342 @@
+"""A place in a container, by podman or docker: the image that a task names, or one that is built of its `environment/`.
+
+In: a task directory. Out: what commands print. The container reaches no address unless the section lets it; an agent
+that is a command finds the policy at its own loopback all the same, by the gateway's mounted socket. The folders of the
+tests and of their logs are mounted from here: while the agent works the tests' is empty, and read-only; then the
+container is stopped and started again, so that nothing of the agent runs, `logs/verifier` is replaced by a new folder,
+and the tests are laid into theirs. A container outlives nobody for long: it ends by itself, and the next one to start
+removes those whose owner has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket as sockets
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from agents.environments.child.own_loop.function import REWARD_FILE, ROW, AgentFailed, variables_of
+from agents.environments.child.own_loop.walled import FORWARDER, PORT, REPORT, SHOWN, SOCKET, reward_in
+from agents.environments.child.workplaces.place import ENDED_BY_LIMIT, ExecResult, PlaceBroken, Tested
+from sandbox.local.folders import remove_folder
+from sandbox.local.supervisors import own_folder
+from tasks.harbor import HarborTask, digest_of
+
+ENGINES = ("podman", "docker")
+PREFIX = "millrace-harbor"  # of images and containers
+TESTS, LOGS = "/tests", "/logs"  # inside
+ASK_S = 120.0  # for the engine to do what takes no time
+GRACE_S = 30.0  # beyond a command's own time
+LIFE_S = 3600.0  # of a container, beyond the time that its episode may take
+MOST_BYTES = 4 << 20  # of what one command prints
+LAST_BYTES = 8192
+KILLED = 137  # exit code of what `timeout` has killed, as a shell has it
+NUMBERS = count(1)
+# What podman starts has its limits, and this process has one of addresses for what is ours.
+UNLIMITED = 'ulimit -S -v "$(ulimit -H -v)" 2> /dev/null; exec "$@"'
+HARNESS = Path(__file__).parents[4] / "sandbox" / "harness"
+
+
+class Engine:
+    """The program that knows containers."""
+
+    def __init__(self, program: str, build_words: Sequence[str]) -> None:
+        self._program, self._build_words = program, list(build_words)
+        self._has_swept = False
+
+    async def call(
+        self, *words: str, within_s: float = ASK_S, env: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes, bytes]:
+        """Run one command of the engine. Raises PlaceBroken where it does not end in time."""
+        process = await asyncio.create_subprocess_exec(
+            *("sh", "-c", UNLIMITED, "sh", self._program),
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **(env or {})},
+        )
+        if process.stdout is None or process.stderr is None:
+            raise RuntimeError("no pipes")
+        try:
+            out, err, _ = await asyncio.wait_for(
+                asyncio.gather(_first(process.stdout), _first(process.stderr), process.wait()), within_s
+            )
+        except TimeoutError:
+            raise PlaceBroken(f"{self._program} {words[0]} did not end within {within_s:.0f} s") from None
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        return process.returncode or 0, out, err
+
+    async def ask(self, *words: str, within_s: float = ASK_S, env: Mapping[str, str] | None = None) -> str:
+        """Run one command of the engine that has to succeed. Raises PlaceBroken with its last words."""
+        code, out, err = await self.call(*words, within_s=within_s, env=env)
+        if code:
+            said = (err or out).decode("utf-8", "replace").strip()[-2000:]
+            raise PlaceBroken(f"{self._program} {words[0]} ended with exit code {code}: {said}")
+        return out.decode("utf-8", "replace")
+
+    async def image_of(self, task: HarborTask) -> str:
+        """Return the image of a task, pulled or built where it is not there. Raises PlaceBroken, BadMessage."""
+        if task.image is not None:
+            if not await self._has(task.image):
+                await self.ask("pull", task.image, within_s=task.build_s)
+            return task.image
+        digest = await asyncio.to_thread(digest_of, task.environment)
+        image = f"{PREFIX}:{digest[:24]}"
+        async with _one_at_a_time(image, task.build_s):
+            if not await self._has(image):
+                words = ("build", *self._build_words, "--tag", image, str(task.environment))
+                await self.ask(*words, within_s=task.build_s)
+        return image
+
+    async def _has(self, image: str) -> bool:
+        return (await self.call("image", "inspect", "--format", "{{.Id}}", image))[0] == 0
+
+    async def sweep(self) -> None:
+        """Remove containers whose owners have gone. Raises PlaceBroken."""
+        if self._has_swept:
+            return
+        self._has_swept = True
+        here = f"{PREFIX}-{_machine()}-"
+        found = await self.ask("ps", "--all", "--filter", f"name={here}", "--format", "{{.Names}}")
+        for name in found.split():
+            pid, began = name.removeprefix(here).split("-")[:2]
+            if _began(int(pid)) != began:
+                await self.call("rm", "--force", name)
+
+
+class ContainerPlace:
+    """A place in a container.
+
+    Args:
+        section: of the environment.
+    """
+
+    def __init__(self, engine: Engine, task: HarborTask, section: Mapping[str, Any]) -> None:
+        self._engine, self._task, self._section = engine, task, section
+        self._name = f"{PREFIX}-{_machine()}-{os.getpid()}-{_began(os.getpid())}-{next(NUMBERS)}"
+        self._image = ""
+        self._folder: tuple[Path, int] | None = None
+        self._is_started = False
+        places = [str(Path(name).absolute()) for name in section["readable"]]
+        self._readable = {place: f"{place}:ro" for place in places}
+        self.workdir = "/"
+
+    async def open(self) -> None:
+        """Have the image there, and the folders that are mounted. Raises PlaceBroken, BadMessage."""
+        await self._engine.sweep()
+        self._image = await self._engine.image_of(self._task)
+        found = await self._engine.ask("image", "inspect", "--format", "{{.Config.WorkingDir}}", self._image)
+        self.workdir = found.strip() or "/"
+        self._folder = await asyncio.to_thread(own_folder)
+        for name in ("tests", "logs/agent", "logs/verifier", "logs/artifacts", "agent"):
+            (self._here / name).mkdir(parents=True)
+        for path in (self._here, *self._here.rglob("*")):
+            path.chmod(0o755)
+        for path in (self._here / "logs").rglob("*"):
+            path.chmod(0o777)
+
+    @property
+    def _here(self) -> Path:
+        if self._folder is None:
+            raise RuntimeError("the place is not open")
+        return self._folder[0]
+
+    async def exec(
+        self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None, timeout_s: float
+    ) -> ExecResult:
+        """Run a command of bash as the agent's user. Raises PlaceBroken."""
+        await self._start({})
+        words = ("bash", "-c", command)
+        return await self._exec(
+            words, cwd=cwd, env=env or {}, timeout_s=timeout_s, user=self._task.agent_user
+        )
+
+    async def run(
+        self, words: tuple[str, ...], *, row: Any, key: str, socket: str, seed: int, env: Mapping[str, str]
+    ) -> None:
+        """Run the agent to its end. Raises AgentFailed, PlaceBroken."""
+        shown, report = self._here / "agent", self._here / "report.json"
+        shutil.copyfile(HARNESS / FORWARDER, shown / FORWARDER)
+        (shown / ROW).write_text(json.dumps(row), encoding="utf-8")
+        report.touch()
+        for file in (*shown.iterdir(), report):
+            file.chmod(0o666 if file == report else 0o644)
+        await self._start({str(shown): f"{SHOWN}:ro", str(report): REPORT, socket: SOCKET, **self._readable})
+        given = variables_of(
+            f"http://127.0.0.1:{PORT}",
+            key,
+            row=f"{SHOWN}/{ROW}",
+            reward=f"/tmp/{REWARD_FILE}",  # noqa: S108 - inside; nobody reads it
+            folder=self.workdir,
+            seed=seed,
+        )
+        forwarder = ("python3", "-s", "-B", f"{SHOWN}/{FORWARDER}", SOCKET, str(PORT), REPORT)
+        done = await self._exec(
+            (*forwarder, *words), cwd=None, env={**env, **given}, timeout_s=None, user=self._task.agent_user
+        )
+        print((done.stdout + done.stderr)[-LAST_BYTES:], flush=True)  # noqa: T201 - of a failure's message
+        text = report.read_text(encoding="utf-8", errors="replace")
+        if done.return_code and not text:
+            raise AgentFailed(
+                f"{words[0]} did not run in {self._image}, which needs a python3 for it: exit code {done.return_code}"
+            )
+        reward_in(text, words[0])
+
+    async def test(self, tests: Path, script: str, *, env: Mapping[str, str], timeout_s: float) -> Tested:
+        """Run tests in the container, once nothing of the agent runs there. Raises PlaceBroken."""
+        await self._start({})
+        await self._engine.ask("restart", "--time", "0", self._name)
+        logs = self._here / "logs"
+        (logs / "verifier").rename(logs / "before")  # what the agent has put there counts for nothing
+        (logs / "verifier").mkdir()
+        (logs / "verifier").chmod(0o777)
+        shutil.copytree(tests, self._here / "tests", symlinks=True, dirs_exist_ok=True)
+        for path in (self._here / "tests").rglob("*"):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+        done = await self._exec(
+            ("bash", f"{TESTS}/{script}"),
+            cwd=None,
+            env=env,
+            timeout_s=timeout_s,
+            user=self._task.verifier_user,
+        )
+        await self._remove()  # here, where there is time for it
+        is_late = done.return_code == ENDED_BY_LIMIT
+        printed = (done.stdout + done.stderr)[-LAST_BYTES:]
+        return Tested(logs, done.return_code, printed, f"{timeout_s:g} s of time" if is_late else "")
+
+    async def close(self) -> None:
+        """Remove the container, and the folders."""
+        await self._remove()
+        if self._folder is not None:
+            (folder, lock), self._folder = self._folder, None
+            with contextlib.suppress(
+                OSError
+            ):  # what a user of the container alone may remove: swept by its owner
+                await asyncio.to_thread(remove_folder, folder)
+            os.close(lock)
+
+    async def _remove(self) -> None:
+        """Remove the container, if there is one. Raises PlaceBroken."""
+        if self._is_started:
+            await self._engine.call("kill", self._name)  # `rm` alone would ask it to end, and wait
+            await self._engine.call("rm", "--force", self._name)
+            self._is_started = False
+
+    async def _start(self, mounts: Mapping[str, str]) -> None:
+        """Start the container, unless it runs. Raises PlaceBroken."""
+        if self._is_started:
+            return
+        task, here = self._task, self._here
+        mounts = {str(here / "tests"): f"{TESTS}:ro", str(here / "logs"): LOGS, **mounts}
+        life_s = self._section["deadline_s"] + self._section["judge_deadline_s"] + LIFE_S
+        words = ["run", "--detach", "--name", self._name, "--security-opt", "no-new-privileges"]
+        words += ["--cpus", f"{task.cpus:g}", "--memory", f"{task.memory_mb}m"]
+        words += ["--pids-limit", str(self._section["processes"])]
+        if not (self._section["network"] and task.wants_network):
+            words += ["--network", "none"]
+        for place, inside in mounts.items():
+            words += ["--volume", f"{place}:{inside}"]
+        self._is_started = True
+        # A shell that waits buries what commands leave behind, too.
+        await self._engine.ask(*words, self._image, "sh", "-c", f"sleep {life_s:.0f} & wait")
+
+    async def _exec(
+        self,
+        words: tuple[str, ...],
+        *,
+        cwd: str | None,
+        env: Mapping[str, str],
+        timeout_s: float | None,
+        user: str | None,
+    ) -> ExecResult:
+        """Run words in the container; None: for as long as they take. Raises PlaceBroken."""
+        options = [*(["--user", user] if user else []), *(["--workdir", cwd] if cwd else [])]
+        options += [word for name in env for word in ("--env", name)]  # values are on no command line
+        limited = () if timeout_s is None else ("timeout", "-s", "KILL", f"{timeout_s:g}")
+        began = time.monotonic()
+        code, out, err = await self._engine.call(
+            "exec",
+            *options,
+            self._name,
+            *limited,
+            *words,
+            within_s=LIFE_S * 24 if timeout_s is None else timeout_s + GRACE_S,
+            env=env,
+        )
+        is_late = timeout_s is not None and code == KILLED and time.monotonic() - began >= timeout_s
+        said = [part.decode("utf-8", "replace") for part in (out, err)]
+        if is_late:
+            said[1] += f"\nit was ended: {timeout_s:g} s of time\n"
+        return ExecResult(stdout=said[0], stderr=said[1], return_code=ENDED_BY_LIMIT if is_late else code)
+
+
+def find_engine(wanted: str | None, build_words: Sequence[str]) -> Engine:
+    """Return the engine that is wanted, or the first that is there. Raises PlaceBroken."""
+    for program in [wanted] if wanted else ENGINES:
+        if shutil.which(program) is not None:
+            return Engine(program, build_words)
+    names = wanted or " or ".join(ENGINES)
+    raise PlaceBroken(f"the task asks for an image, and there is no {names} where the agents run")
+
+
+async def _first(stream: asyncio.StreamReader) -> bytes:
+    """Read a stream to its end, and return the first MOST_BYTES of it."""
+    kept = bytearray()
+    while data := await stream.read(1 << 16):
+        kept += data[: MOST_BYTES - len(kept)]
+    return bytes(kept)
+
+
+@contextlib.asynccontextmanager
+async def _one_at_a_time(name: str, within_s: float) -> Any:
+    """Keep other processes of this user from what has that name. Raises PlaceBroken."""
+    path = Path(tempfile.gettempdir()) / f"{name.replace(':', '-')}-{os.getuid()}.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    until = time.monotonic() + within_s
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise PlaceBroken(
+                        f"another process builds {name} for more than {within_s:.0f} s"
+                    ) from None
+                await asyncio.sleep(0.2)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _machine() -> str:
+    """Name this machine, and what of it has process ids of its own."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    whole = f"{boot} {os.readlink('/proc/self/ns/pid')} {sockets.gethostname()}"
+    return hashlib.sha256(whole.encode()).hexdigest()[:10]
+
+
+def _began(pid: int) -> str:
+    """Say when a process began, in the kernel's ticks; "": there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""

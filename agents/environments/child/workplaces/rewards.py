@@ -1,0 +1,84 @@
+"""What tests have left as a reward: `reward.json`, else `reward.txt`, as Harbor reads them.
+
+In: the folder of their logs. Out: a number and, for people, what stands beside it. What is no reward raises
+`NoReward`, which is never the agent's doing. The tests may have run the agent's own code: no link is followed, and no
+file is larger than a reward.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 1 << 16
+MAIN = "reward"  # of several numbers, the one that counts
+
+
+class NoReward(Exception):
+    """The tests left nothing that is a reward; the message says what they left."""
+
+
+def reward_in(logs: Path) -> tuple[float, str]:
+    """Return the reward and a remark, "" or the other numbers. Raises NoReward."""
+    folder = logs / "verifier"
+    if (text := _text(folder / "reward.json")) is not None:
+        try:
+            return _of_json(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            raise NoReward(f"reward.json has no reward: {error}") from None
+    if (text := _text(folder / "reward.txt")) is not None:
+        try:
+            return _number(float(text)), ""
+        except ValueError as error:
+            raise NoReward(f"reward.txt has no reward: {error}") from None
+    raise NoReward("they left neither /logs/verifier/reward.json nor reward.txt")
+
+
+def _of_json(found: Any) -> tuple[float, str]:
+    if isinstance(found, dict):
+        numbers = {name: value for name, value in found.items() if _is_number(value)}
+        if MAIN in numbers:
+            main = numbers.pop(MAIN)
+        elif len(numbers) == 1:
+            main = numbers.popitem()[1]
+        else:
+            raise ValueError(f"of {sorted(map(str, found))} none is {MAIN!r}")
+        return _number(main), ", ".join(f"{name} {value:g}" for name, value in numbers.items())
+    if not _is_number(found):
+        raise ValueError(f"a number is wanted, or an object with {MAIN!r}, got {type(found).__name__}")
+    return _number(found), ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _number(value: float) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"a finite number is wanted, got {number}")
+    return number
+
+
+def _text(path: Path) -> str | None:
+    """Return the text of a file; None where there is none. Raises NoReward."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NoReward(f"{path.name} can't be read: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NoReward(f"{path.name} is no file")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise NoReward(f"{path.name} has more than {MOST_BYTES} bytes")
+    return data.decode("utf-8", "replace")
