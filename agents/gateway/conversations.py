@@ -38,6 +38,7 @@ class Place(Generic[T]):
     begun: int  # messages of the history before the policy's first answer
     depth: int  # answers of the policy in the history
     digest: bytes  # of what the agent was shown
+    is_auxiliary: bool  # whether it is beside the task
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,16 @@ class Conversations(Generic[T]):
             break  # an answer that was never given: all that follows from it is new
         return Found(None, _named((), messages), tools)
 
-    def add(self, found: Found[T], turn: T, said: Message, shown: Message) -> Place[T]:
+    def add(
+        self,
+        found: Found[T],
+        turn: T,
+        said: Message,
+        shown: Message,
+        *,
+        stopped_at: str | None = None,
+        is_auxiliary: bool = False,
+    ) -> None:
         """Keep an answer.
 
         Args:
@@ -85,23 +95,29 @@ class Conversations(Generic[T]):
             turn: what is known of the answer.
             said: its message, as recorded.
             shown: its message as the agent was given it: a stop sequence may have ended it.
+            stopped_at: that sequence.
+            is_auxiliary: whether it is beside the task.
         """
         after, since = found.after, found.since
-        *_, digest = _digests(after.digest if after else _of_tools(found.tools), (*since, shown))
-        place = Place(
-            turn,
-            (*found.history, said),
-            begun=after.begun if after else len(since),
-            depth=after.depth + 1 if after else 1,
-            digest=digest,
-        )
-        self._places[digest].append(place)
-        return place
+        before = after.digest if after else _of_tools(found.tools)
+        # Some agents put the sequence back.
+        forms = [shown, shown | {"content": text_of(shown) + stopped_at}] if stopped_at else [shown]
+        for form in forms:
+            *_, digest = _digests(before, (*since, form))
+            place = Place(
+                turn,
+                (*found.history, said),
+                begun=after.begun if after else len(since),
+                depth=after.depth + 1 if after else 1,
+                digest=digest,
+                is_auxiliary=is_auxiliary,
+            )
+            self._places[digest].append(place)
 
     @property
     def longest(self) -> Place[T] | None:
-        """Return the end of the conversation with most answers, the latest of several."""
-        places = [place for group in self._places.values() for place in group]
+        """Return the end of the task's conversation with most answers, the latest of several."""
+        places = [place for group in self._places.values() for place in group if not place.is_auxiliary]
         return max(reversed(places), key=lambda place: place.depth, default=None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from agents.gateway.session import Limits, Session
 from agents.rendering.scripted import ScriptedRendering
 from agents.sequences import Turn, segments_of
 from broker.messages import NO_IDS, FinishReason, Ids, Span, TurnRecord
+from config.episodes.environments import AuxiliaryCall
 
 MODEL = "org/policy"
 
@@ -42,13 +43,16 @@ class ScriptedAsker(Asker):
         self.gate.set()
         self.error: Exception | None = None
 
-    async def sample(self, ids: Ids, most: int, *, after: Turn | None = None) -> Turn | None:
+    async def sample(
+        self, ids: Ids, most: int, *, after: Turn | None = None, trains: bool = True
+    ) -> Turn | None:
         text = self.texts.popleft() if len(self.texts) > 1 else self.texts[0]
         self.prompts.append(bytes(ids.tolist()).decode())
         self.most.append(most)
         self.after.append(after)
         place = len(self._turns)
-        self._turns.append(None)
+        if trains:
+            self._turns.append(None)
         await self.gate.wait()
         if self.error is not None:
             error, self.error = self.error, None
@@ -62,7 +66,9 @@ class ScriptedAsker(Asker):
             generator="g",
             seconds=0.0,
         )
-        turn = self._turns[place] = Turn(ids, record)
+        turn = Turn(ids, record)
+        if trains:
+            self._turns[place] = turn
         return turn
 
 
@@ -85,12 +91,18 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    *texts: str, turns: int = 100, tokens: int = 1 << 20, turn_tokens: int | None = None
+    *texts: str,
+    turns: int = 100,
+    tokens: int = 1 << 20,
+    turn_tokens: int | None = None,
+    beside: Sequence[AuxiliaryCall] = (),
 ) -> AsyncIterator[Served]:
     """Serve an episode whose policy says these texts, one a turn."""
     asker, counts = ScriptedAsker(*texts), Counts()
     limits = Limits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
-    session = Session(asker, ScriptedRendering(), limits, counts, model=MODEL, created=1_790_000_000)
+    session = Session(
+        asker, ScriptedRendering(), limits, counts, model=MODEL, created=1_790_000_000, beside=beside
+    )
     gateway = Gateway(MODEL)
     await gateway.start()
     try:

@@ -78,7 +78,12 @@ async def _one(
 ) -> Played:
     section = section_of(run, prompt.task)
     playing: Episode | RemoteEpisode | None = None
-    calls = OutsideCalls(model, turns=section.max_turns, turn_tokens=section.turn_tokens)
+    calls = OutsideCalls(
+        model,
+        turns=section.max_turns,
+        turn_tokens=section.turn_tokens,
+        beside=section.auxiliary if isinstance(section, AgentSection) else (),
+    )
     steps = _Steps(run, prompt, model)
     try:
         playing, beginning = await begun(
@@ -131,7 +136,7 @@ async def _driven(
             remark, end = str(error), End.DEADLINE
     if calls.failure is not None:
         raise calls.failure
-    if not calls.asked:
+    if calls.conversations.longest is None:
         refused = f"; the last was refused: {calls.refusal}" if calls.refusal else ""
         return _conversation((), End.FAILED, f"the agent ended without a call that was answered{refused}")
     _, said = calls.history
