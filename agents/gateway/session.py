@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agents.asking import Asker, Counts
 from agents.gateway.calls import Calls
-from agents.gateway.conversations import PLAIN, Conversations, Found, Place
+from agents.gateway.conversations import PLAIN, Conversations, Found, Place, cut_at
 from agents.gateway.dialects.dialect import ENDED, FAILED, Answer, Asked, Begun, Refused, Usage
 from agents.rendering.rendering import Rendering, Unrenderable
 from agents.sequences import Turn
@@ -132,9 +132,9 @@ class Session(Calls):
         else:
             spoken = self._rendering.message(ids, record.token_ids, record.finish_reason, tools=asked.tools)
             message = spoken.message
-        shown, stopped_at = _cut(message, asked.stop)
+        shown, stopped_at = cut_at(message, asked.stop)
         self._counts.calls += len(message.get("tool_calls") or ())
-        self.conversations.add(found, turn, message, shown, stopped_at=stopped_at, is_auxiliary=is_beside)
+        self.conversations.add(found, turn, message, shown, is_auxiliary=is_beside)
         return _answer(begun, turn, found, shown, stopped_at)
 
     def _found(self, asked: Asked) -> Found[Turn]:
@@ -142,7 +142,7 @@ class Session(Calls):
         if asked.is_plain:
             return Found(None, asked.messages, PLAIN)
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
-        return self.conversations.find(messages, asked.tools)
+        return self.conversations.find(messages, asked.tools, asked.stop)
 
     def _prompt(self, found: Found[Turn], asked: Asked) -> tuple[Ids, bool]:
         """Return the ids of a call, and whether they are those of the answer that it goes on from, and a tail."""
@@ -201,13 +201,3 @@ def _thought_tokens(said: Message, tokens: int) -> int:
     calls = sum(len(call["function"]["arguments"]) for call in said.get("tool_calls") or ())
     whole = thought + len(text_of(said)) + calls
     return tokens * thought // whole if whole else 0
-
-
-def _cut(said: Message, stops: Sequence[str]) -> tuple[Message, str | None]:
-    """Return a message up to the first stop sequence in its text, and that sequence; the record stays whole."""
-    text = text_of(said)
-    places = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
-    if not places:
-        return said, None
-    at, stop = min(places)
-    return {name: one for name, one in said.items() if name != "tool_calls"} | {"content": text[:at]}, stop

@@ -47,21 +47,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--row", type=_from_0, default=0, metavar="N", help="the row's number in data.train (0, the first)"
     )
     parser.add_argument("--episodes", type=_from_1, default=1, metavar="N", help="episodes to play of it (1)")
-    parser.add_argument(
-        "--endpoint", metavar="URL", help="let a model behind OpenAI's chat API play, at http://HOST:PORT/v1"
-    )
+    add_endpoint(parser, "play")
     parser.add_argument(
         "--model",
         metavar="M",
         help="a hub's name, a folder, or a finished run (model.path); with --endpoint its name there",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
+    add_runs_dir(parser)
+
+
+def add_endpoint(parser: argparse.ArgumentParser, does: str) -> None:
+    """Adds --endpoint and --key-variable: a model elsewhere that is to do something."""
+    parser.add_argument(
+        "--endpoint",
+        metavar="URL",
+        help=f"let a model behind OpenAI's chat API {does}, at http://HOST:PORT/v1",
     )
     parser.add_argument(
         "--key-variable",
         metavar="VARIABLE",
         help=f"with --endpoint: the variable, ...{KEY_SUFFIX}, of its key",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
-    add_runs_dir(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -113,11 +120,7 @@ def _with_endpoint(options: argparse.Namespace, wanted: Run) -> int:
     """Lets a model behind an address play."""
     if options.dry_run:
         raise UsageError("--dry-run goes without --endpoint, which starts no role")
-    try:
-        url = TypeAdapter(ServerAddress).validate_python(options.endpoint)
-    except ValidationError as error:
-        raise UsageError(f"--endpoint: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
-    key = _key(options.key_variable)
+    url, key = endpoint_of(options)
     prompt = _prompt(wanted, options.row)
     from tools.agent.outside_play import play
     from tools.agent.shown import show_outside
@@ -138,6 +141,15 @@ def _prompt(wanted: Run, row: int) -> Prompt:
             "one turn"
         )
     return found
+
+
+def endpoint_of(options: argparse.Namespace) -> tuple[str, SecretStr | None]:
+    """Returns the address that --endpoint names, and its key. Raises UsageError."""
+    try:
+        url = TypeAdapter(ServerAddress).validate_python(options.endpoint)
+    except ValidationError as error:
+        raise UsageError(f"--endpoint: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+    return url, _key(options.key_variable)
 
 
 def _key(variable: str | None) -> SecretStr | None:

@@ -56,13 +56,15 @@ class OutsideModel:
     Args:
         url: with or without `/v1`.
         name: as the endpoint lists it; None: the only one there.
-        temperature: sent where it is not 1, which is every server's default.
+        temperature, top_p: sent where they are not 1, which is every server's default.
     Attributes:
         name: of the model, once it was opened.
     """
 
-    def __init__(self, url: str, *, name: str | None, key: SecretStr | None, temperature: float) -> None:
-        self._url, self._temperature = base_url(url), temperature
+    def __init__(
+        self, url: str, *, name: str | None, key: SecretStr | None, temperature: float, top_p: float = 1.0
+    ) -> None:
+        self._url, self._temperature, self._top_p = base_url(url), temperature, top_p
         self._wire = Wire(key, timeout_s=REPLY_S)
         self.name = name or ""
 
@@ -97,6 +99,8 @@ class OutsideModel:
             body["stop"] = list(stop)
         if self._temperature != 1:
             body["temperature"] = self._temperature
+        if self._top_p != 1:
+            body["top_p"] = self._top_p
         data = json.dumps(body).encode()
         for number in range(TRIES):
             try:
@@ -194,7 +198,9 @@ class OutsideCalls(Calls):
         tools = PLAIN if asked.is_plain else asked.tools
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         found: Found[Said] = (
-            Found(None, messages, tools) if asked.is_plain else self.conversations.find(messages, tools)
+            Found(None, messages, tools)
+            if asked.is_plain
+            else self.conversations.find(messages, tools, asked.stop)
         )
         is_beside = self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:

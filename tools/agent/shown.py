@@ -77,7 +77,7 @@ def show_outside(prompt: Prompt, episodes: Sequence[Played]) -> int:
 def _outside(number: int, one: Played) -> Iterator[str]:
     found = one.conversation
     score = "none" if one.score is None else f"{one.score:g}"
-    yield f"  episode {number}: score {score} by {one.scorer}: {printable(one.reason)}"
+    yield f"  episode {number}: score {score} by {one.scorer or 'nobody'}: {printable(one.reason)}"
     remark = f": {found.remark}" if found.remark else ""
     yield block("episode", f"{_count(one.calls, 'call')}; {one.tokens}; ended by {found.ended_by}{remark}")
     if (reward := found.reward) is not None:

@@ -88,6 +88,8 @@ class Stage:
     python: Path | None = None  # of its children; None: Millrace's own
     others: Mapping[str, Path] = field(default_factory=dict)  # further interpreters, by their name
     episodes: int = 0
+    conversations: int = 0  # of these, by the agents' own count; 0: there is none
+    sequences: int = 0  # that they became
     held: dict[str, bool] = field(default_factory=dict)
 
     def file(self, name: str, text: str) -> Path:

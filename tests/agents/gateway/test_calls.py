@@ -415,11 +415,15 @@ async def test_calls_beside_the_task_have_a_limit_of_their_own_and_may_be_gone_o
 
 
 @in_loop
-async def test_a_stop_sequence_that_an_agent_puts_back_makes_no_fork() -> None:
-    async with served("<code>1</code>", "<code>2</code>", "Done.") as it:
+async def test_what_an_agent_puts_behind_a_stop_sequence_makes_no_fork() -> None:
+    """As smolagents does it: an end that was not said, and a list of calls in the policy's name."""
+    async with served("I look. <code>1</code>", "Hm.", "Done.", "No.") as it:
         chat: list[Any] = [*SAYING]
-        for said in ("<code>1", "<code>2"):
-            assert (await sent(it, CHAT, {"messages": chat, "stop": ["</code>"]})).says == said
-            chat += [{"role": "assistant", "content": said + "</code>"}, *SAYING]
-        assert (await sent(it, CHAT, {"messages": chat})).says == "Done."
-        assert it.sequences == 1
+        stops = {"stop": ["Calling:", "</code>"]}
+        for said, behind in (("I look. <code>1", "</code>\nCalling:\n[1]"), ("Hm.", "</code>")):
+            assert (await sent(it, CHAT, {"messages": chat} | stops)).says == said
+            chat += [{"role": "assistant", "content": said + behind}, *SAYING]
+        assert (await sent(it, CHAT, {"messages": chat} | stops)).says == "Done."
+        assert (it.sequences, it.counts.breaks) == (1, 0)
+        await sent(it, CHAT, {"messages": chat})
+        assert it.sequences == 2, "without the stop sequences it is a history of its own"
