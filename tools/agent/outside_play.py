@@ -49,6 +49,7 @@ class Played:
     given: int  # tokens, as the server counts them; 0: it does not
     sampled: int
     printed: str  # the last lines that agent or environment printed
+    auxiliary: int = 0  # calls beside the task, of these
     away: PipelineError | None = None  # why the model could not be had at all; None: it could
     score: float | None = None  # None: no scorer could judge it
     scorer: str = ""
@@ -130,6 +131,7 @@ async def play_one(
         given=calls.given + steps.given,
         sampled=calls.sampled + steps.sampled,
         printed=playing.last_words if playing is not None else "",
+        auxiliary=calls.auxiliary,
         away=away,
     )
 

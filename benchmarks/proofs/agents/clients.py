@@ -162,7 +162,7 @@ def _trained(stage: Stage, environments: Mapping[str, Any], **sections: Any) -> 
         for step in ledger.steps
         for group in read_step(stage.folder / "runs" / "client" / "journal", step)[0]
     ]
-    _compare(stage, groups, read_record(record), list(environments))
+    compare(stage, groups, read_record(record), list(environments))
 
 
 def _up(stage: Stage, record: Path) -> int:
@@ -182,9 +182,10 @@ def _up(stage: Stage, record: Path) -> int:
         ).returncode
 
 
-def _compare(
+def compare(
     stage: Stage, groups: Sequence[ScoredGroup], record: Sequence[Sampled], tasks: Sequence[str]
 ) -> None:
+    """Hold groups that trained to the record of their engine, and to what their agents counted."""
     completions = [(group.rollout.prompt, one) for group in groups for one in group.rollout.completions]
     turns = [
         [turn for segment in one.segments for turn in _turns(prompt, segment)] for prompt, one in completions

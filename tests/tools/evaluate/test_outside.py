@@ -44,6 +44,7 @@ def write_run(folder: Path) -> Path:
     return folder / "run.yaml"
 
 
+@pytest.mark.prove
 def test_an_endpoint_that_goes_away_loses_no_row_and_the_same_command_goes_on(
     tmp_path: Path, millrace: Millrace
 ) -> None:
