@@ -12,18 +12,14 @@ import argparse
 import contextlib
 import itertools
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pydantic import SecretStr, TypeAdapter, ValidationError
-
-from config.endpoint import ServerAddress
 from config.explanations import ConfigError
 from config.loading import load_run
-from config.logs import KEY_SUFFIX
 from config.run import Run
+from tools.agent.endpoint import add_endpoint, endpoint_of
 from tools.arguments import UsageError, add_config, add_runs_dir, layer_words
 
 if TYPE_CHECKING:
@@ -55,20 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
     add_runs_dir(parser)
-
-
-def add_endpoint(parser: argparse.ArgumentParser, does: str) -> None:
-    """Adds --endpoint and --key-variable: a model elsewhere that is to do something."""
-    parser.add_argument(
-        "--endpoint",
-        metavar="URL",
-        help=f"let a model behind OpenAI's chat API {does}, at http://HOST:PORT/v1",
-    )
-    parser.add_argument(
-        "--key-variable",
-        metavar="VARIABLE",
-        help=f"with --endpoint: the variable, ...{KEY_SUFFIX}, of its key",
-    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -141,29 +123,6 @@ def _prompt(wanted: Run, row: int) -> Prompt:
             "one turn"
         )
     return found
-
-
-def endpoint_of(options: argparse.Namespace) -> tuple[str, SecretStr | None]:
-    """Returns the address that --endpoint names, and its key. Raises UsageError."""
-    try:
-        url = TypeAdapter(ServerAddress).validate_python(options.endpoint)
-    except ValidationError as error:
-        raise UsageError(f"--endpoint: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
-    return url, _key(options.key_variable)
-
-
-def _key(variable: str | None) -> SecretStr | None:
-    """Returns the key that a variable holds. Raises UsageError."""
-    if variable is None:
-        return None
-    if not variable.endswith(KEY_SUFFIX):
-        raise UsageError(
-            f"--key-variable {variable}: a variable whose name ends with {KEY_SUFFIX}, which is kept from "
-            "logs and from the agents' children"
-        )
-    if not (found := os.environ.get(variable)):
-        raise UsageError(f"--key-variable {variable}: the variable is not set")
-    return SecretStr(found)
 
 
 def _from_0(text: str) -> int:

@@ -23,7 +23,7 @@ from config.loading import file_of, from_yaml, load_run, to_yaml
 from config.run import Run
 from config.run_names import is_run_name
 from config.versions import versions
-from tools.agent.command import add_endpoint, endpoint_of
+from tools.agent.endpoint import add_endpoint, endpoint_of
 from tools.arguments import UsageError, add_json, add_layers, add_runs_dir, layer_words
 from tools.evaluate import comparison, summary
 from tools.evaluate.results import Result, as_tree, read_result, row_of, unsampled_row, write_result
@@ -59,18 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="M",
-        help="a hub's name, a folder, or a finished run (model.path of CONFIG); with --endpoint its name there",
+        help="hub's name, folder, finished run (model.path); --endpoint: its name there",
     )
     add_endpoint(parser, "answer in the policy's place")
     parser.add_argument(
         "--sets", type=_names, metavar="A,B", help="only these of the named sets of data.held_out (all)"
     )
     parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help=f"where the result goes ({FILE} in the evaluation's folder)",
+        "-o", "--out", type=Path, metavar="FILE", help=f"where the result goes (the evaluation's {FILE})"
     )
     parser.add_argument(
         "--compare",

@@ -78,7 +78,7 @@ def _read(file: Path, fingerprint: str) -> dict[int, Row]:
         for line in file.read_bytes().splitlines(keepends=True):
             try:
                 tree = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 break
             if line.endswith(b"\n") and tree["fingerprint"] == fingerprint:
                 found[tree["ordinal"]] = row_from(tree["row"])
