@@ -26,7 +26,7 @@ from pydantic import SecretStr
 
 from agents.environments.environments import Environments
 from agents.gateway.server import gateway_of
-from broker.errors import PipelineError
+from broker.errors import PipelineError, RunFailed
 from broker.messages import Prompt
 from config.loading import to_yaml
 from config.run import Run
@@ -59,8 +59,8 @@ def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -
     rows = open_rows(collecting(run), "held_out", load_tokenizer(run))
     with held(run.folder):
         file = run.folder / FILE
-        done = _read(file, rows.fingerprint)
-        name = asyncio.run(_Evaluation(run, rows, file, url, model=model, key=key).play(done))
+        done, before = _read(file, rows.fingerprint)
+        name = asyncio.run(_Evaluation(run, rows, file, url, model=model, key=key).play(done, before))
     return Result(
         model={"path": name, "revision": None, "weights": None, "endpoint": url},
         sets=rows.facts(),
@@ -70,22 +70,32 @@ def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -
     )
 
 
-def _read(file: Path, fingerprint: str) -> dict[int, Row]:
-    """Return the rows that are written down, by ordinal; what a kill cut short, and what is of other rows, is not."""
+def _read(file: Path, fingerprint: str) -> tuple[dict[int, Row], set[str]]:
+    """Return the rows that are written down, by ordinal, and the models that answered them.
+
+    What a kill cut short at the end is removed. Raises RunFailed where they are of other data.
+    """
     found: dict[int, Row] = {}
-    if file.exists():
-        kept = b""
-        for line in file.read_bytes().splitlines(keepends=True):
-            try:
-                tree = json.loads(line)
-            except (ValueError, RecursionError):
-                break
-            if line.endswith(b"\n") and tree["fingerprint"] == fingerprint:
-                found[tree["ordinal"]] = row_from(tree["row"])
-                kept += line
-        if len(kept) < file.stat().st_size:
-            file.write_bytes(kept)
-    return found
+    models: set[str] = set()
+    kept = 0
+    for line in file.read_bytes().splitlines(keepends=True) if file.exists() else ():
+        try:
+            tree = json.loads(line)
+        except (ValueError, RecursionError):
+            break
+        if not line.endswith(b"\n"):
+            break
+        if tree["fingerprint"] != fingerprint:
+            raise RunFailed(
+                f"the rows of {file} are not those of data.held_out now, or were sampled otherwise (fingerprint "
+                f"{fingerprint}, then {tree['fingerprint']}). Set them back, or give another name: name=..."
+            )
+        found[tree["ordinal"]] = row_from(tree["row"])
+        models.add(tree["model"])
+        kept += len(line)
+    if file.exists() and kept < file.stat().st_size:
+        os.truncate(file, kept)
+    return found, models
 
 
 class _Evaluation:
@@ -96,13 +106,23 @@ class _Evaluation:
     ) -> None:
         self._run, self._rows, self._file = run, rows, file
         self._url, self._model, self._key = url, model, key
-        self._room = asyncio.Semaphore(run.agents.episodes)
+        self._at_once = asyncio.Semaphore(run.agents.episodes)  # rows
+        self._room = asyncio.Semaphore(run.agents.episodes)  # samples
         self._scorers = RowWorkers(run.scorers, run.scorers.workers)
         self._environments, self._gateway = Environments(run), gateway_of(run)
         self._said = time.monotonic()
 
-    async def play(self, done: dict[int, Row]) -> str:
-        """Play, and put each row into `done`. Returns the model's name. Raises NotAnswered, PipelineError."""
+    async def play(self, done: dict[int, Row], before: set[str]) -> str:
+        """Play, and put each row into `done`.
+
+        Args:
+            before: names of the models that answered the rows that are there.
+        Returns:
+            The model's name.
+        Raises:
+            RunFailed: another model answered them.
+            NotAnswered, PipelineError: as `evaluated`.
+        """
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._environments.close)
             stack.push_async_callback(self._gateway.close)
@@ -118,6 +138,11 @@ class _Evaluation:
                 )
                 stack.push_async_callback(model.close)
                 await model.open()
+                if others := before - {model.name}:
+                    raise RunFailed(
+                        f"{self._file} has rows that {', '.join(others)} answered, and {model.name} is there now: give "
+                        "the evaluation another name, name=..., or name that model by --model"
+                    )
                 models += [(one.name, model)] * one.prompts
             await self._gateway.start()
             is_interrupted = True
@@ -137,17 +162,14 @@ class _Evaluation:
     async def _row(
         self, ordinal: int, name: str, model: OutsideModel, *, done: dict[int, Row], stream: IO[bytes]
     ) -> None:
-        prompt = self._rows.training_prompt(str(ordinal), first_row=0)
-
-        async def sample(k: int) -> Played:
-            async with self._room:
-                return await self._sample(prompt, k, model)
-
-        played = await asyncio.gather(*(sample(k) for k in range(prompt.n)))
+        async with self._at_once:
+            prompt = self._rows.training_prompt(str(ordinal), first_row=0)
+            played = await asyncio.gather(*(self._sample(prompt, k, model) for k in range(prompt.n)))
         done[ordinal] = row = _row_of(name, prompt, played)
         line = {
             "ordinal": ordinal,
             "fingerprint": self._rows.fingerprint,
+            "model": model.name,
             "row": asdict(row),
             "episodes": [msgspec.to_builtins(_shown(one)) for one in played],
         }
@@ -162,9 +184,10 @@ class _Evaluation:
     async def _sample(self, prompt: Prompt, k: int, model: OutsideModel) -> Played:
         """Play a sample, again where its environment or agent failed, and have it scored."""
         for left in reversed(range(self._run.agents.max_attempts)):
-            played = await play_one(
-                self._run, prompt, k, environments=self._environments, gateway=self._gateway, model=model
-            )
+            async with self._room:
+                played = await play_one(
+                    self._run, prompt, k, environments=self._environments, gateway=self._gateway, model=model
+                )
             if played.away is not None:
                 raise NotAnswered(f"{played.away}; the same command goes on with the rows that are left")
             if not played.has_failed or not left:

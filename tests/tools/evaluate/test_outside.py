@@ -76,6 +76,17 @@ def test_an_endpoint_that_goes_away_loses_no_row_and_the_same_command_goes_on(
         found = json.loads(out.read_bytes())
         again, asked = millrace("evaluate", *words, server.url, *few), len(server.calls)
         assert (again.code, len(server.calls), json.loads(out.read_bytes())) == (0, asked, found)
+        kept.write_bytes(kept.read_bytes()[:-9])
+        assert millrace("evaluate", *words, server.url, *few).code == 0
+        assert (len(server.calls), json.loads(out.read_bytes())) == (asked + 2, found), (
+            "a line that was cut short"
+        )
+        server.models = ("another",)
+        told_other = millrace("evaluate", *words, server.url, *few)
+        assert (told_other.code, "rows that gpt answered, and another is there" in told_other.err) == (
+            1,
+            True,
+        )
     assert found["model"] == {"path": "gpt", "revision": None, "weights": None, "endpoint": server.url}
     rows = [(row["set"], row["scores"], row["tokens"], row["cut"]) for row in found["rows"]]
     assert rows == [
