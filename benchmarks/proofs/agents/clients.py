@@ -72,12 +72,12 @@ def litellm(stage: Stage) -> None:
 
 
 def smolagents(stage: Stage) -> None:
-    """Train a CodeAgent as a command behind walls."""
+    """Train a CodeAgent as a command, behind walls where its Python can be shown there."""
     _command(stage, programs.SMOLAGENTS, CODES)
 
 
 def mini_swe_agent(stage: Stage) -> None:
-    """Train mini-swe-agent as a command behind walls, with its own configuration."""
+    """Train mini-swe-agent as a command in the same way, with its own configuration."""
     _command(stage, programs.MINI_SWE_AGENT, BASHES)
 
 
@@ -102,7 +102,11 @@ def _functions(stage: Stage, program: str, *names: str) -> None:
 def _command(stage: Stage, program: str, answers: Sequence[str]) -> None:
     """Train a command, with a policy that says one of these."""
     script = stage.file("own_command.py", programs.COUNTED + program)
-    words = {"command": [str(stage.python), str(script)], "readable": [str(script)]}
+    is_walled = stage.python is not None and _is_shown(stage.python)
+    words = {"command": [str(stage.python), str(script)], "sandbox": is_walled}
+    words |= {"readable": [str(script)]} if is_walled else {}
+    if is_walled:
+        stage.holds("it runs behind walls", True)
     _trained(
         stage,
         {"command": {"type": "command", "max_turns": 12, "memory_mb": 4096, "deadline_s": 900} | words},
@@ -110,6 +114,12 @@ def _command(stage: Stage, program: str, answers: Sequence[str]) -> None:
         sampling={"max_tokens": 32_000},
         generators={"engine": {"type": "fake", "answers": answers, "by": "seed"}},
     )
+
+
+def _is_shown(python: Path) -> bool:
+    """Return whether walls can show an interpreter: behind them root is a user without rights."""
+    places = (python.absolute(), python.resolve())
+    return os.getuid() != 0 or all(one.stat().st_mode & 0o001 for place in places for one in place.parents)
 
 
 def _trained(stage: Stage, environments: Mapping[str, Any], **sections: Any) -> None:
