@@ -213,7 +213,7 @@ def compare(
         ),
     )
     said = [_said(one) for _, one in completions]
-    stage.holds("every episode ended by its agent", all(said))
+    stage.holds("every episode ended by its agent", bool(said), all(said))
     # At a limit an agent is told so, which is no turn.
     told = [bool(one.ended_by and one.ended_by.is_cut) for _, one in completions]
     calls = [one.get("calls", 0) - was_told for one, was_told in zip(said, told, strict=True)]
