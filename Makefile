@@ -130,7 +130,7 @@ REDIS_SERVER ?= /usr/bin/redis-server
 prove-slurm: $(INSTALLED)      ## the demo under a Slurm of this machine: each job is requeued once, and goes on; skipped where there is no sbatch (REDIS_SERVER=one with TLS)
 	@$(PYTHON_IN_VENV) -m benchmarks.slurm.proof --redis-server "$(REDIS_SERVER)" --write $(ARGS)
 
-prove-agents: $(INSTALLED)     ## every kind of environment, played with the real package (ARGS="gem verl": those); each is installed in a Python of its own; the table goes to benchmarks/RESULTS.md
+prove-agents: $(INSTALLED)     ## every kind of environment, played with the real package, and unmodified clients, trained (ARGS="gem verl": those); each is installed in a Python of its own; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.agents --write $(ARGS)
 
 prove-gpu: $(if $(PYTHON),,$(INSTALLED))    ## what only a GPU can show, step by step, in 40 minutes; without one the CPU form; PYTHON=python3 takes that one with what it has installed

@@ -85,6 +85,7 @@ class AgentPlay:
             openings,
             model=run.model.path,
             created=int(prompt.issued_at),
+            beside=self._section.auxiliary if isinstance(self._section, AgentSection) else (),
         )
         self._wall_s = run.deadline_of(prompt.task)
         self._reward: float | None = None
@@ -134,7 +135,8 @@ class AgentPlay:
             self._overdue += "; no agent elsewhere finished the episode"
         if not self._asker.turns:
             refused = f"; the last was refused: {self._session.refusal}" if self._session.refusal else ""
-            raise EpisodeFailed(f"the agent ended without a call that the policy answered{refused}")
+            beside = f", but for {self._session.auxiliary} beside its task" if self._session.auxiliary else ""
+            raise EpisodeFailed(f"the agent ended without a call that the policy answered{beside}{refused}")
         limit = self._session.ended_by or (End.DEADLINE if self._is_late else None)
         remarks = (self._overdue, finish.remark if finish else "")
         return self.as_it_stands(limit or End.MESSAGE, "; ".join(filter(None, remarks)))

@@ -36,6 +36,7 @@ class Counts:
     environment_s: float = 0.0
     sampling_s: float = 0.0
     overridden: int = 0  # calls of agents that asked for a sampling of their own
+    auxiliary: int = 0  # calls of agents beside their task, which do not train
     replayed: int = 0  # turns that were found, since an earlier play had asked for them
     replayed_s: float = 0.0  # of sampling, which that saved
     ends: Counter[str] = field(default_factory=Counter)
@@ -72,16 +73,22 @@ class Asker:
 
     @property
     def turns(self) -> list[Turn]:
-        """Return the turns that were answered, in the order in which they were asked."""
+        """Return the turns that train and were answered, in the order in which they were asked."""
         return [turn for turn in self._turns if turn is not None]
 
     @property
     def asked(self) -> int:
-        """Count the turns that were asked, answered or not."""
+        """Count the turns that train and were asked, answered or not."""
         return len(self._turns)
 
     async def sample(
-        self, ids: Ids, most: int, *, after: Turn | None = None, stop: tuple[str, ...] = ()
+        self,
+        ids: Ids,
+        most: int,
+        *,
+        after: Turn | None = None,
+        stop: tuple[str, ...] = (),
+        trains: bool = True,
     ) -> Turn | None:
         """Return the next turn; None where it is too late to ask for one that was not asked before.
 
@@ -90,6 +97,7 @@ class Asker:
             most: tokens that may be sampled, at least 1.
             after: the turn that this one goes on from; its generator has it in its cache.
             stop: texts that end the turn where it says them.
+            trains: whether it is a turn of the task.
         Raises:
             Superseded, HasEnded, TurnFailed: as `TurnDesk.turn`.
         """
@@ -111,7 +119,8 @@ class Asker:
         key = key_of(packed, repeat)
         call = Call(self._k, key)
         place = len(self._turns)
-        self._turns.append(None)
+        if trains:
+            self._turns.append(None)
         if place and self._is_late() and not await self._desk.is_asked(self._attempt, call):
             return None
         near = self._desk.queues.near(after.record.generator) if after is not None else ""
@@ -119,7 +128,8 @@ class Asker:
         stored, was_there = await self._desk.turn(self._attempt, call, packed, near=near)
         self.used[key] = stored
         turn = Turn(ids, unpack(content_of(stored), TurnRecord))
-        self._turns[place] = turn
+        if trains:
+            self._turns[place] = turn
         self._note(turn, took_s=time.monotonic() - started, was_there=was_there)
         return turn
 

@@ -225,6 +225,7 @@ class AgentWorker:
             "environment_s": f"{counts.environment_s:.3f}",
             "sampling_s": f"{counts.sampling_s:.3f}",
             "overridden": str(counts.overridden),
+            "auxiliary": str(counts.auxiliary),
             "replayed": str(counts.replayed),
             "replayed_s": f"{counts.replayed_s:.3f}",
             "ends": " ".join(f"{end}={count}" for end, count in sorted(counts.ends.items())),

@@ -116,7 +116,9 @@ class Parent:
             try:
                 self._process = spawn(
                     [python, "-u", SCRIPT, str(theirs.fileno())],
-                    env=childs_environment(self._section.kept_variables),
+                    env=childs_environment(
+                        self._section.kept_variables, is_ours=self._section.python is None
+                    ),
                     stdout=self._output.sink,
                     stderr=self._output.sink,
                     pass_fds=[theirs.fileno()],
@@ -439,14 +441,25 @@ def _code(code: int) -> str:
     return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
 
 
-def childs_environment(kept: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the variables of the environments' processes: this one's without its secrets, but for those named."""
+def childs_environment(kept: tuple[str, ...], *, is_ours: bool = True) -> Mapping[str, str]:
+    """Return the variables of the environments' processes: this one's without its secrets, but for those named.
+
+    Args:
+        kept: secrets that stay.
+        is_ours: whether they are of Millrace's own interpreter. Another one finds no package of ours: one of its own
+            may have the name, as the SDK `agents` has.
+    """
     secrets = {"REDIS_URL", *SECRETS}
     mine = {
         name: value
         for name, value in os.environ.items()
         if name in kept or not (name in secrets or name.endswith(KEY_SUFFIX))
     }
+    if not is_ours and "PYTHONPATH" in mine:
+        places = [
+            one for one in mine["PYTHONPATH"].split(os.pathsep) if one and Path(one).resolve() != SOURCE
+        ]
+        mine["PYTHONPATH"] = os.pathsep.join(places)
     return {"PYTHONHASHSEED": "0", **mine}  # so that an episode that is played again goes the same way
 
 

@@ -12,12 +12,15 @@ import asyncio
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from agents.gateway.auxiliary import is_auxiliary
 from agents.gateway.dialects.dialect import ENDED, Answer, Asked, Begun, Refused, Usage
 from broker.messages import End
 from broker.messages import Turn as Message
+from config.episodes.environments import AuxiliaryCall
 
 LIMITS: Final = {
     End.TURNS: "This episode's turns are used up. Stop here.",
@@ -41,14 +44,17 @@ class Calls(ABC):
     Args:
         model: the name that answers say.
         created: the Unix time that answers say; the same in each play.
+        beside: what describes calls beside the task.
     Attributes:
         failure: what ended the play, for whoever drives it; None: nothing has.
         refusal: why a call was refused last; "": none was.
         ended_by: the limit that was reached; None: none yet.
+        auxiliary: calls beside the task so far.
     """
 
-    def __init__(self, *, model: str, created: int) -> None:
-        self._model, self._created = model, created
+    def __init__(self, *, model: str, created: int, beside: Sequence[AuxiliaryCall] = ()) -> None:
+        self._model, self._created, self._beside = model, created, beside
+        self.auxiliary = 0
         self._calls: dict[bytes, Call] = {}  # the last call of this digest
         self._begun: Counter[bytes] = Counter()  # calls, by digest
         self._out: set[asyncio.Task[Answer]] = set()
@@ -114,6 +120,12 @@ class Calls(ABC):
         if error is not None:
             self.refusal = str(error)
 
+    def _is_beside(self, asked: Asked) -> bool:
+        """Return whether a call is beside the task, which is counted."""
+        found = is_auxiliary(asked, self._beside)
+        self.auxiliary += found
+        return found
+
     def _fail(self, error: Exception) -> None:
         self.failure = self.failure or error
         self.failed.set()
@@ -135,13 +147,15 @@ class Calls(ABC):
         if asked.is_kept:
             self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)
 
-    def _at_limit(self, limit: End, begun: Begun, *, given: int) -> Answer:
+    def _at_limit(self, limit: End, begun: Begun, *, given: int, is_beside: bool) -> Answer:
         """Tell the agent of a limit, in a last message. Raises Refused for one that does not end by it.
 
         Args:
             given: tokens of the call.
+            is_beside: whether it is beside the task, whose end it is not.
         """
-        self.ended_by = self.ended_by or limit
+        if not is_beside:
+            self.ended_by = self.ended_by or limit
         self._told += 1
         if self._told > MOST_BEHIND_END:
             raise Refused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")

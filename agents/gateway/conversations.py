@@ -38,6 +38,7 @@ class Place(Generic[T]):
     begun: int  # messages of the history before the policy's first answer
     depth: int  # answers of the policy in the history
     digest: bytes  # of what the agent was shown
+    is_auxiliary: bool  # whether it is beside the task
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,27 @@ class Conversations(Generic[T]):
     def __init__(self) -> None:
         self._places: defaultdict[bytes, list[Place[T]]] = defaultdict(list)  # by digest
 
-    def find(self, messages: Sequence[Message], tools: tuple[Message, ...]) -> Found[T]:
-        """Find what a call goes on from: the longest history that ends with an answer, as the agent was shown it."""
-        digests = list(_digests(_of_tools(tools), messages))
+    def find(
+        self, messages: Sequence[Message], tools: tuple[Message, ...], stops: Sequence[str] = ()
+    ) -> Found[T]:
+        """Find what a call goes on from: the longest history that ends with an answer, as the agent was shown it.
+
+        Args:
+            messages: of the call.
+            tools: of the call.
+            stops: sequences at which its answer is cut. Some agents put one back behind an answer, and words of their
+                own behind that, though nothing there was ever said: an answer is looked for up to its first one, too.
+        """
+        found = self._find(messages, messages, tools)
+        if found.after is None and found.is_rewritten and stops:
+            ended = [cut_at(one, stops)[0] if one["role"] == POLICY else one for one in messages]
+            return self._find(ended, messages, tools)
+        return found
+
+    def _find(
+        self, meant: Sequence[Message], messages: Sequence[Message], tools: tuple[Message, ...]
+    ) -> Found[T]:
+        digests = list(_digests(_of_tools(tools), meant))
         for last in range(len(messages) - 1, -1, -1):
             if messages[last]["role"] != POLICY:
                 continue
@@ -77,7 +96,9 @@ class Conversations(Generic[T]):
             break  # an answer that was never given: all that follows from it is new
         return Found(None, _named((), messages), tools)
 
-    def add(self, found: Found[T], turn: T, said: Message, shown: Message) -> Place[T]:
+    def add(
+        self, found: Found[T], turn: T, said: Message, shown: Message, *, is_auxiliary: bool = False
+    ) -> None:
         """Keep an answer.
 
         Args:
@@ -85,6 +106,7 @@ class Conversations(Generic[T]):
             turn: what is known of the answer.
             said: its message, as recorded.
             shown: its message as the agent was given it: a stop sequence may have ended it.
+            is_auxiliary: whether it is beside the task.
         """
         after, since = found.after, found.since
         *_, digest = _digests(after.digest if after else _of_tools(found.tools), (*since, shown))
@@ -94,15 +116,25 @@ class Conversations(Generic[T]):
             begun=after.begun if after else len(since),
             depth=after.depth + 1 if after else 1,
             digest=digest,
+            is_auxiliary=is_auxiliary,
         )
         self._places[digest].append(place)
-        return place
 
     @property
     def longest(self) -> Place[T] | None:
-        """Return the end of the conversation with most answers, the latest of several."""
-        places = [place for group in self._places.values() for place in group]
+        """Return the end of the task's conversation with most answers, the latest of several."""
+        places = [place for group in self._places.values() for place in group if not place.is_auxiliary]
         return max(reversed(places), key=lambda place: place.depth, default=None)
+
+
+def cut_at(said: Message, stops: Sequence[str]) -> tuple[Message, str | None]:
+    """Return a message up to the first stop sequence in its text, and that sequence."""
+    text = text_of(said)
+    places = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
+    if not places:
+        return said, None
+    at, stop = min(places)
+    return {name: one for name, one in said.items() if name != "tool_calls"} | {"content": text[:at]}, stop
 
 
 def _meant(places: Sequence[Place[T]], answer: Message) -> Place[T]:

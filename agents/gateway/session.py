@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agents.asking import Asker, Counts
 from agents.gateway.calls import Calls
-from agents.gateway.conversations import PLAIN, Conversations, Found, Place
+from agents.gateway.conversations import PLAIN, Conversations, Found, Place, cut_at
 from agents.gateway.dialects.dialect import ENDED, FAILED, Answer, Asked, Begun, Refused, Usage
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
@@ -20,6 +20,7 @@ from agents.sequences import Turn
 from agents.turns import HasEnded, Superseded, TurnFailed
 from broker.messages import NO_IDS, End, FinishReason, Ids
 from broker.messages import Turn as Message
+from config.episodes.environments import AuxiliaryCall
 from tasks.turns import POLICY, text_of
 
 
@@ -54,8 +55,9 @@ class Session(Calls):
         *,
         model: str,
         created: int,
+        beside: Sequence[AuxiliaryCall] = (),
     ) -> None:
-        super().__init__(model=model, created=created)
+        super().__init__(model=model, created=created, beside=beside)
         self._openings = openings
         self._asker, self._rendering, self._limits, self._counts = asker, rendering, limits, counts
         self.conversations = Conversations[Turn]()
@@ -84,7 +86,7 @@ class Session(Calls):
             raise Refused("this episode failed", status=FAILED) from error
 
     async def _by_the_policy(self, asked: Asked, begun: Begun) -> Answer:
-        found = self._found(asked)
+        found, is_beside = self._found(asked), self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
             raise Refused("the last message is the assistant's: the policy answers others", where="messages")
         if (
@@ -92,34 +94,38 @@ class Session(Calls):
             and not found.is_rewritten
             and (why := self._openings.objection(self._rendering, asked.tools))
         ):
-            raise self._unfit(why)
+            raise self._unfit(why, is_beside=is_beside)
         ids, goes_on = self._prompt(found, asked)
         if not self._asker.asked and len(ids) > self._limits.first_tokens:
             raise self._unfit(
                 f"the first prompt has {len(ids)} tokens, more than data.max_prompt_tokens="
-                f"{self._limits.first_tokens}"
+                f"{self._limits.first_tokens}",
+                is_beside=is_beside,
             )
         self._counts.overridden += bool(asked.overridden)
-        turn, limit = await self._sampled(asked, found, ids)
+        self._counts.auxiliary += is_beside
+        turn, limit = await self._sampled(asked, found, ids, is_beside=is_beside)
         if turn is None:
-            answer = self._at_limit(limit, begun, given=len(ids))
+            answer = self._at_limit(limit, begun, given=len(ids), is_beside=is_beside)
         else:
             self._note(found, turn, goes_on=goes_on)
-            answer = self._said(asked, found, turn, begun)
+            answer = self._said(asked, found, turn, begun, is_beside=is_beside)
         self._keep(asked, answer)
         return answer
 
-    async def _sampled(self, asked: Asked, found: Found[Turn], ids: Ids) -> tuple[Turn | None, End]:
+    async def _sampled(
+        self, asked: Asked, found: Found[Turn], ids: Ids, *, is_beside: bool
+    ) -> tuple[Turn | None, End]:
         """Return the turn that answers; None where the limit beside it is reached."""
-        if self._asker.asked >= self._limits.turns:
+        before = self.auxiliary - 1 if is_beside else self._asker.asked
+        if before >= self._limits.turns:
             return None, End.TURNS
         room = self._limits.first_tokens + self._limits.tokens - len(ids)
         if room < 1:
             return None, End.CONTEXT
         most = min(room, self._limits.turn_tokens or room, asked.most_tokens or room)
-        turn = await self._asker.sample(
-            ids, most, after=found.after.turn if found.after else None, stop=asked.stop
-        )
+        after = found.after.turn if found.after else None
+        turn = await self._asker.sample(ids, most, after=after, stop=asked.stop, trains=not is_beside)
         return turn, End.DEADLINE
 
     def _note(self, found: Found[Turn], turn: Turn, *, goes_on: bool) -> None:
@@ -128,7 +134,7 @@ class Session(Calls):
         elif found.after is not None or found.is_rewritten:
             self._counts.breaks += 1
 
-    def _said(self, asked: Asked, found: Found[Turn], turn: Turn, begun: Begun) -> Answer:
+    def _said(self, asked: Asked, found: Found[Turn], turn: Turn, begun: Begun, *, is_beside: bool) -> Answer:
         """Keep what a turn says, and return it as the agent is shown it."""
         ids, record = turn.prompt_ids, turn.record
         if asked.is_plain:
@@ -137,9 +143,9 @@ class Session(Calls):
         else:
             spoken = self._rendering.message(ids, record.token_ids, record.finish_reason, tools=asked.tools)
             message = spoken.message
-        shown, stopped_at = _cut(message, asked.stop)
+        shown, stopped_at = cut_at(message, asked.stop)
         self._counts.calls += len(message.get("tool_calls") or ())
-        self.conversations.add(found, turn, message, shown)
+        self.conversations.add(found, turn, message, shown, is_auxiliary=is_beside)
         return _answer(begun, turn, found, shown, stopped_at)
 
     def _found(self, asked: Asked) -> Found[Turn]:
@@ -147,7 +153,7 @@ class Session(Calls):
         if asked.is_plain:
             return Found(None, asked.messages, PLAIN)
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
-        return self.conversations.find(messages, asked.tools)
+        return self.conversations.find(messages, asked.tools, asked.stop)
 
     def _prompt(self, found: Found[Turn], asked: Asked) -> tuple[Ids, bool]:
         """Return the ids of a call, and whether they are those of the answer that it goes on from, and a tail."""
@@ -169,9 +175,10 @@ class Session(Calls):
                 return ids, True
         return self._rendering.first(found.history, found.tools), False
 
-    def _unfit(self, reason: str) -> Refused:
-        """Return the refusal of an episode that can't be played at all."""
-        self._fail(Unfit(reason))
+    def _unfit(self, reason: str, *, is_beside: bool) -> Refused:
+        """Return the refusal of an episode that can't be played at all, or of a call beside its task."""
+        if not is_beside:
+            self._fail(Unfit(reason))
         return Refused(reason, where="messages")
 
 
@@ -207,13 +214,3 @@ def _thought_tokens(said: Message, tokens: int) -> int:
     calls = sum(len(call["function"]["arguments"]) for call in said.get("tool_calls") or ())
     whole = thought + len(text_of(said)) + calls
     return tokens * thought // whole if whole else 0
-
-
-def _cut(said: Message, stops: Sequence[str]) -> tuple[Message, str | None]:
-    """Return a message up to the first stop sequence in its text, and that sequence, with which the record ends."""
-    text = text_of(said)
-    places = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
-    if not places:
-        return said, None
-    at, stop = min(places)
-    return {name: one for name, one in said.items() if name != "tool_calls"} | {"content": text[:at]}, stop

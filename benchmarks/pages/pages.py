@@ -52,6 +52,7 @@ ELSEWHERE = (  # who runs a command that `benchmarks.pages.proof` does not
     (r"millrace chaos \S+ --minutes \d+", "tests/e2e/test_chaos_command.py"),
     (r"millrace dead (show|retry|purge) RUN .+", "tests/tools/dead/test_command.py"),
     (r"millrace agent \S+ .*--endpoint .+", "tests/tools/agent/test_command.py"),
+    (r"millrace evaluate \S+ .*--endpoint .+", "tests/tools/evaluate/test_outside.py"),
     (r"millrace judge-check \S+ --task judge", "tests/tools/judge_check/test_command.py"),
     (r"millrace import .+", "tests/tools/imports/test_command.py"),
     (r"millrace prepare .+", "tests/tools/prepare/test_page.py"),

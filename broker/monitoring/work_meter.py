@@ -44,6 +44,7 @@ PLAYED = (
     "environment_s",
     "sampling_s",
     "overridden",
+    "auxiliary",
     "replayed",
     "replayed_s",
 )

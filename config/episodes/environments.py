@@ -191,11 +191,35 @@ class TextArenaConfig(RewardingSection):
     """Keyword arguments of `textarena.make`."""
 
 
+class AuxiliaryCall(Section):
+    """Calls that an agent makes beside its task, by what they ask: all conditions that are set have to hold."""
+
+    model: str | None = Field(None, min_length=1)
+    """Name of the model that is asked for, the whole of it; `*` stands for any text: `*haiku*`."""
+    system: str | None = Field(None, min_length=1)
+    """Text that is in the system message, or in `instructions`; `*` stands for any text."""
+    last_message: str | None = Field(None, min_length=1)
+    """Text that is in the last message; `*` stands for any text."""
+    tools: bool | None = None
+    """Whether tools are offered."""
+    max_tokens: int | None = Field(None, ge=1)
+    """An answer of at most so many tokens is asked for."""
+
+    @model_validator(mode="after")
+    def _has_some(self) -> AuxiliaryCall:
+        if not self.model_dump(exclude_none=True):
+            raise ValueError("without a condition every call would be one, and nothing would train")
+        return self
+
+
 class AgentSection(RewardingSection):
     """An agent that owns its loop: it calls the policy by an address and a key, as it would call OpenAI's API."""
 
     max_turns: int = Field(32, ge=1)
     """Calls of the policy in one episode. At the limit the agent is told to stop, and the episode is scored."""
+    auxiliary: tuple[AuxiliaryCall, ...] = ()
+    """Calls beside the task, such as for a title: the policy answers one that meets any of these, and nothing of it
+    trains or is scored. `max_turns` bounds them by themselves."""
 
 
 class AgentFunctionConfig(AgentSection):

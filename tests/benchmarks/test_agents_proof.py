@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.proofs.agents.__main__ import KINDS, Kind, Outcome, _outcome, as_table, is_proven
+from benchmarks.proofs.agents.clients import compare
+from benchmarks.proofs.agents.recorded_run import Sampled
 from benchmarks.proofs.agents.stage import Stage, calls
+from broker.messages import End, ScoredGroup
+from tests.support.tiny import completion, group, talk
 
 pytestmark = pytest.mark.process
 
@@ -46,3 +53,55 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
     )
     assert is_proven([played, left_out])
     assert "skipped: no such package" in as_table([left_out])[-1]
+
+
+def trained() -> tuple[ScoredGroup, list[Sampled]]:
+    """Return a group with an answer and a conversation, whose history was rewritten once, and what was sampled."""
+    said = [
+        completion([5, 6], logprobs=[-1.0, -2.0]),
+        talk(completion([7, 8, 9, 3], logprobs=[-3.0, -4.0, -5.0, -6.0]), [40, 41], [60]),
+    ]
+    told = ('{"calls": 1, "conversations": 1}', '{"calls": 3, "conversations": 2}')
+    ended = [
+        replace(one, remark=remark, ended_by=End.MESSAGE) for one, remark in zip(said, told, strict=True)
+    ]
+    sampled = (
+        ([1, 2], [5, 6], [-1, -2]),
+        ([1, 2], [7], [-3]),
+        ([1, 2, 7, 40, 41], [8], [-4]),
+        ([60], [9, 3], [-5, -6]),
+    )
+    return group([1, 2], ended, [1.0, 0.0]), [Sampled.of(*map(np.array, one)) for one in sampled]
+
+
+@pytest.mark.parametrize(
+    ("place", "other"),
+    [
+        (None, None),
+        (0, ([1, 2], [5, 7], [-1, -2])),  # another id
+        (1, ([1, 2], [7], [-3.0000002])),  # another log-probability, by its last bit
+        (2, ([1, 2, 7, 40, 42], [8], [-4])),  # behind something else
+        (3, ([1, 2], [7], [-3])),  # a turn that was sampled, and one that was not
+    ],
+)
+def test_what_trained_is_held_to_the_engines_record(tmp_path: Path, place: int | None, other: Any) -> None:
+    scored, record = trained()
+    if place is not None:
+        record[place] = Sampled.of(*map(np.array, other))
+    stage = Stage(tmp_path)
+    compare(stage, [scored], record, ["math"])
+    first, *rest = stage.held.items()
+    assert (first[1], all(held for _, held in rest)) == (place is None, True)
+    assert (stage.episodes, stage.conversations, stage.sequences) == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "remark", ["", '{"calls": 2, "conversations": 2}', '{"calls": 3, "conversations": 1}']
+)
+def test_an_agents_own_count_of_its_calls_is_held_to_what_trained(tmp_path: Path, remark: str) -> None:
+    scored, record = trained()
+    first, second = scored.rollout.completions
+    rollout = replace(scored.rollout, completions=(first, replace(second, remark=remark)))
+    stage = Stage(tmp_path)
+    compare(stage, [replace(scored, rollout=rollout)], record, ["math"])
+    assert not all(stage.held.values())

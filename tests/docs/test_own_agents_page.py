@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
-PAGE = (ROOT / "docs" / "own_agents.md").read_text(encoding="utf-8")
+PAGE = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("own_agents.md", "agent_apis.md"))
 FILES = dict(re.findall(r"^```\w+ ([\w.]+)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL))
 LAYERS = [name for name in FILES if name.endswith(".yaml")]
 RECIPE = str(ROOT / "config" / "recipes" / "demo_agents.yaml")

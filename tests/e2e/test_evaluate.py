@@ -57,16 +57,23 @@ def evaluated(folder: Path, *words: str) -> str:
 
 
 @pytest.mark.prove
-def test_a_set_of_seeds_is_played_by_agents_beside_a_set_of_answers(tmp_path: Path) -> None:
+def test_sets_of_seeds_and_of_an_agents_rows_are_played_beside_a_set_of_answers(tmp_path: Path) -> None:
     lay_out(tmp_path, REFERENCES[:2], by="seed")
     tree = json.loads((tmp_path / "run.yaml").read_text())
     ladder = {"type": "custom", "import_path": "tests.support.arena_environments:Ladder", "max_turns": 3}
+    agent = {"type": "agent", "import_path": "tests.support.arena_agents:ask_twice"}
+    row = {"messages": [{"role": "user", "content": "?"}]}
+    info = {"type": "twice", "answer": {"value": "1"}}
+    (tmp_path / "asked.jsonl").write_text(json.dumps(row | {"verification_info": info}) + "\n")
     tree["scorers"]["tasks"] = {
         "math": {},
+        "twice": {"environment": agent, "scorer": {"type": "environment"}},
         "ladder": {"environment": ladder, "scorer": {"type": "environment"}},
     }
     seeds = {"type": "environment", "task": "ladder", "split": "eval", "size": 3, "samples": 2}
     tree["data"]["held_out"].append({**seeds, "name": "ladders"})
+    asked = {"type": "dataset", "path": "asked.jsonl", "samples": 2, "name": "asked"}
+    tree["data"]["held_out"].append(asked)
     tree["data"]["max_prompt_tokens"] = 256
     tree["sampling"]["max_tokens"] = 400
     (tmp_path / "run.yaml").write_text(json.dumps(tree))
@@ -78,9 +85,9 @@ def test_a_set_of_seeds_is_played_by_agents_beside_a_set_of_answers(tmp_path: Pa
     problems = {
         name: (one["problems"], one["unscorable"]) for (name, source), one in found.items() if not source
     }
-    assert problems == {"digits": (2, 0), "ladders": (3, 0)}
+    assert problems == {"digits": (2, 0), "ladders": (3, 0), "asked": (1, 0)}
     assert found["ladders", None]["average"]["value"] == 0.0, "nobody says `right`"
-    assert "has all 5 rows already" in evaluated(tmp_path, "run.yaml", "-o", "again.json")
+    assert "has all 6 rows already" in evaluated(tmp_path, "run.yaml", "-o", "again.json")
 
 
 @pytest.mark.prove

@@ -83,6 +83,7 @@ class Laid:
             "environment_s": 12.5,
             "sampling_s": 40,
             "overridden": 1,
+            "auxiliary": 5,
             "replayed": 3,
             "replayed_s": 1.5,
             "ends": "message=28 turns=2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from agents.openings import Openings
 from agents.rendering.scripted import ScriptedRendering
 from agents.sequences import Turn, segments_of
 from broker.messages import NO_IDS, FinishReason, Ids, Span, TurnRecord
+from config.episodes.environments import AuxiliaryCall
 
 MODEL = "org/policy"
 
@@ -46,7 +47,13 @@ class ScriptedAsker(Asker):
         self.error: Exception | None = None
 
     async def sample(
-        self, ids: Ids, most: int, *, after: Turn | None = None, stop: tuple[str, ...] = ()
+        self,
+        ids: Ids,
+        most: int,
+        *,
+        after: Turn | None = None,
+        stop: tuple[str, ...] = (),
+        trains: bool = True,
     ) -> Turn | None:
         text = self.texts.popleft() if len(self.texts) > 1 else self.texts[0]
         self.prompts.append(bytes(ids.tolist()).decode())
@@ -54,7 +61,8 @@ class ScriptedAsker(Asker):
         self.after.append(after)
         self.stops.append(stop)
         place = len(self._turns)
-        self._turns.append(None)
+        if trains:
+            self._turns.append(None)
         await self.gate.wait()
         if self.error is not None:
             error, self.error = self.error, None
@@ -68,7 +76,9 @@ class ScriptedAsker(Asker):
             generator="g",
             seconds=0.0,
         )
-        turn = self._turns[place] = Turn(ids, record)
+        turn = Turn(ids, record)
+        if trains:
+            self._turns[place] = turn
         return turn
 
 
@@ -91,13 +101,24 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    *texts: str, turns: int = 100, tokens: int = 1 << 20, turn_tokens: int | None = None
+    *texts: str,
+    turns: int = 100,
+    tokens: int = 1 << 20,
+    turn_tokens: int | None = None,
+    beside: Sequence[AuxiliaryCall] = (),
 ) -> AsyncIterator[Served]:
     """Serve an episode whose policy says these texts, one a turn."""
     asker, counts = ScriptedAsker(*texts), Counts()
     limits = Limits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
     session = Session(
-        asker, ScriptedRendering(), limits, counts, Openings(), model=MODEL, created=1_790_000_000
+        asker,
+        ScriptedRendering(),
+        limits,
+        counts,
+        Openings(),
+        model=MODEL,
+        created=1_790_000_000,
+        beside=beside,
     )
     gateway = Gateway(MODEL)
     await gateway.start()

@@ -12,18 +12,14 @@ import argparse
 import contextlib
 import itertools
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pydantic import SecretStr, TypeAdapter, ValidationError
-
-from config.endpoint import ServerAddress
 from config.explanations import ConfigError
 from config.loading import load_run
-from config.logs import KEY_SUFFIX
 from config.run import Run
+from tools.agent.endpoint import add_endpoint, endpoint_of
 from tools.arguments import UsageError, add_config, add_runs_dir, layer_words
 
 if TYPE_CHECKING:
@@ -47,18 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--row", type=_from_0, default=0, metavar="N", help="the row's number in data.train (0, the first)"
     )
     parser.add_argument("--episodes", type=_from_1, default=1, metavar="N", help="episodes to play of it (1)")
-    parser.add_argument(
-        "--endpoint", metavar="URL", help="let a model behind OpenAI's chat API play, at http://HOST:PORT/v1"
-    )
+    add_endpoint(parser, "play")
     parser.add_argument(
         "--model",
         metavar="M",
         help="a hub's name, a folder, or a finished run (model.path); with --endpoint its name there",
-    )
-    parser.add_argument(
-        "--key-variable",
-        metavar="VARIABLE",
-        help=f"with --endpoint: the variable, ...{KEY_SUFFIX}, of its key",
     )
     parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
     add_runs_dir(parser)
@@ -113,11 +102,7 @@ def _with_endpoint(options: argparse.Namespace, wanted: Run) -> int:
     """Lets a model behind an address play."""
     if options.dry_run:
         raise UsageError("--dry-run goes without --endpoint, which starts no role")
-    try:
-        url = TypeAdapter(ServerAddress).validate_python(options.endpoint)
-    except ValidationError as error:
-        raise UsageError(f"--endpoint: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
-    key = _key(options.key_variable)
+    url, key = endpoint_of(options)
     prompt = _prompt(wanted, options.row)
     from tools.agent.outside_play import play
     from tools.agent.shown import show_outside
@@ -138,20 +123,6 @@ def _prompt(wanted: Run, row: int) -> Prompt:
             "one turn"
         )
     return found
-
-
-def _key(variable: str | None) -> SecretStr | None:
-    """Returns the key that a variable holds. Raises UsageError."""
-    if variable is None:
-        return None
-    if not variable.endswith(KEY_SUFFIX):
-        raise UsageError(
-            f"--key-variable {variable}: a variable whose name ends with {KEY_SUFFIX}, which is kept from "
-            "logs and from the agents' children"
-        )
-    if not (found := os.environ.get(variable)):
-        raise UsageError(f"--key-variable {variable}: the variable is not set")
-    return SecretStr(found)
 
 
 def _from_0(text: str) -> int:

@@ -23,6 +23,7 @@ from agents.gateway.dialects.dialect import FAILED, Answer, Asked, Begun, Refuse
 from broker.errors import PipelineError, RunFailed
 from broker.messages import End, Turn
 from config.endpoint import base_url
+from config.episodes.environments import AuxiliaryCall
 from scorers.served_model.wire import Wire
 from tasks.turns import POLICY, text_of
 from web.client import Busy, ServerAway, ServerTrouble
@@ -55,13 +56,15 @@ class OutsideModel:
     Args:
         url: with or without `/v1`.
         name: as the endpoint lists it; None: the only one there.
-        temperature: sent where it is not 1, which is every server's default.
+        temperature, top_p: sent where they are not 1, which is every server's default.
     Attributes:
         name: of the model, once it was opened.
     """
 
-    def __init__(self, url: str, *, name: str | None, key: SecretStr | None, temperature: float) -> None:
-        self._url, self._temperature = base_url(url), temperature
+    def __init__(
+        self, url: str, *, name: str | None, key: SecretStr | None, temperature: float, top_p: float = 1.0
+    ) -> None:
+        self._url, self._temperature, self._top_p = base_url(url), temperature, top_p
         self._wire = Wire(key, timeout_s=REPLY_S)
         self.name = name or ""
 
@@ -96,6 +99,8 @@ class OutsideModel:
             body["stop"] = list(stop)
         if self._temperature != 1:
             body["temperature"] = self._temperature
+        if self._top_p != 1:
+            body["top_p"] = self._top_p
         data = json.dumps(body).encode()
         for number in range(TRIES):
             try:
@@ -157,13 +162,21 @@ class OutsideCalls(Calls):
     Args:
         turns: that the agent may ask.
         turn_tokens: the longest answer; None: as the server has it.
+        beside: what describes calls beside the task.
     Attributes:
         conversations: of the agent.
         asked, given, sampled: calls that were answered, and their tokens as the server counts them.
     """
 
-    def __init__(self, model: OutsideModel, *, turns: int, turn_tokens: int | None) -> None:
-        super().__init__(model=model.name, created=int(time.time()))
+    def __init__(
+        self,
+        model: OutsideModel,
+        *,
+        turns: int,
+        turn_tokens: int | None,
+        beside: Sequence[AuxiliaryCall] = (),
+    ) -> None:
+        super().__init__(model=model.name, created=int(time.time()), beside=beside)
         self._outside, self._turns, self._turn_tokens = model, turns, turn_tokens
         self.conversations = Conversations[Said]()
         self._started = 0
@@ -185,19 +198,22 @@ class OutsideCalls(Calls):
         tools = PLAIN if asked.is_plain else asked.tools
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         found: Found[Said] = (
-            Found(None, messages, tools) if asked.is_plain else self.conversations.find(messages, tools)
+            Found(None, messages, tools)
+            if asked.is_plain
+            else self.conversations.find(messages, tools, asked.stop)
         )
+        is_beside = self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
             raise Refused("the last message is the assistant's: the policy answers others", where="messages")
-        if self._started >= self._turns:
-            answer = self._at_limit(End.TURNS, begun, given=self.count(asked))
+        if (self.auxiliary - 1 if is_beside else self._started) >= self._turns:
+            answer = self._at_limit(End.TURNS, begun, given=self.count(asked), is_beside=is_beside)
         else:
-            self._started += 1
-            answer = await self._sampled(asked, found, begun)
+            self._started += not is_beside
+            answer = await self._sampled(asked, found, begun, is_beside=is_beside)
         self._keep(asked, answer)
         return answer
 
-    async def _sampled(self, asked: Asked, found: Found[Said], begun: Begun) -> Answer:
+    async def _sampled(self, asked: Asked, found: Found[Said], begun: Begun, *, is_beside: bool) -> Answer:
         limits = [one for one in (asked.most_tokens, self._turn_tokens) if one is not None]
         said = await self._outside.said(
             found.history,
@@ -208,7 +224,7 @@ class OutsideCalls(Calls):
         self.asked += 1
         self.given += said.given
         self.sampled += said.sampled
-        self.conversations.add(found, said, said.message, said.message)
+        self.conversations.add(found, said, said.message, said.message, is_auxiliary=is_beside)
         return Answer(
             id=begun.id,
             model=begun.model,

@@ -29,8 +29,9 @@ from broker.messages import End, Prompt, Turn
 from config.episodes.environments import AgentSection, EnvironmentSection, PlacedAgentSection
 from config.run import Run
 from scorers.api import RowWorkerClient
-from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY
+from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY, Result
 from scorers.scorer import Conversation
+from scorers.served_model.wire import RequestRefused
 from tasks.turns import POLICY, text_of
 from tools.agent.outside import OutsideCalls, OutsideModel
 
@@ -45,11 +46,26 @@ class Played:
     opening: tuple[Turn, ...]  # what it began with
     conversation: Conversation
     calls: int  # of the model that it answered
-    tokens: str  # what the server counted, for people
+    given: int  # tokens, as the server counts them; 0: it does not
+    sampled: int
     printed: str  # the last lines that agent or environment printed
+    auxiliary: int = 0  # calls beside the task, of these
+    away: PipelineError | None = None  # why the model could not be had at all; None: it could
     score: float | None = None  # None: no scorer could judge it
     scorer: str = ""
     reason: str = ""  # the scorer's
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nobody could play it to its end."""
+        return self.conversation.ended_by is End.FAILED
+
+    @property
+    def tokens(self) -> str:
+        """Return what the server counted, for people."""
+        if not self.sampled:
+            return "no count of tokens"
+        return f"{self.given} tokens given and {self.sampled} sampled, as the server counts"
 
 
 def play(run: Run, prompt: Prompt, url: str, *, model: str | None, key: SecretStr | None) -> list[Played]:
@@ -65,7 +81,7 @@ async def _played(run: Run, prompt: Prompt, model: OutsideModel) -> list[Played]
     try:
         await model.open()
         await gateway.start()
-        one = partial(_one, run, prompt, environments=environments, gateway=gateway, model=model)
+        one = partial(play_one, run, prompt, environments=environments, gateway=gateway, model=model)
         return list(await asyncio.gather(*(one(k) for k in range(prompt.n))))
     finally:
         await gateway.close()
@@ -73,13 +89,22 @@ async def _played(run: Run, prompt: Prompt, model: OutsideModel) -> list[Played]
         await model.close()
 
 
-async def _one(
+async def play_one(
     run: Run, prompt: Prompt, k: int, *, environments: Environments, gateway: Gateway, model: OutsideModel
 ) -> Played:
+    """Play episode k of a prompt, or have the model answer one without an environment. What fails is told in it."""
+    if not run.plays(prompt.task):
+        return await _answered(prompt, model)
     section = section_of(run, prompt.task)
     playing: Episode | RemoteEpisode | None = None
-    calls = OutsideCalls(model, turns=section.max_turns, turn_tokens=section.turn_tokens)
+    calls = OutsideCalls(
+        model,
+        turns=section.max_turns,
+        turn_tokens=section.turn_tokens,
+        beside=section.auxiliary if isinstance(section, AgentSection) else (),
+    )
     steps = _Steps(run, prompt, model)
+    away: PipelineError | None = None
     try:
         playing, beginning = await begun(
             section, prompt, k, token=f"{ATTEMPT}-{k}", environments=environments, gateway=gateway
@@ -93,21 +118,56 @@ async def _one(
         said = steps.said or calls.history[1]
         found = _conversation(said, End.FAILED, str(error))
         opening = steps.opening or calls.history[0] or prompt.messages
+        away = _away(error)
     finally:
         if playing is not None:
             await playing.close()
         await calls.close()
-    given, sampled = calls.given + steps.given, calls.sampled + steps.sampled
     return Played(
         model=model.name,
         opening=tuple(opening),
         conversation=found,
         calls=calls.asked + steps.asked,
-        tokens=f"{given} tokens given and {sampled} sampled, as the server counts"
-        if sampled
-        else "no count of tokens",
+        given=calls.given + steps.given,
+        sampled=calls.sampled + steps.sampled,
         printed=playing.last_words if playing is not None else "",
+        auxiliary=calls.auxiliary,
+        away=away,
     )
+
+
+async def _answered(prompt: Prompt, model: OutsideModel) -> Played:
+    """Have the model answer in one turn."""
+    try:
+        said = await model.said(prompt.messages, (), most=prompt.max_tokens)
+    except PipelineError as error:
+        failed = _conversation((), End.FAILED, str(error))
+        return Played(
+            model=model.name,
+            opening=prompt.messages,
+            conversation=failed,
+            calls=0,
+            given=0,
+            sampled=0,
+            printed="",
+            away=_away(error),
+        )
+    return Played(
+        model=model.name,
+        opening=prompt.messages,
+        conversation=_conversation([said.message], End.TOKENS if said.is_cut else End.MESSAGE, ""),
+        calls=1,
+        given=said.given,
+        sampled=said.sampled,
+        printed="",
+    )
+
+
+def _away(error: Exception) -> PipelineError | None:
+    """Return an error by which the model answers nobody; None for one of this episode alone."""
+    if isinstance(error, RequestRefused) or not isinstance(error, PipelineError):
+        return None
+    return error
 
 
 async def _driven(
@@ -131,9 +191,10 @@ async def _driven(
             remark, end = str(error), End.DEADLINE
     if calls.failure is not None:
         raise calls.failure
-    if calls.asked and isinstance(section, PlacedAgentSection) and isinstance(playing, Episode):
+    is_asked = calls.conversations.longest is not None
+    if is_asked and isinstance(section, PlacedAgentSection) and isinstance(playing, Episode):
         finish = await playing.judge(section.judge_deadline_s)
-    if not calls.asked:
+    if not is_asked:
         refused = f"; the last was refused: {calls.refusal}" if calls.refusal else ""
         return _conversation((), End.FAILED, f"the agent ended without a call that was answered{refused}")
     _, said = calls.history
@@ -201,23 +262,32 @@ def _scored(run: Run, prompt: Prompt, episodes: Sequence[Played]) -> list[Played
     """Have the run's scorers judge the episodes. Raises ScoringFailed."""
     scorers = RowWorkerClient(run.scorers)
     try:
-        results = [scorers.result(_line(prompt, one.conversation)) for one in episodes]
+        results = [scorers.result(scoring_line(run, prompt, one.conversation)) for one in episodes]
     except BaseException:
         scorers.stop()
         raise
     finally:
         scorers.close()
-    return [
-        replace(one, score=found["value"], scorer=found["scorer"] or "nobody", reason=found["reason"])
-        for one, found in zip(episodes, results, strict=True)
-    ]
+    return [scored_as(one, found) for one, found in zip(episodes, results, strict=True)]
 
 
-def _line(prompt: Prompt, found: Conversation) -> bytes:
+def scored_as(one: Played, found: Result) -> Played:
+    """Return an episode with what a scorer's process said of it."""
+    scorer = f"{found['scorer'] or ''} {found['version'] or ''}".strip()
+    return replace(one, score=found["value"], scorer=scorer, reason=found["reason"])
+
+
+def scoring_line(run: Run, prompt: Prompt, found: Conversation) -> bytes:
+    """Return the line by which a scorer's process judges an episode, or an answer of one turn."""
+    episode = (
+        {EPISODE_KEY: msgspec.to_builtins(found)}
+        if run.plays(prompt.task) or found.ended_by is End.FAILED
+        else {}
+    )
     return json.dumps(
         {
             TEXT_KEY: found.text,
-            EPISODE_KEY: msgspec.to_builtins(found),
+            **episode,
             "task": prompt.task,
             "verification_info": dict(prompt.verification_info),
         }

@@ -77,9 +77,12 @@ def show_outside(prompt: Prompt, episodes: Sequence[Played]) -> int:
 def _outside(number: int, one: Played) -> Iterator[str]:
     found = one.conversation
     score = "none" if one.score is None else f"{one.score:g}"
-    yield f"  episode {number}: score {score} by {one.scorer}: {printable(one.reason)}"
+    yield f"  episode {number}: score {score} by {one.scorer or 'nobody'}: {printable(one.reason)}"
     remark = f": {found.remark}" if found.remark else ""
-    yield block("episode", f"{_count(one.calls, 'call')}; {one.tokens}; ended by {found.ended_by}{remark}")
+    beside = f", {one.auxiliary} beside the task" if one.auxiliary else ""
+    yield block(
+        "episode", f"{_count(one.calls, 'call')}{beside}; {one.tokens}; ended by {found.ended_by}{remark}"
+    )
     if (reward := found.reward) is not None:
         yield block("reward", f"{reward.value:g} of {reward.low:g} to {reward.high:g}")
     for turn in one.opening:

@@ -23,6 +23,7 @@ from config.loading import file_of, from_yaml, load_run, to_yaml
 from config.run import Run
 from config.run_names import is_run_name
 from config.versions import versions
+from tools.agent.endpoint import add_endpoint, endpoint_of
 from tools.arguments import UsageError, add_json, add_layers, add_runs_dir, layer_words
 from tools.evaluate import comparison, summary
 from tools.evaluate.results import Result, as_tree, read_result, row_of, unsampled_row, write_result
@@ -56,17 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_layers(parser)
     parser.add_argument(
-        "--model", metavar="M", help="a hub's name, a folder, or a finished run (model.path of CONFIG)"
+        "--model",
+        metavar="M",
+        help="hub's name, folder, finished run (model.path); --endpoint: its name there",
     )
+    add_endpoint(parser, "answer in the policy's place")
     parser.add_argument(
         "--sets", type=_names, metavar="A,B", help="only these of the named sets of data.held_out (all)"
     )
     parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help=f"where the result goes ({FILE} in the evaluation's folder)",
+        "-o", "--out", type=Path, metavar="FILE", help=f"where the result goes (the evaluation's {FILE})"
     )
     parser.add_argument(
         "--compare",
@@ -111,11 +111,31 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("CONFIG is missing: the YAML file with data.held_out, or --compare A.json B.json")
     if options.out is not None and not options.out.absolute().parent.is_dir():
         raise ConfigError(f"--out {options.out}: no folder {options.out.absolute().parent}")
+    if options.endpoint is None and options.key_variable is not None:
+        raise UsageError("--key-variable goes with --endpoint")
+    if options.endpoint is not None:
+        return _with_endpoint(options)
     if options.follow:
         return _follow(options)
     if options.every is not None or options.patience is not None:
         raise UsageError("--every and --patience go with --follow")
     return _evaluate(options, options.out)
+
+
+def _with_endpoint(options: argparse.Namespace) -> int:
+    """Evaluates a model behind an address."""
+    if options.follow or options.dry_run:
+        raise UsageError("--endpoint goes without --follow and --dry-run: it starts no role")
+    url, key = endpoint_of(options)
+    words = words_of(options)
+    name = name_of(load_run(words), f"{url} {options.model or ''}")
+    run = load_run([*words, f"name={name}"])
+    from tools.evaluate.outside import evaluated
+
+    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+        found = evaluated(run, url, model=options.model, key=key)
+    _tell(found, options.out or run.folder / FILE, as_json=options.json)
+    return 0
 
 
 def _follow(options: argparse.Namespace) -> int:
@@ -180,7 +200,7 @@ def words_of(options: argparse.Namespace) -> list[str]:
             )
         model, config = model or config, str(folder / "config.yaml")
     words = ["--config", UNDER, "--config", config, *layer_words(options), *options.values]
-    if model is not None:
+    if model is not None and options.endpoint is None:
         words.append(f"model.path={json.dumps(model_path(model, options.runs_dir))}")
     held_out = load_run(words).data.held_out
     if held_out is None:

@@ -126,13 +126,14 @@ def read_result(path: Path) -> Result:
             sets=tree["sets"],
             packages=tree["packages"],
             config=tree["config"],
-            rows=[_row_from(row) for row in tree["rows"]],
+            rows=[row_from(row) for row in tree["rows"]],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ResultError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 
-def _row_from(tree: Mapping[str, Any]) -> Row:
+def row_from(tree: Mapping[str, Any]) -> Row:
+    """Read a row of a file. Raises KeyError, TypeError, ValueError."""
     lists = {name: tuple(value) for name, value in tree.items() if isinstance(value, list)}
     row = Row(**{**tree, **lists})
     for score in row.scores:

@@ -348,6 +348,7 @@ SAYS_OF_PLAYED = {
     "environment_s": ("environment_seconds", "seconds that tools and environments worked"),
     "sampling_s": ("sampling_seconds", "seconds that generators sampled those turns"),
     "overridden": ("overridden_calls", "calls of agents whose own sampling options gave way to the run's"),
+    "auxiliary": ("auxiliary_calls", "calls of agents beside their task, which do not train"),
     "replayed": ("replayed_turns", "turns that an episode which was played again found recorded"),
     "replayed_s": ("replayed_seconds", "seconds of sampling that those saved"),
 }

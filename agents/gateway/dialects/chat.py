@@ -15,6 +15,7 @@ from agents.gateway.dialects.fields import (
     a_list_of_objects,
     a_name,
     call_of,
+    model_in,
     refuse_forced,
     refuse_format,
     refuse_what_biases,
@@ -42,6 +43,7 @@ class Chat:
         if not given:
             raise Refused("messages is empty", where="messages")
         return Asked(
+            model=model_in(body),
             messages=tuple(_message(one, f"messages[{place}]") for place, one in enumerate(given)),
             tools=_tools(body),
             most_tokens=a_limit(body, "max_completion_tokens", "max_tokens"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.gateway.dialects.chat import DONE, error_of, usage_of, wants_usage
 from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Begun, Refused, event
-from agents.gateway.dialects.fields import a_limit, refuse_what_biases, stops_in
+from agents.gateway.dialects.fields import a_limit, model_in, refuse_what_biases, stops_in
 from tasks.turns import text_of
 
 
@@ -27,6 +27,7 @@ class Completions:
         if not isinstance(text, str) or not text:
             raise Refused("prompt is one text: ids, and several prompts, can't be had", where="prompt")
         return Asked(
+            model=model_in(body),
             messages=({"role": "user", "content": text},),
             is_plain=True,
             most_tokens=a_limit(body, "max_tokens"),

@@ -36,6 +36,7 @@ class Asked:
     """What a request asks, whatever API it came by."""
 
     messages: tuple[Turn, ...]  # as OpenAI's chat API has them; content is a text
+    model: str = ""  # the name that is asked for; whatever it is, the policy answers
     instructions: tuple[Turn, ...] = ()  # what stands before all messages, in this call alone
     previous: str = ""  # `Answer.id` of what the messages go on from; "": they are all
     is_kept: bool = False  # whether later calls may name the answer as `previous`

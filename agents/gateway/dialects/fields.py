@@ -124,6 +124,12 @@ def a_name(given: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
+def model_in(body: Mapping[str, Any]) -> str:
+    """Return the name of the model that a request asks for; "" where it has none."""
+    name = body.get("model")
+    return name if isinstance(name, str) else ""
+
+
 def a_limit(body: Mapping[str, Any], *names: str) -> int | None:
     """Return the first of several limits of tokens that a request has. Raises Refused for what is no such number."""
     for name in names:

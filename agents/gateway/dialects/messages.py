@@ -31,6 +31,7 @@ from agents.gateway.dialects.fields import (
     a_list_of_objects,
     a_name,
     call_of,
+    model_in,
     refuse_any,
     refuse_forced,
     refuse_format,
@@ -73,6 +74,7 @@ class Messages:
         refuse_format(body.get("output_format"), "output_format")
         messages = (*_system(body.get("system")), *_messages(body.get("messages")))
         return Asked(
+            model=model_in(body),
             messages=messages,
             tools=_tools(body),
             most_tokens=a_limit(body, "max_tokens"),

@@ -18,6 +18,7 @@ from agents.gateway.dialects.fields import (
     a_list_of_objects,
     a_name,
     call_of,
+    model_in,
     refuse_any,
     refuse_forced,
     refuse_format,
@@ -67,6 +68,7 @@ class Responses:
         if not isinstance(previous, str | None):
             raise Refused("previous_response_id is a text", where="previous_response_id")
         return Asked(
+            model=model_in(body),
             messages=tuple(_messages(body.get("input"))),
             instructions=({"role": "system", "content": instructions},) if instructions else (),
             previous=(previous or "").removeprefix(_ID),

@@ -1,9 +1,10 @@
-"""`make prove-agents`: is every kind of environment played with the real package as its page says?
+"""`make prove-agents`: is every kind of environment played with the real package, and every client trained, as we say?
 
 In: names of kinds, all without any. Out: a table of kinds with the package's version, the episodes that a scripted
-policy played and what held; `--write` puts it at the end of benchmarks/RESULTS.md. Each kind has an interpreter of its
-own, made below `--out` with pinned packages, and games that need no download. A kind whose packages can't be installed
-here is skipped, with the reason. Exit code 1 where something did not hold.
+policy played, or that unmodified clients were trained in, and what held; `--write` puts it at the end of
+benchmarks/RESULTS.md. Each kind has an interpreter of its own, made below `--out` with pinned packages, and games that
+need no download. A kind whose packages can't be installed here is skipped, with the reason. Exit code 1 where something
+did not hold.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.proofs.agents import games, gyms, openenv, tools, tries, verl, workplaces
+from benchmarks.proofs.agents import clients, games, gyms, openenv, tools, tries, verl, workplaces
 from benchmarks.proofs.agents.interpreters import Packages, make, version
 from benchmarks.proofs.agents.stage import Missing, Stage
 
@@ -48,6 +49,8 @@ class Outcome:
     held: dict[str, bool]
     skipped: str
     seconds: float
+    conversations: int = 0
+    sequences: int = 0
 
 
 VERL = Packages(
@@ -113,6 +116,48 @@ KINDS = (
         python=Packages("verl", alone=("verl==0.4.1",), behind=("verl", OURS)),
         others={"verl": VERL},
     ),
+    Kind(
+        name="openai",
+        title="agent: openai",
+        play=clients.openai,
+        python=Packages("openai", ("openai==3.57.0",)),
+    ),
+    Kind(
+        name="anthropic",
+        title="agent: anthropic",
+        play=clients.anthropic,
+        python=Packages("anthropic", ("anthropic==2.14.0",)),
+    ),
+    Kind(
+        name="openai-agents",
+        title="agent: openai-agents",
+        play=clients.openai_agents,
+        python=Packages("openai-agents", ("openai-agents==0.24.0",)),
+    ),
+    Kind(
+        name="langgraph",
+        title="agent: langgraph",
+        play=clients.langgraph,
+        python=Packages("langgraph", ("langgraph==1.2.24", "langchain-openai==1.7.4")),
+    ),
+    Kind(
+        name="litellm",
+        title="agent: litellm",
+        play=clients.litellm,
+        python=Packages("litellm", ("litellm==1.110.2",)),
+    ),
+    Kind(
+        name="smolagents",
+        title="command: smolagents",
+        play=clients.smolagents,
+        python=Packages("smolagents", ("smolagents[openai]==1.26.0",)),
+    ),
+    Kind(
+        name="mini-swe-agent",
+        title="command: mini-swe-agent",
+        play=clients.mini_swe_agent,
+        python=Packages("mini-swe-agent", ("mini-swe-agent==2.4.6",)),
+    ),
 )
 
 
@@ -169,7 +214,14 @@ def _outcome(kind: Kind, out: Path) -> Outcome:
     except Exception as error:  # noqa: BLE001 - a kind that is not as expected is told, and the others are played
         stage.holds(f"played to its end: {type(error).__name__} {error!s:.200}", False)
     return Outcome(
-        kind=kind, package=package, episodes=stage.episodes, held=stage.held, skipped=skipped, seconds=seconds
+        kind=kind,
+        package=package,
+        episodes=stage.episodes,
+        held=stage.held,
+        skipped=skipped,
+        seconds=seconds,
+        conversations=stage.conversations,
+        sequences=stage.sequences,
     )
 
 
@@ -189,10 +241,21 @@ def is_proven(outcomes: Sequence[Outcome]) -> bool:
 
 def as_table(outcomes: Sequence[Outcome]) -> list[str]:
     """Write the results as lines of a Markdown table, and below it what held of each kind."""
-    lines = ["| kind | package | episodes | held | of | s |", "|---|---|--:|--:|--:|--:|"]
+    lines = [
+        "| kind | package | episodes | conversations | sequences | held | of | s |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
     lines += [_row(one) for one in outcomes]
     verdict = "Proven" if is_proven(outcomes) else "NOT proven"
     lines += ["", f"**{verdict}**: what a scripted policy read, was paid and was told; seconds of play."]
+    if any(one.sequences for one in outcomes):
+        lines += [
+            "",
+            (
+                "Clients were trained for two steps: episodes of those steps, the conversations that the agents had "
+                "in them by their own count, and the sequences that these trained as."
+            ),
+        ]
     lines.append("")
     for one in outcomes:
         told = [f"{'' if is_held else 'NOT: '}{what}" for what, is_held in one.held.items()]
@@ -204,7 +267,9 @@ def as_table(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _row(one: Outcome) -> str:
     held = "skipped" if one.skipped else str(sum(one.held.values()))
-    return f"| {one.kind.title} | {one.package} | {one.episodes} | {held} | {len(one.held)} | {one.seconds:.0f} |"
+    counts = f"{one.conversations or ''} | {one.sequences or ''}"
+    of = f"{held} | {len(one.held)} | {one.seconds:.0f}"
+    return f"| {one.kind.title} | {one.package} | {one.episodes} | {counts} | {of} |"
 
 
 if __name__ == "__main__":

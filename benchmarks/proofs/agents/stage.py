@@ -121,7 +121,7 @@ class Script(Calls):
     async def _answered(self, asked: Asked, begun: Begun) -> Answer:
         self.asked.append(asked)
         if not self._turns:
-            return self._at_limit(End.TURNS, begun, given=1)
+            return self._at_limit(End.TURNS, begun, given=1, is_beside=False)
         usage = Usage(given=1, cached=0, sampled=1)
         return Answer(
             id=begun.id,
@@ -142,6 +142,8 @@ class Stage:
     python: Path | None = None  # of its children; None: Millrace's own
     others: Mapping[str, Path] = field(default_factory=dict)  # further interpreters, by their name
     episodes: int = 0
+    conversations: int = 0  # of these, by the agents' own count; 0: there is none
+    sequences: int = 0  # that they became
     held: dict[str, bool] = field(default_factory=dict)
 
     def file(self, name: str, text: str) -> Path:

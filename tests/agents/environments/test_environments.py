@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from agents.environments.processes import childs_environment
 from agents.environments.seam import EnvironmentFailed, Step
+from tests.support.paths import ROOT
 from tests.support.played import ASKED, Played, custom, played, said
 
 pytestmark = pytest.mark.process
@@ -207,3 +210,10 @@ def test_an_episode_can_be_closed_twice(play: Played) -> None:
         await episode.close()
 
     play.wait(close())
+
+
+def test_another_python_finds_no_package_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = os.pathsep.join([str(ROOT), "/x"])
+    monkeypatch.setenv("PYTHONPATH", places)
+    assert childs_environment(())["PYTHONPATH"] == places
+    assert childs_environment((), is_ours=False)["PYTHONPATH"] == "/x"

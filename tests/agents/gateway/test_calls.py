@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from agents.gateway import server
-from agents.gateway.calls import MOST_BEHIND_END
+from agents.gateway.calls import LIMITS, MOST_BEHIND_END
 from agents.gateway.session import Session
+from agents.sequences import segments_of
 from agents.turns import TurnFailed
-from broker.messages import End
+from broker.messages import NO_IDS, End
+from config.episodes.environments import AuxiliaryCall
 from tests.support.in_loop import in_loop
 from tests.support.policy_clients import CLIENTS, MessagesClient, ResponsesClient
 from tests.support.raw_calls import CHAT, COMPLETIONS, MESSAGES, RESPONSES, RIGHT, SAYING, sent
@@ -354,3 +356,75 @@ async def test_a_play_that_is_given_up_waits_for_no_generator() -> None:
             assert [(await call).status for call in calls] == [409, 409]
         late = await sent(it, COMPLETIONS, RIGHT[COMPLETIONS])
         assert (late.status, json.loads(late.text)["error"]["code"]) == (409, "episode_ended")
+
+
+TITLES = (
+    AuxiliaryCall(model="*haiku*"),
+    AuxiliaryCall(system="a title*chat", tools=False),
+    AuxiliaryCall(last_message="Sum up", max_tokens=64),
+)
+TOOLS = [{"type": "function", "function": {"name": "look"}}]
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "is_beside"),
+    [
+        (MESSAGES, {"model": "claude-haiku-4"}, True),
+        (CHAT, {"model": "haik"}, False),
+        (RESPONSES, {"instructions": "Write a title\nof this chat."}, True),
+        (CHAT, {"messages": [{"role": "system", "content": "Be a title for a chat"}, *SAYING]}, True),
+        (
+            CHAT,
+            {"messages": [{"role": "system", "content": "a title, chat"}, *SAYING], "tools": TOOLS},
+            False,
+        ),
+        (COMPLETIONS, {"prompt": "Sum up: a", "max_tokens": 64}, True),
+        (COMPLETIONS, {"prompt": "Sum up: a", "max_tokens": 65}, False),
+        (COMPLETIONS, {"prompt": "Sum up: a"}, False),
+    ],
+)
+@in_loop
+async def test_a_call_beside_the_task_is_answered_and_neither_trains_nor_is_judged(
+    path: str, more: dict[str, Any], *, is_beside: bool
+) -> None:
+    async with served("Aside.", "Yes.", "Sure.", turns=2, beside=TITLES) as it:
+        assert (await sent(it, path, RIGHT[path] | more)).says == "Aside."
+        assert (it.session.auxiliary, it.counts.auxiliary, it.asker.asked) == (
+            is_beside,
+            is_beside,
+            not is_beside,
+        )
+        chat = [*SAYING, {"role": "assistant", "content": (await sent(it, CHAT, RIGHT[CHAT])).says}, *SAYING]
+        assert (chat[1]["content"], it.sequences) == ("Yes.", 2 - is_beside)
+        last = (await sent(it, CHAT, {"messages": chat})).says
+        assert last == ("Sure." if is_beside else LIMITS[End.TURNS]), "it takes none of the task's turns"
+        assert it.session.conversations.longest is not None
+        assert it.session.conversations.longest.depth == 1 + is_beside
+
+
+@in_loop
+async def test_calls_beside_the_task_have_a_limit_of_their_own_and_may_be_gone_on_from() -> None:
+    async with served("A title.", "More.", turns=1, beside=TITLES) as it:
+        titled = {"messages": SAYING, "model": "haiku"}
+        chat = [*SAYING, {"role": "assistant", "content": (await sent(it, CHAT, titled)).says}, *SAYING]
+        assert (await sent(it, CHAT, titled)).says == LIMITS[End.TURNS]
+        assert it.session.ended_by is None
+        assert (await sent(it, CHAT, {"messages": chat})).says == "More."
+        assert it.asker.prompts[-1].startswith(it.asker.prompts[0] + "A title.\0")
+        (segment,) = segments_of(it.asker.turns, NO_IDS)
+        assert segment.loss_mask == (len("More.\0"),), "what was said beside it is read, and does not train"
+
+
+@in_loop
+async def test_what_an_agent_puts_behind_a_stop_sequence_makes_no_fork() -> None:
+    """As smolagents does it: an end that was not said, and a list of calls in the policy's name."""
+    async with served("I look. <code>1</code>", "Hm.", "Done.", "No.") as it:
+        chat: list[Any] = [*SAYING]
+        stops = {"stop": ["Calling:", "</code>"]}
+        for said, behind in (("I look. <code>1", "</code>\nCalling:\n[1]"), ("Hm.", "</code>")):
+            assert (await sent(it, CHAT, {"messages": chat} | stops)).says == said
+            chat += [{"role": "assistant", "content": said + behind}, *SAYING]
+        assert (await sent(it, CHAT, {"messages": chat} | stops)).says == "Done."
+        assert (it.sequences, it.counts.breaks) == (1, 0)
+        await sent(it, CHAT, {"messages": chat})
+        assert it.sequences == 2, "without the stop sequences it is a history of its own"

@@ -104,9 +104,14 @@ def test_an_agent_that_owns_its_loop_calls_an_outside_model_through_the_gateway(
     [
         (AGENT, [Saying(status=401)], "HTTP 401 told to"),
         (AGENT | {"max_turns": 1}, ["wrong"], "1 call; no count of tokens; ended by turns"),
+        (
+            AGENT | {"auxiliary": [{"last_message": "Sure?"}]},
+            ["wrong", "right"],
+            "2 calls, 1 beside the task; no count of tokens; ended by message",
+        ),
         ({**AGENT, "import_path": "tests.support.arena_agents:breaks"}, ["x"], "no box: broken on purpose"),
     ],
-    ids=["refused", "turns", "broken"],
+    ids=["refused", "turns", "beside", "broken"],
 )
 def test_what_ends_an_outside_episode_is_said(
     tmp_path: Path, millrace: Millrace, *, section: Any, script: list[Any], says: str

@@ -144,6 +144,10 @@ def test_an_evaluation_is_named_by_all_that_decides_it() -> None:
         (["done", "--follow", "--every", "0"], "--every 0: steps between two versions are at least 1"),
         (["done", "--follow", "--model", "own"], "--follow goes without --model"),
         (["done", "--every", "3"], "--every and --patience go with --follow"),
+        ([DEMO, "--key-variable", "A_API_KEY"], "goes with --endpoint"),
+        ([DEMO, "--endpoint", "http://h:1/v1", "--dry-run"], "--endpoint goes without --follow"),
+        (["done", "--endpoint", "http://h:1/v1", "--follow"], "--endpoint goes without --follow"),
+        ([DEMO, "--endpoint", "h:1"], "expected http://HOST:PORT"),
     ],
 )
 def test_what_can_not_be_used_is_answered_at_once(typed: list[str], said: str, millrace: Millrace) -> None:
