@@ -253,12 +253,12 @@ MINI_SWE_AGENT: Final = (
 os.environ["MSWEA_COST_TRACKING"] = "ignore_errors"
 os.environ["HOME"] = os.environ["MSWEA_GLOBAL_CONFIG_DIR"] = os.environ["MILLRACE_FOLDER"]
 import minisweagent
-import yaml
+from yaml import safe_load
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.environments.local import LocalEnvironment
 from minisweagent.models.litellm_model import LitellmModel
 
-own = yaml.safe_load((pathlib.Path(minisweagent.__file__).parent / "config" / "mini.yaml").read_text())
+own = safe_load((pathlib.Path(minisweagent.__file__).parent / "config" / "mini.yaml").read_text())
 kept = {name: own["agent"][name] for name in ("system_template", "instance_template")}
 where = {"api_base": os.environ["OPENAI_BASE_URL"], "api_key": os.environ["OPENAI_API_KEY"]}
 told_by = {name: own["model"][name] for name in ("observation_template", "format_error_template")}
