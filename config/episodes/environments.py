@@ -1,4 +1,4 @@
-"""These sections say what answers the policy between its turns: there is one for each kind of environment.
+"""Sections of the environments, which answer the policy between its turns: one for each kind.
 
 `EnvironmentConfig` is their union, told apart by `type`; `scorers.tasks.NAME.environment` holds one. A task without one
 is answered in one turn.
@@ -16,31 +16,33 @@ from config.section import Section
 
 
 class EnvironmentSection(Section):
-    """What the section of every environment has."""
+    """Keys that every environment has."""
 
     makes_prompt: ClassVar[bool] = False  # whether `reset` can begin an episode of a row that has no prompt
     policy_can_break: ClassVar[bool] = True  # whether a failure of `step` may be the policy's doing
     type: str
     max_turns: int = Field(8, ge=1)
-    """Turns of the policy in one episode; after the last one it is scored as it stands."""
+    """Turns of the policy in one episode. After the last one the episode is scored as it stands."""
     turn_tokens: int | None = Field(None, ge=1)
-    """Longest turn of the policy. Unset: what is left of `sampling.max_tokens`, which bounds all that comes behind the
-    first prompt, what tools answer included."""
+    """Largest number of tokens in one turn of the policy. Unset: what is left of `sampling.max_tokens`, which limits
+    everything after the first prompt, results of tools included."""
     deadline_s: float = Field(600.0, gt=0)
-    """Seconds of an episode: those in which its turns were sampled and its environment worked, and no queue's."""
+    """Deadline in seconds for an episode: time of sampling its turns and of its environment's work, without time in
+    queues."""
     start_deadline_s: float = Field(120.0, gt=0)
-    """Seconds of the imports, once for all episodes of a worker."""
+    """Deadline in seconds for imports, done once for all episodes of a worker."""
     reset_deadline_s: float = Field(120.0, gt=0)
-    """Seconds to begin an episode in, once the child has its imports."""
+    """Deadline in seconds for beginning an episode, after the imports."""
     step_deadline_s: float = Field(60.0, gt=0)
-    """Seconds of one answer. A longer one ends the child, and costs its episode."""
+    """Deadline in seconds for one step of the environment. A longer step kills the child process and fails its
+    episode."""
     memory_mb: int = Field(2048, ge=64)
-    """Address space of a child beyond what it inherits."""
+    """Address space of a child process in MiB, beyond what it inherits."""
     python: str | None = None
-    """Another interpreter for the children, for packages that do not go with Millrace's. Unset: Millrace's own."""
+    """Python interpreter of the child processes, for packages that conflict with Millrace's. Unset: Millrace's own."""
     variables: tuple[str, ...] = ()
-    """Variables of the agents' environment that the children keep although they hold a secret, such as
-    `SEARCH_API_KEY`. All others of such a name are taken from them."""
+    """Environment variables with secrets that the child processes keep, such as `SEARCH_API_KEY`. All others with names
+    of secrets are removed."""
 
     @property
     def blocks(self) -> bool:
@@ -66,16 +68,16 @@ class EnvironmentSection(Section):
 
 
 class ToolServerConfig(Section):
-    """A server of tools that speaks MCP: a command, asked by standard input and output, or an address."""
+    """A server of tools that speaks MCP: a command, used by standard input and output, or an address."""
 
     command: tuple[str, ...] = ()
-    """Words of the command; each episode starts one. It sees the variables that the children see."""
+    """Command and arguments, started for each episode with the environment of the child processes."""
     url: str | None = None
-    """Of a server that is there, over streamable HTTP."""
+    """Address of a running server (streamable HTTP)."""
     key_variable: str | None = Field(None, pattern=rf"^\w+{KEY_SUFFIX}$")
-    """Variable of the agents' environment, `..._API_KEY`, that holds the bearer token of `url`."""
+    """Environment variable of the workers, `..._API_KEY`, that holds the bearer token for `url`."""
     tools: tuple[str, ...] | None = None
-    """Those that the policy is offered, by name. Unset: all."""
+    """Names of the tools to offer to the policy. Unset: all."""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> ToolServerConfig:
@@ -87,23 +89,25 @@ class ToolServerConfig(Section):
 
 
 class ToolsConfig(EnvironmentSection):
-    """Tools that the policy may call, until a message of its calls none."""
+    """Tools that the policy may call. The episode ends with a message that calls none."""
 
     type: Literal["tools"] = "tools"
     functions: tuple[ImportPath, ...] = ()
-    """`package.module:function`, each with type hints and a docstring, of which the model's schema is made. Importable
-    where the agents run. An error that a function raises is told to the policy."""
+    """Functions as `package.module:function`, with type hints and docstrings, from which the schema for the model is
+    made. They must be importable where agents run. The policy is shown errors that they raise."""
     servers: dict[str, ToolServerConfig] = {}
-    """Name to a server whose tools are offered too. A server that does not answer costs the episode an attempt."""
+    """Servers, by name, whose tools are offered too. A server that does not answer uses up an attempt at the
+    episode."""
     programs: tuple[Literal["python", "bash"], ...] = ()
-    """Tools that run what the policy writes behind the sandbox' walls on this machine, as `scorers.sandbox` has it,
-    with names, variables and files that stay for the episode."""
+    """Interpreters offered as tools. They run the policy's code in the sandbox of this machine (see `scorers.sandbox`)
+    and keep variables and files for the episode."""
     program_deadline_s: float = Field(30.0, gt=0)
-    """Seconds of one such call. A longer one ends the programs, and the policy reads that their state is lost."""
+    """Deadline in seconds for one such call. A longer one ends the interpreters, and the policy is told that their
+    state is lost."""
     program_memory_mb: int = Field(1024, ge=64)
-    """Memory of all programs of an episode together."""
+    """Memory in MiB of all interpreters of an episode together."""
     result_characters: int = Field(16_000, ge=1)
-    """Longest result that the policy reads; what is longer is cut, and says so."""
+    """Largest number of characters of a result. A longer one is cut, with a note."""
 
     @property
     def blocks(self) -> bool:
@@ -131,14 +135,14 @@ class ToolsConfig(EnvironmentSection):
 
 
 class RewardingSection(EnvironmentSection):
-    """An environment that gives rewards of its own."""
+    """Keys of an environment that gives rewards."""
 
     makes_prompt: ClassVar[bool] = True
     reward: Literal["last", "sum"] = "sum"
-    """What an episode's rewards make: their sum, or the last one."""
+    """Use the sum of an episode's rewards, or the last one."""
     reward_range: tuple[float, float] | None = None
-    """Least and greatest reward of an episode; a scorer of type `environment` makes 0 and 1 of them, and what lies
-    outside is unscorable. Unset: the environment's own `reward_range`, or 0 and 1."""
+    """Least and greatest reward of an episode, which a scorer of type `environment` maps to 0 and 1. A reward outside
+    makes the episode unscorable. Unset: the environment's own `reward_range`, or [0, 1]."""
 
     @model_validator(mode="after")
     def _is_range(self) -> RewardingSection:
@@ -149,25 +153,25 @@ class RewardingSection(EnvironmentSection):
 
 
 class CustomEnvironmentConfig(RewardingSection):
-    """Your own environment: docs/environments.md."""
+    """Your own environment (docs/environments.md)."""
 
     type: Literal["custom"] = "custom"
     import_path: ImportPath
-    """`package.module:Class` with `reset(row, seed)`, `step(action)` and `close()`, importable where the agents run."""
+    """`package.module:Class` with `reset(row, seed)`, `step(action)` and `close()`, importable where agents run."""
     options: dict[str, Any] = {}
     """Keyword arguments of the class."""
 
 
 class GymnasiumConfig(RewardingSection):
-    """A game of gymnasium."""
+    """An environment of gymnasium."""
 
     type: Literal["gymnasium"] = "gymnasium"
     id: str
-    """As `gymnasium.make` has it; `my_module:Name-v0` imports the module that registers it."""
+    """Id for `gymnasium.make`. `my_module:Name-v0` imports the module that registers it."""
     options: dict[str, Any] = {}
-    """Keyword arguments of `gymnasium.make`; `render_mode: ansi` shows what the game draws."""
+    """Keyword arguments of `gymnasium.make`. `render_mode: ansi` shows what the environment draws."""
     actions: tuple[str, ...] = ()
-    """Names of the actions, in their order. Unset: their numbers."""
+    """Names of the actions, in order. Unset: their numbers."""
 
 
 class GemConfig(RewardingSection):
@@ -175,8 +179,8 @@ class GemConfig(RewardingSection):
 
     type: Literal["gem"] = "gem"
     id: str = Field(pattern="^game:")
-    """As `gem.make` has it: `game:Mastermind-v0-easy`. Others of gem's have what the policy writes evaluated, by `eval`
-    or sympy's parser, outside of any walls."""
+    """Id for `gem.make`, such as `game:Mastermind-v0-easy`. gem's other environments are refused: they evaluate the
+    policy's text with `eval` or sympy's parser outside of any sandbox."""
     options: dict[str, Any] = {}
     """Keyword arguments of `gem.make`."""
 
@@ -186,24 +190,24 @@ class TextArenaConfig(RewardingSection):
 
     type: Literal["textarena"] = "textarena"
     id: str
-    """As `textarena.make` has it: `Wordle-v0`."""
+    """Id for `textarena.make`, such as `Wordle-v0`."""
     options: dict[str, Any] = {}
     """Keyword arguments of `textarena.make`."""
 
 
 class AuxiliaryCall(Section):
-    """Calls that an agent makes beside its task, by what they ask: all conditions that are set have to hold."""
+    """Auxiliary calls of an agent, such as for a title. A call is auxiliary where all conditions that are set hold."""
 
     model: str | None = Field(None, min_length=1)
-    """Name of the model that is asked for, the whole of it; `*` stands for any text: `*haiku*`."""
+    """Name of the requested model, as a whole. `*` matches any text, as in `*haiku*`."""
     system: str | None = Field(None, min_length=1)
-    """Text that is in the system message, or in `instructions`; `*` stands for any text."""
+    """Text contained in the system message or in `instructions`. `*` matches any text."""
     last_message: str | None = Field(None, min_length=1)
-    """Text that is in the last message; `*` stands for any text."""
+    """Text contained in the last message. `*` matches any text."""
     tools: bool | None = None
-    """Whether tools are offered."""
+    """Whether the call offers tools."""
     max_tokens: int | None = Field(None, ge=1)
-    """An answer of at most so many tokens is asked for."""
+    """The call asks for an answer of at most this many tokens."""
 
     @model_validator(mode="after")
     def _has_some(self) -> AuxiliaryCall:
@@ -213,13 +217,14 @@ class AuxiliaryCall(Section):
 
 
 class AgentSection(RewardingSection):
-    """An agent that owns its loop: it calls the policy by an address and a key, as it would call OpenAI's API."""
+    """Keys of an agent that owns its loop and calls the policy as it would call OpenAI's or Anthropic's API."""
 
     max_turns: int = Field(32, ge=1)
-    """Calls of the policy in one episode. At the limit the agent is told to stop, and the episode is scored."""
+    """Calls of the policy in one episode. At the limit the agent is told to stop, and the episode is scored as it
+    stands."""
     auxiliary: tuple[AuxiliaryCall, ...] = ()
-    """Calls beside the task, such as for a title: the policy answers one that meets any of these, and nothing of it
-    trains or is scored. `max_turns` bounds them by themselves."""
+    """Auxiliary calls, such as for a title. The policy answers a call that matches any of these, but it is neither
+    trained on nor scored. `max_turns` limits them separately."""
 
 
 class AgentFunctionConfig(AgentSection):
@@ -227,28 +232,28 @@ class AgentFunctionConfig(AgentSection):
 
     type: Literal["agent"] = "agent"
     import_path: ImportPath
-    """`package.module:function` of (base_url, api_key, row), which may return a reward; it may be `async`. Importable
-    where the agents run."""
+    """`package.module:function` of (base_url, api_key, row), which may return a reward and may be `async`. It must be
+    importable where agents run."""
 
 
 class CommandConfig(AgentSection):
-    """An agent as a command, started for each episode."""
+    """An agent that is a command, started for each episode."""
 
     type: Literal["command"] = "command"
     command: tuple[str, ...] = Field(min_length=1)
-    """Its words. It finds the policy in `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `ANTHROPIC_BASE_URL` and
-    `ANTHROPIC_API_KEY`, its row in the file `MILLRACE_ROW`, and may write a reward to the file `MILLRACE_REWARD`."""
+    """Command and arguments. It finds the policy by `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `ANTHROPIC_BASE_URL` and
+    `ANTHROPIC_API_KEY`, and its row in the file `MILLRACE_ROW`, and may write a reward to the file
+    `MILLRACE_REWARD`."""
     sandbox: bool = True
-    """Whether it runs behind bubblewrap's walls: it reaches the policy and no other address, and sees the system's
-    programs, `readable` and a folder of its own. Where there are no such walls it is refused; `false` runs it with the
-    agents' rights."""
+    """Run it in bubblewrap: it reaches the policy and no other address, and sees the system's programs, `readable` and
+    a folder of its own. Refused where bubblewrap is missing. `false`: run it with the workers' rights."""
     readable: tuple[str, ...] = ()
-    """Files and folders that it sees behind the walls, read-only, at their own places. A virtual environment that its
-    program is in is shown without being named."""
+    """Files and folders to show in the sandbox, read-only and under their own paths. The virtual environment of its
+    program is always shown."""
     processes: int = Field(128, ge=1)
-    """Processes and threads at a time, behind the walls."""
+    """Largest number of processes and threads in the sandbox."""
     folder_mb: int = Field(256, ge=1)
-    """Size of its own folder behind the walls, which is in memory, and counts nowhere else."""
+    """Size in MiB of its own folder in the sandbox, which is kept in memory, besides `memory_mb`."""
 
     @model_validator(mode="after")
     def _is_walled_or_not(self) -> CommandConfig:
@@ -267,36 +272,37 @@ class CommandConfig(AgentSection):
 
 
 class PlacedAgentSection(AgentSection):
-    """An agent that works in a place of its own, which is judged when it has ended.
+    """Keys of an agent that works in a place of its own, which is judged when the agent has ended.
 
-    It is a command inside, your function outside, or, where neither is named, Millrace's own loop, in which the policy
-    calls bash until it calls nothing.
+    The agent is a command inside, or your function outside. Unset: Millrace's own loop, in which the policy calls bash
+    until a message of its calls nothing.
     """
 
     makes_prompt: ClassVar[bool] = False
     deadline_s: float = Field(3600.0, gt=0)
-    """Seconds of an episode: those in which its turns were sampled and its agent worked, and no queue's. Then the agent
-    is stopped, and what it has made is judged."""
+    """Deadline in seconds for an episode: time of sampling its turns and of its agent's work, without time in queues.
+    Then the agent is stopped, and its work is judged."""
     reset_deadline_s: float = Field(900.0, gt=0)
-    """Seconds to make the place in, an image too."""
+    """Deadline in seconds for preparing the place, its image included."""
     judge_deadline_s: float = Field(3600.0, gt=0)
-    """Seconds of the judging, beside those that the place itself takes."""
+    """Deadline in seconds for judging."""
     command: tuple[str, ...] = ()
-    """Words of an agent that is a command, run inside with the work folder as its own. It finds the policy and its row
-    as one of type `command` does."""
+    """Command and arguments of an agent that runs inside, in the work folder. It finds the policy and its row as one of
+    type `command` does."""
     import_path: ImportPath | None = None
-    """`package.module:function` of (base_url, api_key, row, environment), with `async def`, importable where the agents
-    run; `await environment.exec("ls")` runs bash in the place."""
+    """`package.module:function` of (base_url, api_key, row, environment), an `async` function, importable where agents
+    run. `await environment.exec("ls")` runs bash in the place."""
     readable: tuple[str, ...] = ()
-    """Files and folders that are seen inside, read-only, at their own places."""
+    """Files and folders to show inside, read-only and under their own paths."""
     command_deadline_s: float = Field(120.0, gt=0)
-    """Seconds of one command of a function, or of Millrace's own loop, that names no others."""
+    """Default deadline in seconds for one command of a function or of Millrace's own loop."""
     result_characters: int = Field(16_000, ge=1)
-    """Longest result of bash that the policy reads in Millrace's own loop; its middle is left out, and it says so."""
+    """Largest number of characters of a result of bash in Millrace's own loop. The middle of a longer one is left out,
+    with a note."""
     processes: int = Field(256, ge=1)
-    """Processes and threads at a time, inside."""
+    """Largest number of processes and threads inside."""
     folder_mb: int = Field(1024, ge=1)
-    """Size of what is written behind walls; a container has no such limit."""
+    """Size in MiB of what is written in bubblewrap. A container has no such limit."""
 
     @model_validator(mode="after")
     def _has_one_agent(self) -> PlacedAgentSection:
@@ -308,83 +314,83 @@ class PlacedAgentSection(AgentSection):
 
 
 class HarborConfig(PlacedAgentSection):
-    """A task directory of Harbor's: docs/harbor.md."""
+    """A task directory of Harbor (docs/harbor.md)."""
 
     type: Literal["harbor"] = "harbor"
     root: str | None = None
-    """Folder of the task directories where the agents run, if it is another than where rows were prepared: there the
-    last part of a row's folder is looked for. Unset: the rows' own folders."""
+    """Folder of the task directories where agents run, if it differs from where rows were prepared. The last part of a
+    row's folder is looked for in it. Unset: the rows' own folders."""
     engine: Literal["podman", "docker"] | None = None
-    """What runs containers, for tasks with an image. Unset: the one that is there."""
+    """Container engine, for tasks with an image. Unset: the one that is installed."""
     build_words: tuple[str, ...] = ()
-    """Further words of its `build`, such as `--network=host`."""
+    """Further arguments of its `build`, such as `--network=host`."""
     network: bool = False
-    """Whether the container of a task that asks for a network has the engine's own. Off: an agent reaches the policy
-    and no other address, as behind walls."""
+    """Give the container of a task that asks for a network the engine's network. Off: an agent reaches the policy and
+    no other address, as in bubblewrap."""
 
 
 class SweAgentConfig(PlacedAgentSection):
-    """A row of type `swe` whose files are checked out behind walls: what the agent changes is its answer."""
+    """A row of type `swe`, whose files are checked out in bubblewrap. What the agent changes is its answer."""
 
     type: Literal["swe"] = "swe"
     memory_mb: int = Field(2048, ge=64)
-    """Memory of all processes inside."""
+    """Memory in MiB of all processes inside."""
     shows_tests: bool = False
-    """Whether the agent sees the row's test files, too. What it changes in them never counts."""
+    """Show the row's test files to the agent. Changes to them never count."""
 
 
 class RemoteAgentConfig(AgentSection):
-    """An agent elsewhere, which nobody here starts: it opens episodes at the gateway, `agents.gateway`."""
+    """An agent elsewhere, which Millrace does not start. It opens episodes at the gateway (`agents.gateway`)."""
 
     type: Literal["remote"] = "remote"
     open_deadline_s: float = Field(3600.0, gt=0)
-    """Seconds until an agent has opened the episode; `deadline_s` begins then."""
+    """Deadline in seconds for an agent to open the episode. `deadline_s` begins then."""
 
 
 class VerifiersConfig(AgentSection):
-    """An environment of verifiers, by its name: a taskset of its version 1, or one that `load_environment` makes."""
+    """An environment of verifiers, by name: a taskset of version 1, or what `load_environment` makes."""
 
     type: Literal["verifiers"] = "verifiers"
     id: str
-    """As verifiers has it: `gsm8k-v1`, or a hub's `owner/gsm8k`, which the children's interpreter has installed."""
+    """Id in verifiers, such as `gsm8k-v1`, or `owner/gsm8k` from its hub, installed for the child processes'
+    interpreter."""
     options: dict[str, Any] = {}
-    """Of the taskset (`--env.taskset.*` of verifiers' own command), or the arguments of `load_environment`."""
+    """Options of the taskset (`--env.taskset.*` of verifiers' own command), or arguments of `load_environment`."""
     agents: dict[str, dict[str, Any]] = {}
-    """Of a taskset's agents, by their names (`--env.agent.*`): a harness, or the model and client of one that is not
+    """Options of a taskset's agents by name (`--env.agent.*`): a harness, or model and client of an agent that is not
     the policy. Unset: one agent, `agent`, which talks and calls the taskset's tools."""
     most_rows: int = Field(100_000, ge=1)
-    """Of a taskset without an end, so many of its first tasks are there."""
+    """Use this many tasks of a taskset that is infinite."""
     held_out_rows: int = Field(0, ge=0)
-    """So many of the last rows are what seeds of `split: eval` play, and no others do. 0: what the environment itself
-    has for evaluation."""
+    """Keep this many of the last rows for `split: eval`. 0: use the environment's own evaluation data."""
 
 
 class NemoGymConfig(AgentSection):
-    """A resources server of NeMo Gym, played as NeMo Gym's own agents do it."""
+    """A resources server of NeMo Gym, played as NeMo Gym's own agents play it."""
 
     type: Literal["nemo_gym"] = "nemo_gym"
     url: str = Field(pattern=r"^https?://[^/\s]")
-    """Of the server."""
+    """Address of the server."""
     agent: Literal["simple", "gymnasium"] | None = None
-    """As which of NeMo Gym's agents: `simple`, by `/seed_session`, a POST for each call of a tool and `/verify`, or
-    `gymnasium`, by `/reset` and `/step`. Unset: as the server's routes have it."""
+    """Which of NeMo Gym's agents to play as: `simple` (`/seed_session`, a POST for each tool call, `/verify`) or
+    `gymnasium` (`/reset`, `/step`). Unset: the one that fits the server's routes."""
     result_characters: int = Field(16_000, ge=1)
-    """Longest answer of the server that the policy reads; what is longer is cut, and says so."""
+    """Largest number of characters of an answer of the server. A longer one is cut, with a note."""
 
 
 class TriesSection(RewardingSection):
-    """Several tries at a row, with the verdict of the scorers' own rules between them."""
+    """Keys of environments with several tries, which show the scorer's verdict between them."""
 
     makes_prompt: ClassVar[bool] = False
     policy_can_break: ClassVar[bool] = False  # what it wrote runs in the sandbox alone
     tries: int = Field(3, ge=1)
-    """Answers that the policy may give. The episode ends with a right one, or with the last."""
+    """Tries that the policy has. The episode ends with a right answer, or with the last."""
     discount: float = Field(1.0, gt=0, le=1)
-    """The reward of a right answer is this to the power of the tries before it; what is not right gets 0."""
+    """Reward a right answer with this to the power of the number of tries before it. A wrong answer gets 0."""
     program_deadline_s: float = Field(20.0, gt=0)
-    """Seconds that one answer may run in the sandbox, all its tests together."""
+    """Deadline in seconds for one answer in the sandbox, over all its tests."""
     program_memory_mb: int = Field(1024, ge=256)
-    """Memory of one run with all its processes."""
+    """Memory in MiB of one run with all its processes."""
 
     @property
     def blocks(self) -> bool:
@@ -406,18 +412,18 @@ class TriesSection(RewardingSection):
 
 
 class GymTriesConfig(TriesSection):
-    """A problem of reasoning-gym, judged by that library's own scorer after each try."""
+    """A problem of reasoning-gym, scored by that library after each try."""
 
     type: Literal["reasoning_gym"] = "reasoning_gym"
     dataset: str | None = None
-    """The library's data set that makes the problem of a row without an `entry`, by the row's seed. Unset: each row has
-    an entry, and a prompt."""
+    """Data set of the library that makes the problems of rows without an `entry`, by the row's seed. Unset: each row
+    has an entry and a prompt."""
     options: dict[str, Any] = {}
-    """Of that data set's configuration, such as `min_terms`."""
+    """Options of that data set, such as `min_terms`."""
     part: Literal["answer", "box", "response"] = "answer"
-    """Where the answer is: as the scorer `gym` has it."""
+    """Where the answer is, as in the scorer `gym`."""
     instruction: str | None = None
-    """What stands behind the question of a problem that was made. Unset: where to put the answer."""
+    """Text to append to a made problem's question. Unset: where to put the answer."""
 
     @property
     def makes_prompt(self) -> bool:  # type: ignore[override]  # here the section decides, not the kind
@@ -426,43 +432,43 @@ class GymTriesConfig(TriesSection):
 
 
 class CodeTriesConfig(TriesSection):
-    """A program, and after each try the public tests that it failed."""
+    """A program. After each try the policy is shown the public tests that it failed."""
 
     type: Literal["code"] = "code"
     public: int | None = Field(None, ge=1)
-    """Of a row that calls no test public, so many of its first tests are; at least one stays hidden. Unset: such a row
-    is refused."""
+    """Take this many of the first tests of a row without public tests as public; at least one stays hidden. Unset:
+    refuse such rows."""
     case_timeout_s: float = Field(10.0, gt=0)
-    """Seconds that one test may run."""
+    """Deadline in seconds for one test."""
     compatible: bool = False
-    """How standard output is compared: as the scorer `code` has it."""
+    """How to compare standard output, as in the scorer `code`."""
     shown_characters: int = Field(500, ge=1)
-    """Longest part of a test that the policy reads: its input, what was expected, what the program gave; the rest is
-    cut, and says so."""
+    """Largest number of characters of a test's input, expected output and actual output that the policy is shown. The
+    rest is cut, with a note."""
 
 
 class OpenEnvConfig(RewardingSection):
-    """An environment behind a server of OpenEnv; a session with it is an episode."""
+    """An environment behind a server of OpenEnv. A session is an episode."""
 
     type: Literal["openenv"] = "openenv"
     url: str = Field(pattern=r"^(?:ws|http)s?://[^/\s]")
-    """Of the server: `ws://`, `wss://`, `http://` or `https://`, without the path `/ws`."""
+    """Address of the server: `ws://`, `wss://`, `http://` or `https://`, without the path `/ws`."""
     key_variable: str | None = Field(None, pattern=rf"^\w+{KEY_SUFFIX}$")
-    """Variable of the agents' environment, `..._API_KEY`, that holds the bearer token of `url`."""
+    """Environment variable of the workers, `..._API_KEY`, that holds the bearer token for `url`."""
     action: Literal["text", "json", "call"] | None = None
-    """How the policy says an action: its text is the one field, its text has a JSON object with the fields, or it calls
-    a tool whose arguments they are. Unset: text where one field is enough, else call. Tools that the environment itself
-    offers, by MCP, are always called."""
+    """How the policy writes an action. `text`: its text is the action's only field. `json`: its text has a JSON object
+    with the fields. `call`: it calls a tool whose arguments are the fields. Unset: `text` where one field is enough,
+    else `call`. Tools that the environment offers by MCP are always called."""
     action_field: str | None = None
-    """Field of the action that a text becomes. Unset: the only one that it needs."""
+    """Field of the action that holds the text. Unset: the only required one."""
     observation: tuple[str, ...] = ()
-    """Fields of the observation that the policy reads. Unset: all that say something."""
+    """Fields of the observation to show to the policy. Unset: all that are not empty."""
     reset: dict[str, Any] = {}
-    """What `reset` is given beside `seed` and `episode_id`; a server leaves out what its environment does not take."""
+    """Arguments of `reset` besides `seed` and `episode_id`. A server drops those that its environment does not take."""
     reset_from_row: tuple[str, ...] = ()
-    """Columns of the row, or keys of its `verification_info`, that `reset` is given too."""
+    """Columns of the row, or keys of its `verification_info`, to pass to `reset` too."""
     result_characters: int = Field(16_000, ge=1)
-    """Longest observation that the policy reads; what is longer is cut, and says so."""
+    """Largest number of characters of an observation. A longer one is cut, with a note."""
 
     @property
     def kept_variables(self) -> tuple[str, ...]:
@@ -482,21 +488,21 @@ class OpenEnvConfig(RewardingSection):
 
 
 class VerlToolsConfig(RewardingSection):
-    """Tools of verl's, as its YAML declares them, or marked with its `@function_tool`."""
+    """Tools of verl, declared in its YAML or marked with its `@function_tool`."""
 
     makes_prompt: ClassVar[bool] = False
     type: Literal["verl_tools"] = "verl_tools"
     tool_config_path: str | None = None
-    """verl's YAML, a list `tools` of `class_name`, `config` and `tool_schema`, read where the agents run."""
+    """verl's YAML, a list `tools` of `class_name`, `config` and `tool_schema`, read where agents run."""
     function_tool_path: str | None = None
-    """A Python file with functions that are marked with verl's `@function_tool`."""
+    """Python file with functions that are marked with verl's `@function_tool`."""
     instances: Literal["episode", "call"] = "episode"
-    """What each tool gets an instance for, by `create`: the episode, so that it keeps its state and `calc_reward` is
-    asked; or every call, as verl's agent loops do."""
+    """Lifetime of a tool's instance, made by `create`: the `episode`, so that it keeps its state and `calc_reward` is
+    asked, or a `call`, as in verl's agent loops."""
     result_characters: int = Field(16_000, ge=1)
-    """Longest result that the policy reads; what is longer is cut, and says so."""
+    """Largest number of characters of a result. A longer one is cut, with a note."""
     result_kept: Literal["start", "end", "both"] = "start"
-    """What is left of one that is cut."""
+    """Which part of a cut result to keep."""
 
     @property
     def columns(self) -> tuple[str, ...]:
