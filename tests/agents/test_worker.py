@@ -100,6 +100,7 @@ async def test_a_rows_own_seed_is_the_problem_whatever_the_group_is(arena: MakeA
     assert not np.array_equal(first.logprobs, other.logprobs), "sampled apart"
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize(
     ("environment", "answers", "ended_by"),
     [
@@ -173,6 +174,7 @@ async def test_an_environment_that_fails_once_is_played_again_from_its_records(
     assert engine == {}
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("row", "answer", "ended_by", "said"),
     [
@@ -271,6 +273,7 @@ async def test_a_worker_that_is_told_to_end_hands_its_group_back_and_counts_no_a
     assert ground.rollout("0").attempts == 1
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize("is_told", [False, True], ids=["unseen", "told by a renewal"])
 @in_loop
 async def test_a_group_that_comes_back_to_the_worker_that_lost_it_is_played_on_at_once(
@@ -310,6 +313,7 @@ async def test_a_group_that_comes_back_to_the_worker_that_lost_it_is_played_on_a
     assert (ground.rollout("0").generator, ground.rollout("0").attempts) == ("first", 2)
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize("is_late", [False, True], ids=["in time", "late"])
 @in_loop
 async def test_a_worker_that_dies_costs_no_turn(

@@ -267,6 +267,7 @@ def test_attention_agrees_with_its_reference_in_the_cpu_form(
     assert outcome.facts["model"] < 1e-5
 
 
+@pytest.mark.prove
 def test_without_a_gpu_the_cpu_form_runs_and_what_has_none_is_skipped(tmp_path: Path) -> None:
     found = start("--cpu", "--steps", "engine-graphs", "--out", str(tmp_path))
     assert found.returncode == 0, found.stdout + found.stderr

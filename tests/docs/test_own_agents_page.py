@@ -76,6 +76,7 @@ def test_every_layer_of_the_page_is_valid_over_the_demo(folder: Path, layer: str
     assert run.name == yaml.safe_load(FILES[layer])["name"]
 
 
+@pytest.mark.prove
 def test_the_pages_script_looks_and_answers(folder: Path, model: ScriptedEndpoint) -> None:
     model.script = lambda call: says("\\boxed{2132}") if len(call.body["messages"]) > 1 else says(None, LOOK)
     said, _ = plays(folder, "own.yaml", model.url).communicate(timeout=120)

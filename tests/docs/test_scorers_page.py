@@ -20,7 +20,7 @@ from scorers import score
 from tests.conftest import ROOT
 from tools.main import main
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=10)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
 
 PAGE = ROOT / "docs" / "scorers.md"
 EXAMPLE = ROOT / "examples" / "scorer"
@@ -98,6 +98,7 @@ def test_every_program_of_the_page_runs(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.prove
 def test_the_templates_own_tests_pass() -> None:
     done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_scorer.py"], EXAMPLE)
     assert done.returncode == 0, done.stdout

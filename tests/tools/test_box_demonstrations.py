@@ -87,6 +87,7 @@ def test_the_script_writes_the_shipped_tokenizer_and_configs(tmp_path: Path) -> 
         assert {**made, "transformers_version": None} == {**shipped, "transformers_version": None}, name
 
 
+@pytest.mark.prove
 def test_the_warm_start_begins_as_it_did_for_the_shipped_weights() -> None:
     tokenizer = build_tokenizer(LESSON)
     losses = warm_start(build_model(tokenizer), tokenizer, LESSON, steps=2)

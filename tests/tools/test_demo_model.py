@@ -122,6 +122,7 @@ def test_the_script_writes_the_shipped_tokenizer_and_configs(tmp_path: Path) -> 
         assert {**made, "transformers_version": None} == {**shipped, "transformers_version": None}, name
 
 
+@pytest.mark.prove
 def test_the_warm_start_begins_as_it_did_for_the_shipped_weights() -> None:
     tokenizer = build_tokenizer(LESSON)
     models = [build_model(tokenizer) for _ in range(2)]

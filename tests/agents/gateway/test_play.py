@@ -84,6 +84,7 @@ async def test_a_call_that_is_out_when_its_agent_breaks_at_a_limit_is_part_of_th
         assert "on purpose" in one.remark
 
 
+@pytest.mark.prove
 @in_loop
 async def test_a_command_behind_walls_plays_by_the_gateways_socket(
     link: RedisLink, keys: Keys, tmp_path: Path, quick: None

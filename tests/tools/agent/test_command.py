@@ -98,7 +98,7 @@ def test_an_agent_that_owns_its_loop_calls_an_outside_model_through_the_gateway(
     assert {"temperature", "max_tokens"}.isdisjoint(server.calls[0].body), "the run's 1, and no limit"
 
 
-@pytest.mark.prove(after=1)
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("section", "script", "says"),
     [

@@ -105,9 +105,8 @@ def test_a_scorer_that_cant_be_imported_is_refused_by_its_key(
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ("{type: tools, functions: ['mine:look_up']}", ""),
         ("{type: tools, functions: ['mine:look_in']}", "scorers.tasks.find.environment: task find"),
-        ("{type: custom, import_path: 'gone:Game'}", "No module named 'gone'"),
+        ("{type: tools, functions: ['mine:look_up']}", ""),
         ("{type: custom, import_path: 'mine:Game'}", ""),  # an empty row is none of its own
     ],
 )

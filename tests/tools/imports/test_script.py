@@ -132,6 +132,7 @@ def words_of_bash(folder: Path, *arguments: str) -> list[str]:
     return words[words.index("verl.trainer.main_ppo") + 1 :]
 
 
+@pytest.mark.prove(after=24)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_words_are_bashs_own(name: str, folder: Path) -> None:
     arguments = ARGUMENTS.get(name, [])
@@ -140,6 +141,7 @@ def test_the_words_are_bashs_own(name: str, folder: Path) -> None:
     assert [*call.words, *(f"{one.key} {one.value}" for one in call.options)] == expected
 
 
+@pytest.mark.prove
 def test_landlocks_walls_give_the_same_words(folder: Path, monkeypatch: Patch) -> None:
     sandbox = LocalSandbox(Walls.LANDLOCK)
     try:
@@ -154,6 +156,7 @@ def test_landlocks_walls_give_the_same_words(folder: Path, monkeypatch: Patch) -
     sandbox.close()
 
 
+@pytest.mark.prove(after=5)
 @pytest.mark.parametrize(
     "program",
     [
@@ -233,6 +236,7 @@ def test_a_script_without_a_call_says_why(script: str, words: list[str], monkeyp
     assert [word for word in words if word not in str(caught.value)] == []
 
 
+@pytest.mark.prove(after=4)
 @pytest.mark.parametrize(
     ("script", "names"),
     [

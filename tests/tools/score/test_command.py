@@ -187,6 +187,7 @@ def test_a_kill_costs_no_line(waiter: Sequence[str], capfdbinary: Captured) -> N
     assert Path("begun").read_text() == "x" * 4
 
 
+@pytest.mark.prove
 def test_ctrl_c_prints_what_is_done(waiter: Sequence[str]) -> None:
     """One thread is at line 2; the other has the results of 3 and 4 once it is at line 5."""
     words = (waits(0, 99, 0, 0, 99, 0), "--workers", "2", *waiter)

@@ -143,6 +143,7 @@ def test_whoever_does_not_wait_is_not_waited_for(server: ScriptedEndpoint) -> No
     assert [type(future.exception()) for future in futures] == [ScoringFailed] * 3
 
 
+@pytest.mark.prove
 def test_a_program_gets_the_verdict_before_it_asks_again(server: ScriptedEndpoint) -> None:
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with fork_verb("score", "-", "--workers", "1", **pipes) as process:

@@ -92,6 +92,7 @@ def test_a_learner_that_keeps_being_killed_ends_the_run(tmp_path: Path) -> None:
     assert watched.run() == Outcome(code=1, failed_role="learner", reason=reason)
 
 
+@pytest.mark.prove
 def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
     def kill() -> None:
         if (pid := watched.supervisor.pids().get("generator-0")) and len(watched.deaths) < 4:
