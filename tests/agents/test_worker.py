@@ -101,16 +101,12 @@ async def test_a_rows_own_seed_is_the_problem_whatever_the_group_is(arena: MakeA
 
 
 @pytest.mark.prove(after=2)
-@pytest.mark.parametrize(
-    ("environment", "answers", "ended_by"),
-    [
-        ({"max_turns": 1}, ("right",), End.TURNS),
-        ({"turn_tokens": 4}, ("right",), End.TOKENS),
-        ({}, ("right" * 30,), End.CONTEXT),
-        ({"deadline_s": 1e-9}, ("right",), End.DEADLINE),
-    ],
-    ids=lambda value: value if isinstance(value, End) else "",
-)
+@pytest.mark.parametrize(("environment", "answers", "ended_by"), [
+    ({"max_turns": 1}, ("right",), End.TURNS),
+    ({"turn_tokens": 4}, ("right",), End.TOKENS),
+    ({}, ("right" * 30,), End.CONTEXT),
+    ({"deadline_s": 1e-9}, ("right",), End.DEADLINE),
+], ids=lambda value: value if isinstance(value, End) else "")  # fmt: skip
 @in_loop
 async def test_what_the_policy_brought_about_is_scored_as_it_stands(
     environment: dict[str, Any], answers: tuple[str, ...], ended_by: End, arena: MakeArena

@@ -153,13 +153,9 @@ def test_rounds_are_those_that_were_asked_for_where_there_are_any() -> None:
 
 def made_up(**changes: Any) -> SeedRun:
     done: dict[str, Any] = {
-        "exit_code": 0,
-        "steps": 60,
-        "lag_max": 2,
-        "switched_in_flight": 0,
-        "is_audit_clean": True,
+        "exit_code": 0, "steps": 60, "lag_max": 2, "switched_in_flight": 0, "is_audit_clean": True,
         "sampled_tokens": 120_000,
-    }
+    }  # fmt: skip
     rates = {0: 0.11, 30: 0.6, 60: 0.92}
     return SeedRun(
         **{"seed": 3, "seconds": 120.0, "first_step_s": 25.4, "pass_rates": rates, **done} | changes
@@ -245,14 +241,9 @@ def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
     journal.close()
     run = read_seed_run(tmp_path, seed=7, began_at=981.0, seconds=30.0, exit_code=0, is_audit_clean=True)
     expected = {
-        "seed": 7,
-        "seconds": 30.0,
-        "first_step_s": 20.0,
-        "steps": 2,
-        "lag_max": 1,
-        "switched_in_flight": 1,
+        "seed": 7, "seconds": 30.0, "first_step_s": 20.0, "steps": 2, "lag_max": 1, "switched_in_flight": 1,
         "sampled_tokens": 4 + 7,
-    }
+    }  # fmt: skip
     assert run == made_up(**expected, pass_rates=rates)
     assert (run.before, run.after) == (0.1, 0.9)
 

@@ -49,18 +49,11 @@ def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged
     assert found.in_flight > 0, "its groups are still in Redis"
 
 
-@pytest.mark.parametrize(
-    ("status", "words", "code", "said"),
-    [
-        ("finished", (), 0, "is finished"),
-        (
-            "stopped",
-            ("learner.resume=never",),
-            2,
-            "has begun (stopped), and learner.resume=never does not go on",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("status", "words", "code", "said"), [
+    ("finished", (), 0, "is finished"),
+    ("stopped", ("learner.resume=never",), 2,
+        "has begun (stopped), and learner.resume=never does not go on"),
+])  # fmt: skip
 def test_a_name_that_is_taken_is_said_before_anything_heavy_is_loaded(
     roles: Roles, status: str, words: tuple[str, ...], code: int, said: str
 ) -> None:

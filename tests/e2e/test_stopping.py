@@ -17,13 +17,9 @@ from tests.e2e.conftest import PLAIN, Roles
 pytestmark = pytest.mark.e2e
 
 SETTINGS = (
-    *PLAIN,
-    "broker.lease_s=2",
-    "learner.steps=5000",
-    "learner.groups_per_step=8",
-    "learner.checkpoint.every=3",
-    "generators.groups_in_flight=8",
-)
+    *PLAIN, "broker.lease_s=2", "learner.steps=5000", "learner.groups_per_step=8",
+    "learner.checkpoint.every=3", "generators.groups_in_flight=8",
+)  # fmt: skip
 
 
 def millrace(roles: Roles, redis_url: str, *words: str) -> str:

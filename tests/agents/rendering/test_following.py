@@ -246,19 +246,10 @@ def test_a_call_in_a_thought_that_has_not_ended_ends_it(opened: Opened) -> None:
 
 # How the same words are tokenized, and how a call is written, is the policy's: a rendering would write it otherwise.
 ODD = {
-    "a space more": (
-        '<tool_call>{"name":  "search", "arguments": {"query": "a"}}</tool_call>',
-        '{"query": "a"}',
-    ),
-    "other order": (
-        '<tool_call>{"arguments": {"query": "a"}, "name": "search"}</tool_call>',
-        '{"query": "a"}',
-    ),
-    "escaped": (
-        '<tool_call>{"name": "search", "arguments": {"query": "\\u00e9"}}</tool_call>',
-        '{"query": "é"}',
-    ),
-}
+    "a space more": ('<tool_call>{"name":  "search", "arguments": {"query": "a"}}</tool_call>', '{"query": "a"}'),
+    "other order": ('<tool_call>{"arguments": {"query": "a"}, "name": "search"}</tool_call>', '{"query": "a"}'),
+    "escaped": ('<tool_call>{"name": "search", "arguments": {"query": "\\u00e9"}}</tool_call>', '{"query": "é"}'),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ODD)

@@ -99,15 +99,11 @@ def test_an_agent_that_owns_its_loop_calls_an_outside_model_through_the_gateway(
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize(
-    ("section", "script", "says"),
-    [
-        (AGENT, [Saying(status=401)], "HTTP 401 told to"),
-        (AGENT | {"max_turns": 1}, ["wrong"], "1 call; no count of tokens; ended by turns"),
-        ({**AGENT, "import_path": "tests.support.arena_agents:breaks"}, ["x"], "no box: broken on purpose"),
-    ],
-    ids=["refused", "turns", "broken"],
-)
+@pytest.mark.parametrize(("section", "script", "says"), [
+    (AGENT, [Saying(status=401)], "HTTP 401 told to"),
+    (AGENT | {"max_turns": 1}, ["wrong"], "1 call; no count of tokens; ended by turns"),
+    ({**AGENT, "import_path": "tests.support.arena_agents:breaks"}, ["x"], "no box: broken on purpose"),
+], ids=["refused", "turns", "broken"])  # fmt: skip
 def test_what_ends_an_outside_episode_is_said(
     tmp_path: Path, millrace: Millrace, *, section: Any, script: list[Any], says: str
 ) -> None:

@@ -22,20 +22,13 @@ def seen(
     return Observation((), beats, frozenset(starting), **told)
 
 
-@pytest.mark.parametrize(
-    ("role", "before", "between", "after"),
-    [
-        ("generator", {"generator": "a"}, {"generator": ""}, {"generator": "b"}),
-        ("scorer", {"scorer": "ab"}, {"scorer": "b"}, {"scorer": "bc"}),
-        ("dispatcher", {"dispatcher": "a"}, {"dispatcher": "a", "scorer": "b"}, {"dispatcher": "ac"}),
-        (
-            "pool",
-            {"dispatcher": "a", "scorer": "bc"},
-            {"dispatcher": "d"},
-            {"dispatcher": "d", "scorer": "e"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("role", "before", "between", "after"), [
+    ("generator", {"generator": "a"}, {"generator": ""}, {"generator": "b"}),
+    ("scorer", {"scorer": "ab"}, {"scorer": "b"}, {"scorer": "bc"}),
+    ("dispatcher", {"dispatcher": "a"}, {"dispatcher": "a", "scorer": "b"}, {"dispatcher": "ac"}),
+    ("pool", {"dispatcher": "a", "scorer": "bc"}, {"dispatcher": "d"},
+        {"dispatcher": "d", "scorer": "e"}),
+])  # fmt: skip
 def test_a_role_is_back_when_a_new_heartbeat_is_at_work(
     role: str, before: Mapping[str, Any], between: Mapping[str, Any], after: Mapping[str, Any]
 ) -> None:

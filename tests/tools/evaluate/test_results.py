@@ -51,19 +51,14 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         write_result(tmp_path / "none" / "one.json", as_tree(result))
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "can't be read: No such file"),
-        ("{", "is no JSON"),
-        ("[]", "its `format` is None"),
-        (
-            '{"format": "x"}',
-            "no result of `millrace evaluate`: its `format` is 'x', not 'millrace evaluation 1'",
-        ),
-        ('{"format": "millrace evaluation 1"}', "is damaged: KeyError: 'model'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    (None, "can't be read: No such file"),
+    ("{", "is no JSON"),
+    ("[]", "its `format` is None"),
+    ('{"format": "x"}',
+        "no result of `millrace evaluate`: its `format` is 'x', not 'millrace evaluation 1'"),
+    ('{"format": "millrace evaluation 1"}', "is damaged: KeyError: 'model'"),
+])  # fmt: skip
 def test_a_file_that_is_none_is_named(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "one.json"
     if text is not None:

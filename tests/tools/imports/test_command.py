@@ -285,16 +285,12 @@ def test_without_o_the_run_is_on_standard_output_and_the_list_beside_it(folder: 
     assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("verl", "train-ppo", "--config_path", "newer.yaml"),
-        ("verl", "train-ppo", "newer.yaml"),
-        ("newer.yaml", "--backend", "fsdp"),
-        ("train.sh",),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("words", [
+    ("verl", "train-ppo", "--config_path", "newer.yaml"),
+    ("verl", "train-ppo", "newer.yaml"),
+    ("newer.yaml", "--backend", "fsdp"),
+    ("train.sh",),
+], ids=" ".join)  # fmt: skip
 def test_a_call_that_only_ii_verl_has_means_its_defaults(folder: Path, words: tuple[str, ...]) -> None:
     newer = GRPO_YAML.replace("adv_estimator: grpo", "adv_estimator: grpo\n  use_kl_in_reward: false")
     write(folder, "newer.yaml", newer)

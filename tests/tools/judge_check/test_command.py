@@ -162,26 +162,21 @@ def read(path: Path, only: str | None) -> list[Labelled]:
 RANGE = "must be true, false or a number from 0 to 1, got"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"llm_output": "x"', "not JSON"),
-        ("[1]", "a line must be an object, got list"),
-        (
-            '{"label": 1}',
-            "no response: 'llm_output' beside a label, or HardVerify-Math's fn_output and tn_output",
-        ),
-        ('{"llm_output": "x"}', "no label: none of label and human_score"),
-        ('{"llm_output": "x", "label": 1, "human_score": 1}', "both of label and human_score"),
-        ('{"llm_output": "x", "label": "yes"}', f"label {RANGE} 'yes'"),
-        ('{"llm_output": "x", "human_score": 7}', f"human_score {RANGE} 7"),
-        ('{"llm_output": "x", "label": NaN}', "label must be"),
-        ('{"llm_output": "x", "label": 1}', "a row of no known shape"),
-        ('{"llm_output": 5, "label": 1}', "llm_output must be text, got int"),
-        ('{"fn_output": "5", "question": "?"}', "no answer to check against"),
-        ("{}\n" * 7, ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ('{"llm_output": "x"', "not JSON"),
+    ("[1]", "a line must be an object, got list"),
+    ('{"label": 1}',
+        "no response: 'llm_output' beside a label, or HardVerify-Math's fn_output and tn_output"),
+    ('{"llm_output": "x"}', "no label: none of label and human_score"),
+    ('{"llm_output": "x", "label": 1, "human_score": 1}', "both of label and human_score"),
+    ('{"llm_output": "x", "label": "yes"}', f"label {RANGE} 'yes'"),
+    ('{"llm_output": "x", "human_score": 7}', f"human_score {RANGE} 7"),
+    ('{"llm_output": "x", "label": NaN}', "label must be"),
+    ('{"llm_output": "x", "label": 1}', "a row of no known shape"),
+    ('{"llm_output": 5, "label": 1}', "llm_output must be text, got int"),
+    ('{"fn_output": "5", "question": "?"}', "no answer to check against"),
+    ("{}\n" * 7, ""),
+])  # fmt: skip
 def test_a_file_that_cant_be_used_is_refused_by_its_lines_before_anybody_is_asked(
     text: str, said: str, tmp_path: Path, server: ScriptedEndpoint, millrace: Millrace
 ) -> None:

@@ -27,13 +27,8 @@ BEATS = (
     Process(role="scorer", id="s", state="scoring", version="", **PLAIN),
 )
 COUNTS: dict[str, Any] = {
-    "prompts": 10,
-    "rollouts": 4,
-    "scored": 2,
-    "dead": 1,
-    "slots": 16,
-    "queued_jobs": {},
-}
+    "prompts": 10, "rollouts": 4, "scored": 2, "dead": 1, "slots": 16, "queued_jobs": {},
+}  # fmt: skip
 MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, **COUNTS, scorers=(), processes=BEATS)
 
 
