@@ -104,7 +104,7 @@ async def test_a_command_behind_walls_plays_by_the_gateways_socket(
 
 @in_loop
 async def test_a_worker_that_ends_waits_for_no_call_of_its_agents(arena: MakeArena) -> None:
-    floor = arena("ask_twice")
+    floor = arena("ask")
     floor.issue(0)
     async with floor.agent() as (worker, playing):  # and no generator
         await wait_in_loop(lambda: [*floor.client.scan_iter(match="*policy_calls*")], task=playing)

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.process
 
 MODEL = str(ROOT / "config" / "recipes" / "demo_agents_model")
 LOOK = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"box": "8795"}'}}
-AGENT = {"type": "agent", "import_path": "tests.support.arena_agents:ask_twice"}
+AGENT = {"type": "agent", "import_path": "tests.support.arena_agents:ask"}
+CONVERSING = {"type": "agent", "import_path": "tests.support.arena_agents:ask_twice"}
 KEY = "sk-of-the-outside"
 
 
@@ -100,8 +101,8 @@ def test_an_agent_that_owns_its_loop_calls_an_outside_model_through_the_gateway(
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("section", "script", "says"), [
-    (AGENT, [Saying(status=401)], "HTTP 401 told to"),
-    (AGENT | {"max_turns": 1}, ["wrong"], "1 call; no count of tokens; ended by turns"),
+    (CONVERSING, [Saying(status=401)], "HTTP 401 told to"),
+    (CONVERSING | {"max_turns": 1}, ["wrong"], "1 call; no count of tokens; ended by turns"),
     ({**AGENT, "import_path": "tests.support.arena_agents:breaks"}, ["x"], "no box: broken on purpose"),
 ], ids=["refused", "turns", "broken"])  # fmt: skip
 def test_what_ends_an_outside_episode_is_said(

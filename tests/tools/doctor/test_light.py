@@ -157,6 +157,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("values", "said"),
     [

@@ -63,6 +63,7 @@ def refused(words: str, *typed: str) -> None:
     assert not Path("run.yaml").exists()
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("line", [one for one in lines() if one.words[:2] == ["millrace", "import"]], ids=str)
 def test_every_command_of_the_page_writes_a_run(line: Any, folder: Path) -> None:
     write(folder, "my_reward.py", "def compute_score(**_): return 1.0\n")
@@ -71,6 +72,7 @@ def test_every_command_of_the_page_writes_a_run(line: Any, folder: Path) -> None
     load_run(["--config", words[words.index("-o") + 1]])
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("name", [name for name in MADE if name != ".env"])
 def test_every_key_has_an_account(name: str, capsys: Capsys) -> None:
     keys = accounts(capsys, "keys", name).values()
@@ -105,6 +107,7 @@ def keys_of_call(text: str) -> list[str]:
     return re.findall(r"(?:^|\s)\+*([a-z_]+(?:\.[a-z_]+)+)=", call_of_verl)
 
 
+@pytest.mark.prove(after=1)
 @needs_seeds
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_documents_own_are_imported_and_no_key_is_left(name: str, folder: Path, capsys: Capsys) -> None:
