@@ -119,10 +119,6 @@ def test_a_pod_has_the_time_to_end_that_its_role_takes() -> None:
     assert all(grace[name] >= 60 for name in ("redis", "generator", "agent", "scorer", "scorer-code"))
 
 
-def test_there_are_agents_only_where_an_overlay_asks_for_some() -> None:
-    assert of_kind("base", "Deployment")["agent"]["replicas"] == 0
-
-
 def test_secrets_come_from_one_secret_and_the_sandbox_has_none() -> None:
     names = set()
     for _, pod in pods("base"):

@@ -60,13 +60,9 @@ def plays(folder: Path, layer: str, url: str, *words: str, **variables: str) -> 
     words = (*words, f"model.path={ROOT}/config/recipes/demo_agents_model", f"data.cache_dir={folder}/cache")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     return subprocess.Popen(
-        [*command, "--endpoint", url, *words],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+        [*command, "--endpoint", url, *words], cwd=folder, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("layer", LAYERS)

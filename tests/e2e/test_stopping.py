@@ -25,14 +25,9 @@ SETTINGS = (
 def millrace(roles: Roles, redis_url: str, *words: str) -> str:
     """Return what the command says."""
     done = subprocess.run(
-        [sys.executable, "-m", "tools.main", *words, "--runs-dir", str(roles.runs_dir)],
-        cwd=ROOT,
-        env={**os.environ, "REDIS_URL": redis_url},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+        [sys.executable, "-m", "tools.main", *words, "--runs-dir", str(roles.runs_dir)], cwd=ROOT,
+        env={**os.environ, "REDIS_URL": redis_url}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr + roles.all_logs()
     return done.stdout
 

@@ -227,7 +227,7 @@ def test_a_call_in_a_thought_that_has_not_ended_ends_it(opened: Opened) -> None:
     spoken = rendering.message(rendering.first([ASKED], TOOLS), sampled, STOP, tools=TOOLS)
     assert spoken.message["reasoning_content"] == "add"
     assert len(spoken.message["tool_calls"]) == 1
-    found, _ = next_prompt(rendering, [ASKED], sampled, results_of(spoken.message, "four"))
+    assert len(next_prompt(rendering, [ASKED], sampled, results_of(spoken.message, "four"))[0])
     thought = ids_of(rendering, "<think>\nI might write <tool_call> here<|im_end|>")
     assert rendering.message(rendering.first([ASKED], TOOLS), thought, STOP, tools=TOOLS).message == {
         "role": "assistant",

@@ -171,13 +171,9 @@ def test_up_refuses_before_it_starts_anything_and_without_torch(
 ) -> None:
     words = ["up", str(ROOT / "config/recipes/demo_cpu.yaml"), f"runs_dir={tmp_path}/runs", *values.split()]
     found = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, *words],
-        cwd=ROOT,
+        [sys.executable, "-c", WITHOUT_TORCH, *words], cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
     assert (found.returncode, said in found.stderr) == (2, True), found.stderr
     assert not (tmp_path / "runs").exists()

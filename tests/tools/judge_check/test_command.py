@@ -77,15 +77,9 @@ def test_mistakes_are_counted_by_source(tmp_path: Path, server: ScriptedEndpoint
 
     server.script = says_at_the_second_time
     rows = write(
-        tmp_path / "rows.jsonl",
-        judged("YES a", True),
-        judged("NO b", 1),
-        judged("YES c", False),
-        judged("NO d", 0.0),
-        judged("HUH", True),
-        judged("YES ONCE", True),
-        HARD,
-    )
+        tmp_path / "rows.jsonl", judged("YES a", True), judged("NO b", 1), judged("YES c", False),
+        judged("NO d", 0.0), judged("HUH", True), judged("YES ONCE", True), HARD,
+    )  # fmt: skip
     told = millrace("judge-check", rows, "--task", "judge", "--json", "--out", tmp_path / "out.jsonl")
     found = told.json
     assert told.code == 0

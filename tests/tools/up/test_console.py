@@ -34,15 +34,11 @@ MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, **COUNTS, sc
 
 def midway(silent_s: float = 0.0) -> RunView:
     return RunView(
-        name="demo",
-        snapshot=MIDWAY,
-        trouble="",
-        heard_at=time.monotonic() - silent_s,
-        rewards=(0.25, 0.5),
+        name="demo", snapshot=MIDWAY, trouble="", heard_at=time.monotonic() - silent_s, rewards=(0.25, 0.5),
         pass_rates=((0, 0.1), (2, 0.6)),
         last_step={"step": 2, "reward_mean": 0.5, "lag_mean": 0.75, "lag_max": 2},
         finding=BottleneckFinding(text="bottleneck: generators (1), 97% busy"),
-    )
+    )  # fmt: skip
 
 
 def drawn(view: RunView, left_s: float | None = None) -> str:
