@@ -24,6 +24,7 @@ pytestmark = pytest.mark.e2e
 STEPS = 14
 PLANTED = "hf_planted_secret_that_must_not_leak"
 LEARNED = 0.55  # of the full demo's 0.85, and of 0.25 at its start: this is a quarter of its steps
+MILLRACE = str(Path(sys.executable).with_name("millrace"))
 NAME = f"short-{os.getpid()}"  # in every command line of the run, and in nobody else's
 WORDS = (
     *(f"name={NAME}", f"learner.steps={STEPS}", "scorers.workers=1", "broker.lease_s=3"),
@@ -49,14 +50,14 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(
 ) -> None:
     runs_dir, log = tmp_path / "runs", tmp_path / "up.log"
     folder = runs_dir / NAME
-    command = [Path(sys.executable).with_name("millrace"), "up", DEMO, f"runs_dir={runs_dir}", *WORDS]
+    command = [MILLRACE, "up", str(DEMO), f"runs_dir={runs_dir}", *WORDS]
     environment = {**os.environ, "HF_TOKEN": PLANTED, "OMP_NUM_THREADS": "1"}
     with log.open("wb") as stream:
         up = subprocess.Popen(command, stdout=stream, stderr=stream, cwd=ROOT, env=environment)
 
     def wait_for_step(step: int) -> None:
-        said = {"within_s": 120, "poll_s": 0.1, "log": lambda: log.read_text()[-6000:]}
-        wait_until(lambda: len(read_metrics(folder)) >= step, **said)
+        done, said = (lambda: len(read_metrics(folder)) >= step), (lambda: log.read_text()[-6000:])
+        wait_until(done, f"step {step}", within_s=120, poll_s=0.1, log=said)
 
     try:
         wait_for_step(2)

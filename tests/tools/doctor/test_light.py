@@ -129,7 +129,11 @@ def test_a_template_that_shows_no_tools_is_refused_before_anything_starts(
 ) -> None:
     task = {"scorer": {"type": "math"}, "environment": {"type": "tools", "functions": ["mine:look_up"]}}
     data = {"train": {"type": "procedural"}, "max_prompt_tokens": 64}
-    more = {"model": {"path": str(RECIPES / model)}, "sampling": {"max_tokens": 128}, "data": data}
+    more: dict[str, Any] = {
+        "model": {"path": str(RECIPES / model)},
+        "sampling": {"max_tokens": 128},
+        "data": data,
+    }
     found = refused_in(tmp_path, monkeypatch, said, task, **more)
     assert not said or "scorers.tasks.own.environment: " in found
 
