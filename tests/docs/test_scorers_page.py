@@ -20,7 +20,7 @@ from scorers import score
 from tests.conftest import ROOT
 from tools.main import main
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
+pytestmark = pytest.mark.process
 
 PAGE = ROOT / "docs" / "scorers.md"
 EXAMPLE = ROOT / "examples" / "scorer"
@@ -74,6 +74,7 @@ def test_the_ten_lines_are_ten_and_score_as_the_page_says(tmp_path: Path) -> Non
     assert values == [1.0, 0.0]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
 def test_every_response_of_the_page_is_right(line: str) -> None:
     row = json.loads(line)

@@ -187,7 +187,7 @@ def test_what_defaults_names_beside_the_file_is_read_first(folder: Path) -> None
     assert imported("mine.yaml")["learner"]["epochs"] == 3
 
 
-def test_a_scripts_own_arguments_follow_it() -> None:
+def test_a_scripts_own_arguments_follow_it_and_gae_with_a_critic_becomes_grpo(capsys: Capsys) -> None:
     found = imported("run_rubric.sh", "us/policy", "3", "hard_tinyv", "False", "us/rubric", "addon", "0.5")
     assert found["name"] == "policy-hard_tinyv-addon-marked"
     assert (found["model"]["path"], found["learner"]["epochs"]) == ("us/policy", 3)
@@ -196,12 +196,8 @@ def test_a_scripts_own_arguments_follow_it() -> None:
     assert found["scorers"]["tasks"]["rubric"]["scorer"] == {"type": "rubric", "mode": "addon", "weight": 0.5}
     assert found["judge"] == {"serve": {"model": "us/rubric", "tensor_parallel": 8}}
     assert found["learner"]["loggers"][-1] == {"type": "wandb", "project": "rubric", "mode": "offline"}
-
-
-def test_gae_with_a_critic_becomes_grpo_and_says_so(capsys: Capsys) -> None:
-    imported("run_rubric.sh")
-    assert "GAE with a critic becomes GRPO" in capsys.readouterr().out
-    assert "GAE with a critic becomes GRPO" in Path("run.yaml").read_text(encoding="utf-8")
+    for said in (capsys.readouterr().out, Path("run.yaml").read_text(encoding="utf-8")):
+        assert "GAE with a critic becomes GRPO" in said
 
 
 def test_variables_name_services_and_no_secret_is_written(capsys: Capsys) -> None:
