@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import logging
 import math
@@ -656,11 +657,22 @@ class Objectives:
 
 
 def _import_deepspeed(device: torch.device) -> Any:
-    """Import DeepSpeed for this device, quiet, and without the operator that it would compile for minutes on a CPU."""
+    """Import DeepSpeed for this device, quiet, and without the operator that it would compile for minutes on a CPU.
+
+    Its engine imports the optimizer Muon, which no run here uses. Muon is imported as for a torch without a compiler:
+    torch's own takes more than a second to be imported.
+    """
     os.environ["DS_ACCELERATOR"] = device.type  # read when it is imported
     os.environ.setdefault("LOCAL_RANK", "0")  # its engine insists
     import deepspeed
+    from deepspeed.runtime import compiler
 
+    compile_, compiler.compile = compiler.compile, lambda: compiler.dummy_decorator
+    try:
+        with contextlib.suppress(ImportError):  # another DeepSpeed may have it elsewhere
+            importlib.import_module("deepspeed.runtime.zero.muon.original_muon")
+    finally:
+        compiler.compile = compile_
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     return deepspeed

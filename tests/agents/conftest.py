@@ -9,6 +9,9 @@ from broker.monitoring import heartbeat
 from generators import calls
 from generators import worker as generator_worker
 from generators.weight_sync import follower
+from tests.support.spawned_by_setpriv import _spawned_by_setpriv
+
+__all__ = ["_spawned_by_setpriv"]
 
 
 @pytest.fixture

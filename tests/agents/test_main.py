@@ -93,6 +93,7 @@ def test_each_worker_is_a_process_that_is_started_again_and_ends_with_its_parent
     assert not any(map(is_running, children.pids))
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.process
 @pytest.mark.parametrize(("does", "code"), [("exit 7", 1), ("exit 2", 2)])
 def test_a_worker_that_can_not_be_kept_alive_ends_all(

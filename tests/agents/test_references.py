@@ -80,6 +80,7 @@ def test_an_environment_without_the_method_is_asked_once(
         assert runner.run(made.found(row)) == {"untested": reason}
 
 
+@pytest.mark.prove
 def test_the_process_answers_in_the_order_of_its_rows() -> None:
     run: Run = run_with(SECTIONS)
     sections = {"scorers": run.scorers.model_dump(mode="json", include={"tasks"})}

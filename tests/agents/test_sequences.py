@@ -132,10 +132,6 @@ def test_a_record_names_the_version_of_each_of_its_tokens(spans: tuple[Span, ...
     record = turn(GROUP, 5, 6).record
     with pytest.raises(ValueError, match=said):
         TurnRecord(
-            token_ids=record.token_ids,
-            logprobs=record.logprobs,
-            policy_spans=spans,
-            finish_reason=FinishReason.STOP,
-            generator="g",
-            seconds=0.5,
-        )
+            token_ids=record.token_ids, logprobs=record.logprobs, policy_spans=spans,
+            finish_reason=FinishReason.STOP, generator="g", seconds=0.5,
+        )  # fmt: skip

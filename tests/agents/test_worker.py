@@ -100,16 +100,13 @@ async def test_a_rows_own_seed_is_the_problem_whatever_the_group_is(arena: MakeA
     assert not np.array_equal(first.logprobs, other.logprobs), "sampled apart"
 
 
-@pytest.mark.parametrize(
-    ("environment", "answers", "ended_by"),
-    [
-        ({"max_turns": 1}, ("right",), End.TURNS),
-        ({"turn_tokens": 4}, ("right",), End.TOKENS),
-        ({}, ("right" * 30,), End.CONTEXT),
-        ({"deadline_s": 1e-9}, ("right",), End.DEADLINE),
-    ],
-    ids=lambda value: value if isinstance(value, End) else "",
-)
+@pytest.mark.prove(after=2)
+@pytest.mark.parametrize(("environment", "answers", "ended_by"), [
+    ({"max_turns": 1}, ("right",), End.TURNS),
+    ({"turn_tokens": 4}, ("right",), End.TOKENS),
+    ({}, ("right" * 30,), End.CONTEXT),
+    ({"deadline_s": 1e-9}, ("right",), End.DEADLINE),
+], ids=lambda value: value if isinstance(value, End) else "")  # fmt: skip
 @in_loop
 async def test_what_the_policy_brought_about_is_scored_as_it_stands(
     environment: dict[str, Any], answers: tuple[str, ...], ended_by: End, arena: MakeArena
@@ -173,6 +170,7 @@ async def test_an_environment_that_fails_once_is_played_again_from_its_records(
     assert engine == {}
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("row", "answer", "ended_by", "said"),
     [
@@ -287,6 +285,7 @@ async def test_a_worker_that_is_told_to_end_hands_its_group_back_and_counts_no_a
     assert ground.rollout("0").attempts == 1
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize("is_told", [False, True], ids=["unseen", "told by a renewal"])
 @in_loop
 async def test_a_group_that_comes_back_to_the_worker_that_lost_it_is_played_on_at_once(
@@ -326,6 +325,7 @@ async def test_a_group_that_comes_back_to_the_worker_that_lost_it_is_played_on_a
     assert (ground.rollout("0").generator, ground.rollout("0").attempts) == ("first", 2)
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize("is_late", [False, True], ids=["in time", "late"])
 @in_loop
 async def test_a_worker_that_dies_costs_no_turn(

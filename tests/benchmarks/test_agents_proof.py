@@ -44,13 +44,9 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
     assert "NOT: played to its end: IndexError no answer" in as_table([ended])[-1]
     assert not any(map(is_proven, ([missed], [ended], [])))
     left_out = Outcome(
-        kind=Kind(name="none", title="none", play=wrong),
-        package="",
-        episodes=0,
-        held={},
-        skipped="no such package",
-        seconds=0.0,
-    )
+        kind=Kind(name="none", title="none", play=wrong), package="", episodes=0, held={},
+        skipped="no such package", seconds=0.0,
+    )  # fmt: skip
     assert is_proven([played, left_out])
     assert "skipped: no such package" in as_table([left_out])[-1]
 

@@ -16,7 +16,7 @@ from benchmarks.__main__ import LONG, TITLES
 from benchmarks.comparison import Comparison, Turn, as_table, median_interval, take_turns
 from benchmarks.measures.journal import shares_of
 from benchmarks.proofs.demo_seeds import ENGINES, parse_seeds
-from benchmarks.results import append, commit, remarks
+from benchmarks.results import append, remarks
 from benchmarks.rigs.groups import made_up_rollout, scored
 from benchmarks.rigs.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
 from benchmarks.rigs.seed_runs import as_table as seed_table
@@ -153,13 +153,9 @@ def test_rounds_are_those_that_were_asked_for_where_there_are_any() -> None:
 
 def made_up(**changes: Any) -> SeedRun:
     done: dict[str, Any] = {
-        "exit_code": 0,
-        "steps": 60,
-        "lag_max": 2,
-        "switched_in_flight": 0,
-        "is_audit_clean": True,
+        "exit_code": 0, "steps": 60, "lag_max": 2, "switched_in_flight": 0, "is_audit_clean": True,
         "sampled_tokens": 120_000,
-    }
+    }  # fmt: skip
     rates = {0: 0.11, 30: 0.6, 60: 0.92}
     return SeedRun(
         **{"seed": 3, "seconds": 120.0, "first_step_s": 25.4, "pass_rates": rates, **done} | changes
@@ -245,14 +241,9 @@ def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
     journal.close()
     run = read_seed_run(tmp_path, seed=7, began_at=981.0, seconds=30.0, exit_code=0, is_audit_clean=True)
     expected = {
-        "seed": 7,
-        "seconds": 30.0,
-        "first_step_s": 20.0,
-        "steps": 2,
-        "lag_max": 1,
-        "switched_in_flight": 1,
+        "seed": 7, "seconds": 30.0, "first_step_s": 20.0, "steps": 2, "lag_max": 1, "switched_in_flight": 1,
         "sampled_tokens": 4 + 7,
-    }
+    }  # fmt: skip
     assert run == made_up(**expected, pass_rates=rates)
     assert (run.before, run.after) == (0.1, 0.9)
 
@@ -263,15 +254,12 @@ def test_run_that_left_nothing_fails(tmp_path: Path) -> None:
     assert run.verdict(HF).startswith("exit code 1; none at version 0")
 
 
-@pytest.mark.parametrize(("text", "seeds"), [("0-3", [0, 1, 2, 3]), ("7", [7]), ("0-1,5", [0, 1, 5])])
-def test_seeds_are_ranges_and_lists(text: str, seeds: list[int]) -> None:
-    assert parse_seeds(text) == seeds
-
-
-@pytest.mark.parametrize("text", ["", "a", "3-1", "1,1", "-1", "0-", "0-2,1"])
-def test_seeds_that_mean_nothing_are_refused(text: str) -> None:
-    with pytest.raises(ArgumentTypeError, match=f"'{text}'"):
-        parse_seeds(text)
+def test_seeds_are_ranges_and_lists_and_nothing_else() -> None:
+    for text, seeds in (("0-3", [0, 1, 2, 3]), ("7", [7]), ("0-1,5", [0, 1, 5])):
+        assert parse_seeds(text) == seeds
+    for text in ("", "a", "3-1", "1,1", "-1", "0-", "0-2,1"):
+        with pytest.raises(ArgumentTypeError, match=f"'{text}'"):
+            parse_seeds(text)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -306,7 +294,3 @@ def test_numbers_of_no_commit_say_so_loudly(
     lines = "\n".join(remarks(before))
     assert said in lines
     assert bool(lines) == bool(said)
-
-
-def test_commit_is_that_of_the_checkout() -> None:
-    assert re.fullmatch(r"[0-9a-f]{10}( with changes)?|unknown", commit())

@@ -34,14 +34,9 @@ def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_n
     # Two ranks add up in another order: what `millrace replay` says then, and that its ranks follow and end.
     words = ["replay", "ranks-1-zero-0", "--steps", "15-16", "--ranks", "2", "--runs-dir", str(tmp_path)]
     replay = subprocess.run(
-        [sys.executable, "-m", "tools.main", *words],
-        cwd=ROOT,
-        text=True,
-        check=False,
-        capture_output=True,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+        [sys.executable, "-m", "tools.main", *words], cwd=ROOT, text=True, check=False, capture_output=True,
+        timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
     assert replay.returncode == 1, replay.stderr
     found = [line.split(",")[0] for line in replay.stdout.splitlines()]
     assert found[0].startswith("version 14")

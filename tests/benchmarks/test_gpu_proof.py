@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -57,14 +59,6 @@ def passes(place: Place, *, number: int) -> Found:
     return Found(text=f"{number} tokens", facts={"number": number, "device": place.device})
 
 
-def misses(place: Place) -> Found:
-    raise Missed("0.5 apart, at most 0.1")
-
-
-def skips(place: Place) -> Found:
-    raise Skipped("no second card")
-
-
 def outcome_of_function(
     function: Callable[..., Found], patch: pytest.MonkeyPatch, folder: Path, **words: int
 ) -> Outcome:
@@ -72,27 +66,25 @@ def outcome_of_function(
     return outcome_of("x", "tests.support.gpu_steps:chosen", words, device="cpu", shared=folder)
 
 
-def breaks(place: Place) -> Found:
-    raise RuntimeError("CUDA error:\n  out of memory")
-
-
-def lacks(place: Place) -> Found:
-    raise ModuleNotFoundError("No module named 'deepspeed'")
-
-
 @pytest.mark.parametrize(
-    ("function", "line"),
+    ("error", "line"),
     [
-        (misses, "FAIL x (0 s): 0.5 apart, at most 0.1"),
-        (skips, "SKIP x (0 s): no second card"),
-        (breaks, "FAIL x (0 s): RuntimeError: CUDA error: out of memory"),
-        (lacks, "FAIL x (0 s): can't import what it needs: No module named 'deepspeed'"),
+        (Missed("0.5 apart, at most 0.1"), "FAIL x (0 s): 0.5 apart, at most 0.1"),
+        (Skipped("no second card"), "SKIP x (0 s): no second card"),
+        (RuntimeError("CUDA error:\n  no memory"), "FAIL x (0 s): RuntimeError: CUDA error: no memory"),
+        (
+            ModuleNotFoundError("No module named 'deepspeed'"),
+            "FAIL x (0 s): can't import what it needs: No module named 'deepspeed'",
+        ),
     ],
 )
 def test_whatever_a_step_raises_is_its_outcome(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, function: Callable[[Place], Found], line: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, line: str
 ) -> None:
-    assert outcome_of_function(function, monkeypatch, tmp_path).line == line
+    def raises(place: Place) -> Found:
+        raise error
+
+    assert outcome_of_function(raises, monkeypatch, tmp_path).line == line
 
 
 def test_a_step_that_passes_leaves_its_text_and_its_facts(
@@ -182,10 +174,7 @@ def test_without_a_gpu_the_table_says_that_no_figure_is_a_gpus() -> None:
 )
 def test_a_part_of_the_steps_proves_nothing(outcomes: list[Outcome], said: str) -> None:
     assert said in "\n".join(command.as_table(outcomes, "cuda"))
-
-
-def test_a_table_has_no_bar_in_a_cell() -> None:
-    assert FAILED.row == "| demo | FAIL | 0 | a/b |"
+    assert FAILED.row == "| demo | FAIL | 0 | a/b |", "no bar in a cell"
 
 
 @pytest.mark.parametrize(
@@ -235,14 +224,9 @@ def test_the_model_is_the_largest_that_the_card_has_room_for(memory: float, name
 
 def start(*words: str, timeout_s: float = 200, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.proofs.gpu", *words],
-        cwd=ROOT,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+        [sys.executable, "-m", "benchmarks.proofs.gpu", *words], cwd=ROOT, env=os.environ | variables,
+        capture_output=True, text=True, timeout=timeout_s, check=False,
+    )  # fmt: skip
 
 
 def test_a_machine_without_the_libraries_is_told_so_for_each_step(tmp_path: Path) -> None:
@@ -267,22 +251,13 @@ def test_attention_agrees_with_its_reference_in_the_cpu_form(
     assert outcome.facts["model"] < 1e-5
 
 
+@pytest.mark.prove
 def test_without_a_gpu_the_cpu_form_runs_and_what_has_none_is_skipped(tmp_path: Path) -> None:
     found = start("--cpu", "--steps", "engine-graphs", "--out", str(tmp_path))
     assert found.returncode == 0, found.stdout + found.stderr
     assert "PASS machine" in found.stdout
     assert "SKIP engine-graphs (0 s): CUDA graphs are a GPU's" in found.stdout
     assert "No figure of a GPU" in (tmp_path / "table.md").read_text(encoding="utf-8")
-
-
-class OneGenerator:
-    """A supervisor with one process, which sleeps."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-
-    def pids(self) -> dict[str, int]:
-        return {GENERATOR: self.process.pid}
 
 
 def test_the_demos_generator_is_killed_once_when_the_policy_has_come_so_far(tmp_path: Path) -> None:
@@ -293,7 +268,8 @@ def test_the_demos_generator_is_killed_once_when_the_policy_has_come_so_far(tmp_
         for version, process in ((2, first), (3, first), (4, second)):
             lines = "".join(f'{{"step": {step}, "reward_mean": 0.5}}\n' for step in range(1, version + 1))
             (run.folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
-            killer.tick(OneGenerator(process))
+            supervisor: Any = SimpleNamespace(pids=lambda pid=process.pid: {GENERATOR: pid})
+            killer.tick(supervisor)
             assert (killer.killed_at is None) == (version == 2)
         assert first.wait(10) == -signal.SIGKILL
         assert second.poll() is None

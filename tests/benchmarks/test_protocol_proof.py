@@ -92,6 +92,7 @@ def test_a_missing_rule_is_searched_for_until_a_seed_finds_it(
     assert len(SEARCH_SEEDS) > 2
 
 
+@pytest.mark.prove(after=4)
 @pytest.mark.parametrize(
     ("body", "has_line", "failure"),
     [

@@ -58,6 +58,7 @@ def test_what_has_run_is_read_back_and_not_run_again(tmp_path: Path) -> None:
     assert read_runs(file) == {(one.loss, one.max_lag, one.seed): one for one in GOOD}
 
 
+@pytest.mark.prove
 def test_the_picture_has_every_loss_and_bound(tmp_path: Path) -> None:
     found = [result(loss, lag, seed, 0.9) for loss in LOSSES for lag in (0, 16) for seed in (0, 1)]
     draw(found, tmp_path / "staleness.png")

@@ -42,11 +42,13 @@ def test_runs_of_both_kinds_were_recorded_some_beside_other_work() -> None:
     assert all(sum(len(record["evaluations"]) for record in RUNS[name]) == 7 for name in HONEST)
 
 
+@pytest.mark.prove(after=12)
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_run_has_no_alarm(name: str) -> None:
     assert [(step, alarm.kind) for step, alarm in alarms_of(run_of(), RUNS[name])] == []
 
 
+@pytest.mark.prove(after=12)
 @pytest.mark.parametrize("name", HONEST)
 def test_the_same_run_whose_held_out_score_stays_has_one(name: str) -> None:
     """The policy learns what it trains on and nothing else."""
@@ -63,6 +65,7 @@ def test_the_same_run_whose_held_out_score_stays_has_one(name: str) -> None:
     assert found[0][0] <= 30
 
 
+@pytest.mark.prove(after=12)
 @pytest.mark.parametrize("name", HONEST)
 def test_what_a_rounds_versions_sampled_is_paid_as_the_round_is(name: str) -> None:
     """A step's groups are older than the round of its version: their reward is no measure of that round."""

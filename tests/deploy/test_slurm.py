@@ -107,12 +107,8 @@ def test_a_place_begins_at_the_checkout_or_at_the_root(site: Path, given: str) -
     text = settings_with(SETTINGS.read_text(encoding="utf-8"), {"STATE": place, "ENVIRONMENT": place})
     (site / "settings.sh").write_text(text, encoding="utf-8")
     shown: list[str | Path] = [
-        "bash",
-        "-c",
-        '. "$0" "$1"; cd /; echo "$STATE $PYTHON"',
-        FOLDER / "common.sh",
-        site / "settings.sh",
-    ]
+        "bash", "-c", '. "$0" "$1"; cd /; echo "$STATE $PYTHON"', FOLDER / "common.sh", site / "settings.sh",
+    ]  # fmt: skip
     said = subprocess.run(shown, cwd=site, capture_output=True, text=True, check=True, timeout=10).stdout
     assert said == f"{site}/environment {site}/environment/bin/python\n"
 

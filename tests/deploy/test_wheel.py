@@ -68,14 +68,10 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
     )
     settings = ["learner.steps=2", "evaluation.every=0", "learner.groups_per_step=4"]
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program, "up", "config/recipes/demo_cpu.yaml", *settings],
-        cwd=empty,
-        env=variables(tmp_path, PYTHONPATH=str(site)),
-        text=True,
-        capture_output=True,
-        timeout=380,
+        [sys.executable, "-P", "-c", program, "up", "config/recipes/demo_cpu.yaml", *settings], cwd=empty,
+        env=variables(tmp_path, PYTHONPATH=str(site)), text=True, capture_output=True, timeout=380,
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "run demo: finished after 2 of 2 steps" in done.stdout
     assert (empty / "runs" / "demo" / "report.html").is_file()

@@ -60,13 +60,9 @@ def plays(folder: Path, layer: str, url: str, *words: str, **variables: str) -> 
     words = (*words, f"model.path={ROOT}/config/recipes/demo_agents_model", f"data.cache_dir={folder}/cache")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     return subprocess.Popen(
-        [*command, "--endpoint", url, *words],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+        [*command, "--endpoint", url, *words], cwd=folder, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -76,6 +72,7 @@ def test_every_layer_of_the_page_is_valid_over_the_demo(folder: Path, layer: str
     assert run.name == yaml.safe_load(FILES[layer])["name"]
 
 
+@pytest.mark.prove
 def test_the_pages_script_looks_and_answers(folder: Path, model: ScriptedEndpoint) -> None:
     model.script = lambda call: says("\\boxed{2132}") if len(call.body["messages"]) > 1 else says(None, LOOK)
     said, _ = plays(folder, "own.yaml", model.url).communicate(timeout=120)

@@ -44,14 +44,8 @@ RAN_HERE = frozenset({"runs", "audit", "journal", "trace", "redis-cli", "top"})
 CONTROLS = {"pause": "pause", "drain": "drain", "resume": ""}  # and what the learner is asked for
 # Files that a command names and a user has: their own.
 THEIRS = {
-    "run.yaml",
-    "token.txt",
-    "my_recipe.yaml",
-    "my_scorer.py",
-    "my_rows.jsonl",
-    "rows.jsonl",
-    "first.sh",
-}
+    "run.yaml", "token.txt", "my_recipe.yaml", "my_scorer.py", "my_rows.jsonl", "rows.jsonl", "first.sh",
+}  # fmt: skip
 THEIRS |= {".env", "labelled.jsonl", "ca.pem", "fleet/ca.pem"}
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")  # CONFIG, RUN, FILE.jsonl
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -270,15 +264,10 @@ def check_others(words: list[str]) -> None:
 
 
 CHECKS: dict[str, Callable[[list[str]], None]] = {
-    "millrace": check_millrace,
-    "python": check_python,
-    "make": check_make,
-    "docker": check_docker,
-    "kubectl": check_kubectl,
-    "squeue": check_slurm,
-    "scancel": check_slurm,
+    "millrace": check_millrace, "python": check_python, "make": check_make, "docker": check_docker,
+    "kubectl": check_kubectl, "squeue": check_slurm, "scancel": check_slurm,
     "deploy/slurm/submit.sh": check_submit,
-}
+}  # fmt: skip
 
 
 def check_words(words: list[str]) -> None:
@@ -333,33 +322,19 @@ def test_the_settings_in_a_recipe_are_some_over_it(line: Line) -> None:
 
 
 @in_the_checkout
-@pytest.mark.parametrize(
-    "words",
-    [
-        "millrace adit demo",
-        "millrace audit demo --quik",
-        "millrace up config/none.yaml",
-        "millrace up config/recipes/demo_cpu.yaml learner.stepz=3",
-        "millrace dead lst demo",
-        "python -m scorers --run demo --queues maths",
-        "python -m scorer --run demo",
-        "python -m learner --config config/none.yaml",
-        "make prove-nothing",
-        "make demo SED=1",
-        "make demo ARGS=learner.stepz=3",
-        "docker compose up scorers",
-        "docker compose --profile apis up",
-        "docker compose up --scale scorers=2",
-        "docker compose exec scorer millrace tops demo",
-        "echo RUNS=first >> .env",
-        "python -m broker.monitoring.health scorers demo",
-        "kubectl apply -k deploy/kubernetes/bases",
-        "kubectl -n millrace exec deploy/scorers -- millrace top demo",
-        "kubectl -n millrace logs -f deploy/learner",
-        "squeue --me --name=first-trainer",
-        "deploy/slurm/submit.sh first.sh trainers",
-    ],
-)
+@pytest.mark.parametrize("words", [
+    "millrace adit demo", "millrace audit demo --quik", "millrace up config/none.yaml",
+    "millrace up config/recipes/demo_cpu.yaml learner.stepz=3", "millrace dead lst demo",
+    "python -m scorers --run demo --queues maths", "python -m scorer --run demo",
+    "python -m learner --config config/none.yaml", "make prove-nothing", "make demo SED=1",
+    "make demo ARGS=learner.stepz=3", "docker compose up scorers", "docker compose --profile apis up",
+    "docker compose up --scale scorers=2", "docker compose exec scorer millrace tops demo",
+    "echo RUNS=first >> .env", "python -m broker.monitoring.health scorers demo",
+    "kubectl apply -k deploy/kubernetes/bases",
+    "kubectl -n millrace exec deploy/scorers -- millrace top demo",
+    "kubectl -n millrace logs -f deploy/learner", "squeue --me --name=first-trainer",
+    "deploy/slurm/submit.sh first.sh trainers",
+])  # fmt: skip
 def test_a_command_that_is_none_is_seen(words: str) -> None:
     with pytest.raises((AssertionError, ConfigError, SystemExit, KeyError, pytest.fail.Exception)):
         check_words(words.split())

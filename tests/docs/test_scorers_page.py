@@ -20,7 +20,7 @@ from scorers import score
 from tests.conftest import ROOT
 from tools.main import main
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=10)]
+pytestmark = pytest.mark.process
 
 PAGE = ROOT / "docs" / "scorers.md"
 EXAMPLE = ROOT / "examples" / "scorer"
@@ -74,6 +74,7 @@ def test_the_ten_lines_are_ten_and_score_as_the_page_says(tmp_path: Path) -> Non
     assert values == [1.0, 0.0]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
 def test_every_response_of_the_page_is_right(line: str) -> None:
     row = json.loads(line)
@@ -98,6 +99,7 @@ def test_every_program_of_the_page_runs(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.prove
 def test_the_templates_own_tests_pass() -> None:
     done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_scorer.py"], EXAMPLE)
     assert done.returncode == 0, done.stdout

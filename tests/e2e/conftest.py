@@ -27,14 +27,10 @@ from tools.audit.sums import Audit
 
 # Groups cost no sampling, every one of them trains, and nothing but training goes on.
 PLAIN = (
-    "sampling.group_size=2",
-    "learner.filters.zero_variance=keep",
-    "learner.checkpoint.every=0",
-    "evaluation.every=0",
-    "data.held_out=",
-    "generators.engine={type: fake, seconds_per_group: 0.2}",
+    "sampling.group_size=2", "learner.filters.zero_variance=keep", "learner.checkpoint.every=0",
+    "evaluation.every=0", "data.held_out=", "generators.engine={type: fake, seconds_per_group: 0.2}",
     "scorers.workers=1",
-)
+)  # fmt: skip
 DEMO = ROOT / "config" / "recipes" / "demo_cpu.yaml"
 
 

@@ -27,20 +27,12 @@ SURE = {f"{what} {role}" for role in ("generator", "pool") for what in ("kill", 
 SURE |= {"stop generator", "stop learner", "kill redis", "restart redis", "cut redis"}
 LEASE_S = 1.5  # whoever is stopped stands still for 1.2 to 2 of these
 WORDS = (
-    "name=stormy",
-    "evaluation.every=0",
-    "data.held_out=",
-    "sampling.group_size=2",
-    "sampling.max_tokens=16",
+    "name=stormy", "evaluation.every=0", "data.held_out=", "sampling.group_size=2", "sampling.max_tokens=16",
     "generators.engine={type: fake, answers: ['\\boxed{1}', '\\boxed{2}'], seconds_per_group: 0.2}",
-    "generators.groups_in_flight=4",
-    "learner.groups_per_step=4",
-    "learner.max_lag=2",
-    "learner.samples_every=0",
-    "learner.checkpoint.every=5",
-    f"broker.lease_s={LEASE_S:g}",
+    "generators.groups_in_flight=4", "learner.groups_per_step=4", "learner.max_lag=2",
+    "learner.samples_every=0", "learner.checkpoint.every=5", f"broker.lease_s={LEASE_S:g}",
     "broker.max_attempts=8",
-)
+)  # fmt: skip
 
 
 @pytest.mark.prove

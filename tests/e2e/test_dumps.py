@@ -24,18 +24,11 @@ pytestmark = pytest.mark.e2e
 
 STEPS, KILLS = 24, 4
 SETTINGS = (
-    f"learner.steps={STEPS}",
-    "learner.groups_per_step=4",
-    "sampling.group_size=2",
-    "learner.filters.zero_variance=keep",
-    "learner.checkpoint.every=5",
-    "evaluation.every=4",
-    "evaluation.prompts=4",
-    "evaluation.samples=2",
-    "generators.engine={type: fake, seconds_per_group: 0.05}",
-    "scorers.workers=1",
-    "broker.lease_s=2",
-)
+    f"learner.steps={STEPS}", "learner.groups_per_step=4", "sampling.group_size=2",
+    "learner.filters.zero_variance=keep", "learner.checkpoint.every=5", "evaluation.every=4",
+    "evaluation.prompts=4", "evaluation.samples=2", "generators.engine={type: fake, seconds_per_group: 0.05}",
+    "scorers.workers=1", "broker.lease_s=2",
+)  # fmt: skip
 
 
 def numbered(folder: Path) -> dict[int, str]:

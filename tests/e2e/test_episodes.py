@@ -15,21 +15,12 @@ pytestmark = pytest.mark.e2e
 STEPS = 4
 DOUBT = "tests.support.arena_environments:Doubt"
 SETTINGS = (
-    f"learner.steps={STEPS}",
-    "learner.groups_per_step=4",
-    "learner.max_lag=0",
-    "learner.checkpoint.every=2",
-    "sampling.group_size=4",
-    "sampling.max_tokens=64",
+    f"learner.steps={STEPS}", "learner.groups_per_step=4", "learner.max_lag=0", "learner.checkpoint.every=2",
+    "sampling.group_size=4", "sampling.max_tokens=64",
     f"scorers.tasks.math.environment={{type: custom, import_path: '{DOUBT}', max_turns: 4, turn_tokens: 24}}",
-    "scorers.tasks.math.scorer={type: environment}",
-    "scorers.workers=1",
-    "evaluation.every=2",
-    "evaluation.prompts=4",
-    "evaluation.samples=1",
-    "evaluation.temperature=0",
-    "broker.lease_s=2",
-)
+    "scorers.tasks.math.scorer={type: environment}", "scorers.workers=1", "evaluation.every=2",
+    "evaluation.prompts=4", "evaluation.samples=1", "evaluation.temperature=0", "broker.lease_s=2",
+)  # fmt: skip
 
 
 def said(roles: Roles, verb: str, *words: str) -> str:

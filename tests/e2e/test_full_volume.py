@@ -20,13 +20,9 @@ pytestmark = pytest.mark.e2e
 
 STEPS = 12
 SETTINGS = (
-    *PLAIN,
-    "broker.lease_s=2",
-    f"learner.steps={STEPS}",
-    "learner.groups_per_step=4",
-    "generators.engine={type: fake, seconds_per_group: 0.5}",
-    "generators.groups_in_flight=4",
-)
+    *PLAIN, "broker.lease_s=2", f"learner.steps={STEPS}", "learner.groups_per_step=4",
+    "generators.engine={type: fake, seconds_per_group: 0.5}", "generators.groups_in_flight=4",
+)  # fmt: skip
 
 
 @pytest.fixture

@@ -127,14 +127,13 @@ def of_ii_verl(folder: Path, text: str) -> None:
 
 
 @pytest.mark.prove
-def test_a_configuration_of_ii_verl_trains_two_steps_at_its_own_reward_server(tmp_path: Path) -> None:
-    of_ii_verl(tmp_path, II_VERL_YAML)
-
-
-@pytest.mark.prove
-@needs_seeds
-def test_the_documents_configuration_of_ii_verl_trains_two_steps(tmp_path: Path) -> None:
-    of_ii_verl(tmp_path, block_with("000", "adv_estimator", "data:"))
+@pytest.mark.parametrize(
+    "text", [II_VERL_YAML, pytest.param(None, marks=needs_seeds)], ids=["made", "documents'"]
+)
+def test_a_configuration_of_ii_verl_trains_two_steps_at_its_own_reward_server(
+    text: str | None, tmp_path: Path
+) -> None:
+    of_ii_verl(tmp_path, text or block_with("000", "adv_estimator", "data:"))
 
 
 def of_main_ppo(folder: Path, text: str, *words: str) -> None:
@@ -147,14 +146,11 @@ def of_main_ppo(folder: Path, text: str, *words: str) -> None:
 
 
 @pytest.mark.prove
-def test_a_published_script_of_gsm8k_trains_two_steps(tmp_path: Path) -> None:
-    of_main_ppo(tmp_path, MAIN_PPO_SH)
-
-
-@pytest.mark.prove
-@needs_seeds
-def test_the_documents_call_of_main_ppo_trains_two_steps(tmp_path: Path) -> None:
-    of_main_ppo(tmp_path, block_with("001", "main_ppo"))
+@pytest.mark.parametrize(
+    "text", [MAIN_PPO_SH, pytest.param(None, marks=needs_seeds)], ids=["made", "documents'"]
+)
+def test_a_published_script_of_gsm8k_trains_two_steps(text: str | None, tmp_path: Path) -> None:
+    of_main_ppo(tmp_path, text or block_with("001", "main_ppo"))
 
 
 @pytest.mark.prove
@@ -192,14 +188,11 @@ def of_rubric(folder: Path, text: str) -> None:
 
 
 @pytest.mark.prove
-def test_a_script_of_the_rubric_model_trains_two_steps(tmp_path: Path) -> None:
-    of_rubric(tmp_path, RUBRIC_SH)
-
-
-@pytest.mark.prove
-@needs_seeds
-def test_the_documents_script_of_the_rubric_model_trains_two_steps(tmp_path: Path) -> None:
-    of_rubric(tmp_path, block_with("004", "main_ppo"))
+@pytest.mark.parametrize(
+    "text", [RUBRIC_SH, pytest.param(None, marks=needs_seeds)], ids=["made", "documents'"]
+)
+def test_a_script_of_the_rubric_model_trains_two_steps(text: str | None, tmp_path: Path) -> None:
+    of_rubric(tmp_path, text or block_with("004", "main_ppo"))
 
 
 @pytest.mark.prove

@@ -61,18 +61,11 @@ def start(
         "answer_column": "answer",
     }
     learner = roles.learner(
-        f"data.train={json.dumps(source)}",
-        "data.held_out=",
-        "evaluation.every=0",
-        f"learner.steps={steps}",
-        "learner.groups_per_step=4",
-        f"learner.max_lag={max_lag}",
-        "sampling.group_size=2",
-        "generators.groups_in_flight=1",
-        "learner.checkpoint.every=0",
-        f"learner.group_deadline_s={deadline_s:g}",
-        f"broker.lease_s={lease_s:g}",
-    )
+        f"data.train={json.dumps(source)}", "data.held_out=", "evaluation.every=0", f"learner.steps={steps}",
+        "learner.groups_per_step=4", f"learner.max_lag={max_lag}", "sampling.group_size=2",
+        "generators.groups_in_flight=1", "learner.checkpoint.every=0",
+        f"learner.group_deadline_s={deadline_s:g}", f"broker.lease_s={lease_s:g}",
+    )  # fmt: skip
     how: Any = {"command": (sys.executable, str(SLOW)), "environment": {"PYTHONPATH": str(ROOT)}}
     started = [roles.start("generators", roles.name, str(seconds), **how) for seconds in generators]
     roles.scorers()

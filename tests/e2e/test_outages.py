@@ -27,15 +27,10 @@ def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged
     limit = 1_200_000  # the weights fit, the journal's payloads soon do not
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     learner = roles.learner(
-        *PLAIN,
-        "learner.steps=500",
-        "learner.groups_per_step=32",
-        "generators.groups_in_flight=32",
-        "generators.engine={type: fake, answers: ['" + "x" * 300 + "']}",
-        "sampling.max_tokens=301",
-        before=(str(limit),),
-        command=(sys.executable, "-c", FULL_DISK),
-    )
+        *PLAIN, "learner.steps=500", "learner.groups_per_step=32", "generators.groups_in_flight=32",
+        "generators.engine={type: fake, answers: ['" + "x" * 300 + "']}", "sampling.max_tokens=301",
+        before=(str(limit),), command=(sys.executable, "-c", FULL_DISK),
+    )  # fmt: skip
     roles.generator()
     roles.scorers()
     assert roles.wait(learner) == 1, roles.all_logs()
@@ -49,18 +44,11 @@ def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged
     assert found.in_flight > 0, "its groups are still in Redis"
 
 
-@pytest.mark.parametrize(
-    ("status", "words", "code", "said"),
-    [
-        ("finished", (), 0, "is finished"),
-        (
-            "stopped",
-            ("learner.resume=never",),
-            2,
-            "has begun (stopped), and learner.resume=never does not go on",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("status", "words", "code", "said"), [
+    ("finished", (), 0, "is finished"),
+    ("stopped", ("learner.resume=never",), 2,
+        "has begun (stopped), and learner.resume=never does not go on"),
+])  # fmt: skip
 def test_a_name_that_is_taken_is_said_before_anything_heavy_is_loaded(
     roles: Roles, status: str, words: tuple[str, ...], code: int, said: str
 ) -> None:

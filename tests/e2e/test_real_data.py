@@ -19,15 +19,10 @@ pytestmark = pytest.mark.e2e
 
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"
 SMALL = (
-    "data.held_out=",
-    "evaluation.every=0",
-    "learner.steps=3",
-    "learner.groups_per_step=4",
-    "data.max_prompt_tokens=400",
-    "sampling.group_size=4",
-    "sampling.max_tokens=8",
+    "data.held_out=", "evaluation.every=0", "learner.steps=3", "learner.groups_per_step=4",
+    "data.max_prompt_tokens=400", "sampling.group_size=4", "sampling.max_tokens=8",
     "learner.checkpoint.every=0",
-)
+)  # fmt: skip
 
 needs_gsm8k = pytest.mark.skipif(
     not GSM8K.exists(), reason=f"no {GSM8K.name} in ../shared/data beside the checkout"

@@ -40,7 +40,7 @@ def judged(call: Call) -> str:
     return f"Total Score: {next((one for text, one in points.items() if text in call.prompt), 7)}/10"
 
 
-@pytest.mark.prove(after=1)
+@pytest.mark.prove
 @pytest.mark.parametrize("recipe", sorted(ROWS_OF))
 def test_a_recipe_trains_two_steps_on_rows_of_its_shape(recipe: str, tmp_path: Path) -> None:
     shutil.copy(RECIPES / f"{recipe}.yaml", tmp_path)

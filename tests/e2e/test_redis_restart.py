@@ -185,15 +185,11 @@ def used_memory(roles: Roles) -> int:
     return int(roles.redis.info("memory")["used_memory"])
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("learner", "--config", "config/recipes/demo_cpu.yaml", "name=away", "runs_dir={folder}"),
-        ("generators", "--run", "away"),
-        ("scorers", "--run", "away"),
-    ],
-    ids=["learner", "generator", "scorers"],
-)
+@pytest.mark.parametrize("command", [
+    ("learner", "--config", "config/recipes/demo_cpu.yaml", "name=away", "runs_dir={folder}"),
+    ("generators", "--run", "away"),
+    ("scorers", "--run", "away"),
+], ids=["learner", "generator", "scorers"])  # fmt: skip
 def test_who_is_told_to_end_while_redis_is_away_has_not_failed(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -214,14 +210,10 @@ def test_who_is_told_to_end_while_redis_is_away_has_not_failed(
     assert "stopped while waiting for redis" in said
 
 
-@pytest.mark.parametrize(
-    ("options", "setting"),
-    [
-        (("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"), ("maxmemory-policy", "noeviction")),
-        (("--appendonly", "no"), ("appendonly", "yes")),
-    ],
-    ids=["it evicts", "it keeps nothing"],
-)
+@pytest.mark.parametrize(("options", "setting"), [
+    (("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"), ("maxmemory-policy", "noeviction")),
+    (("--appendonly", "no"), ("appendonly", "yes")),
+], ids=["it evicts", "it keeps nothing"])  # fmt: skip
 def test_a_redis_that_would_lose_work_is_refused_at_once_with_the_command_that_mends_it(
     tmp_path: Path, options: tuple[str, ...], setting: tuple[str, str]
 ) -> None:

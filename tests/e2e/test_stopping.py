@@ -17,26 +17,17 @@ from tests.e2e.conftest import PLAIN, Roles
 pytestmark = pytest.mark.e2e
 
 SETTINGS = (
-    *PLAIN,
-    "broker.lease_s=2",
-    "learner.steps=5000",
-    "learner.groups_per_step=8",
-    "learner.checkpoint.every=3",
-    "generators.groups_in_flight=8",
-)
+    *PLAIN, "broker.lease_s=2", "learner.steps=5000", "learner.groups_per_step=8",
+    "learner.checkpoint.every=3", "generators.groups_in_flight=8",
+)  # fmt: skip
 
 
 def millrace(roles: Roles, redis_url: str, *words: str) -> str:
     """Return what the command says."""
     done = subprocess.run(
-        [sys.executable, "-m", "tools.main", *words, "--runs-dir", str(roles.runs_dir)],
-        cwd=ROOT,
-        env={**os.environ, "REDIS_URL": redis_url},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+        [sys.executable, "-m", "tools.main", *words, "--runs-dir", str(roles.runs_dir)], cwd=ROOT,
+        env={**os.environ, "REDIS_URL": redis_url}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr + roles.all_logs()
     return done.stdout
 

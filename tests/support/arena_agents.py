@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import urllib.request
 from pathlib import Path
 from typing import Any
-
-import openai
 
 TOOL = {
     "type": "function",
     "function": {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}},
 }
+
+
+def ask(base_url: str, api_key: str, row: dict[str, Any]) -> float:
+    """Two turns of one conversation without a client: the imports of one take a second."""
+    chat = [{"role": "user", "content": f"Row {row['answer']}."}]
+    chat += [_answered(base_url, api_key, chat), {"role": "user", "content": "Sure?"}]
+    return float(_answered(base_url, api_key, chat)["content"] == "right")
+
+
+def _answered(base_url: str, api_key: str, messages: list[Any]) -> dict[str, Any]:
+    body = json.dumps({"model": "any", "messages": messages}).encode()
+    headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{base_url}/chat/completions", body, headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        message: dict[str, Any] = json.load(answer)["choices"][0]["message"]
+        return message
 
 
 def ask_twice_and_stop_short(base_url: str, api_key: str, row: dict[str, Any]) -> float:
@@ -21,6 +37,8 @@ def ask_twice_and_stop_short(base_url: str, api_key: str, row: dict[str, Any]) -
 
 def ask_twice(base_url: str, api_key: str, row: dict[str, Any], **options: Any) -> float:
     """Two turns of one conversation; the second sends the first back as the client has it."""
+    import openai
+
     client = openai.OpenAI(base_url=base_url, api_key=api_key)
     chat: list[Any] = [{"role": "user", "content": f"Row {row['answer']}."}]
     first = client.chat.completions.create(model="any", messages=chat, temperature=0.1, **options)
@@ -45,6 +63,8 @@ def ask_twice_by_messages(base_url: str, api_key: str, row: dict[str, Any]) -> f
 
 def ask_twice_by_responses(base_url: str, api_key: str, row: dict[str, Any]) -> float:
     """The same with responses, by the first one's id."""
+    import openai
+
     client = openai.OpenAI(base_url=base_url, api_key=api_key)
     first = client.responses.create(model="any", input=f"Row {row['answer']}.")
     with client.responses.stream(model="any", input="Sure?", previous_response_id=first.id) as stream:
@@ -53,13 +73,14 @@ def ask_twice_by_responses(base_url: str, api_key: str, row: dict[str, Any]) -> 
 
 def breaks(base_url: str, api_key: str, row: dict[str, Any]) -> float:
     """Ask once, and break."""
-    client = openai.OpenAI(base_url=base_url, api_key=api_key)
-    client.chat.completions.create(model="any", messages=[{"role": "user", "content": "?"}])
+    _answered(base_url, api_key, [{"role": "user", "content": "?"}])
     raise ValueError("no box: broken on purpose")
 
 
 async def breaks_beside_a_call(base_url: str, api_key: str, row: dict[str, Any]) -> None:
     """Break at the limit of one turn, while that turn is still out; leave a file of each play in `broke`."""
+    import openai
+
     client = openai.AsyncOpenAI(base_url=base_url, api_key=api_key)
 
     async def asked(text: str) -> Any:

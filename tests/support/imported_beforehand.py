@@ -18,7 +18,6 @@ MODULES = (
     "scorers.pool.worker",
     # What these import when a model is loaded and an optimizer made.
     "math_verify",
-    "torch._inductor.compile_fx",
     "deepspeed.ops.op_builder.all_ops",
     "transformers.models.auto.modeling_auto",
     "transformers.models.auto.tokenization_auto",

@@ -1,4 +1,7 @@
-"""The clients that agents use, each asked in one way: a history goes in, what the client parsed comes out."""
+"""The clients that agents use, each asked in one way: a history goes in, what the client parsed comes out.
+
+Their libraries take two seconds to be imported, which is for those alone who ask.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-
-import anthropic
-import openai
 
 from tests.support.scripted_policy import Served
 
@@ -33,6 +33,8 @@ class ChatClient:
     """OpenAI's client and chat completions."""
 
     def __init__(self, it: Served, **options: Any) -> None:
+        import openai
+
         self.client = openai.AsyncOpenAI(
             base_url=f"{it.access.base_url}/v1", api_key=it.access.key, **options
         )
@@ -47,6 +49,8 @@ class ChatClient:
         return [{"role": "tool", "tool_call_id": call_id, "content": text} for call_id, text in answers]
 
     async def ask(self, history: Sequence[Any], *, stream: bool = False, **options: Any) -> Heard:
+        import openai
+
         asked: Any = {"model": "gpt", "messages": list(history), "tools": self.tools} | options
         found: Any
         if stream:
@@ -79,6 +83,8 @@ class MessagesClient:
     """Anthropic's client and messages."""
 
     def __init__(self, it: Served, **options: Any) -> None:
+        import anthropic
+
         self.client = anthropic.AsyncAnthropic(base_url=it.access.base_url, api_key=it.access.key, **options)
         it.closing.push_async_callback(self.client.close)
         self.tools: Any = [{"name": "look", "description": "Look.", "input_schema": SCHEMA}]
@@ -126,6 +132,8 @@ class ResponsesClient:
     """OpenAI's client and responses."""
 
     def __init__(self, it: Served, **options: Any) -> None:
+        import openai
+
         self.client = openai.AsyncOpenAI(
             base_url=f"{it.access.base_url}/v1", api_key=it.access.key, **options
         )

@@ -15,10 +15,11 @@ from config.run import Run
 from tests.support.chain import Chain
 from tests.support.chain import make_run as make_chain_run
 from tests.support.row_worker_here import scored_here
+from tests.support.spawned_by_setpriv import _spawned_by_setpriv
 from tests.support.told import Capsys, Millrace, Patch, Told, told
 from tools.audit import command
 
-__all__ = ["scored_here"]
+__all__ = ["_spawned_by_setpriv", "scored_here"]
 
 LeaveRun = Callable[..., Path]
 MakeRun = Callable[..., Run]

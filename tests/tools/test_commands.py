@@ -252,14 +252,10 @@ MANY = b"".join(b"b%d: &a%d [%s]\n" % (n, n, b"*a%d, " % (n - 1) * 99) for n in 
         (b"name: demo", "model"),
     ],
 )
-@pytest.mark.parametrize(
-    "words",
-    [
-        *("replay demo", "export demo -o {folder}/x", "rescore demo --scorer math"),
-        "journal export demo --out {folder}/x.jsonl",
-    ],
-    ids=lambda words: words.split()[0],
-)
+@pytest.mark.parametrize("words", [
+    *("replay demo", "export demo -o {folder}/x", "rescore demo --scorer math"),
+    "journal export demo --out {folder}/x.jsonl",
+], ids=lambda words: words.split()[0])  # fmt: skip
 def test_a_run_whose_config_is_no_configuration_is_refused_by_its_file(
     words: str, text: bytes, says: str, runs_dir: Path, millrace: Millrace
 ) -> None:
@@ -273,20 +269,14 @@ def test_a_run_whose_config_is_no_configuration_is_refused_by_its_file(
     assert text == b"name: demo" or str(folder / "config.yaml") in told.err
 
 
-@pytest.mark.parametrize(
-    ("url", "options", "password"),
-    [
-        ("redis://:word@127.0.0.1:7000/0", "-h 127.0.0.1 -p 7000", "word"),
-        ("rediss://me:a%40b@far/2", "-h far -p 6379 -n 2 --user me --tls", "a@b"),
-        ("unix:///run/redis.sock", "-s /run/redis.sock", ""),
-        (
-            "rediss://h/0?ssl_ca_certs=/a/ca.pem&ssl_certfile=/a/c.pem&ssl_keyfile=/a/c.key",
-            "-h h -p 6379 --tls --cacert /a/ca.pem --cert /a/c.pem --key /a/c.key",
-            "",
-        ),
-        ("rediss://h/0?ssl_cert_reqs=none", "-h h -p 6379 --tls --insecure", ""),
-    ],
-)
+@pytest.mark.parametrize(("url", "options", "password"), [
+    ("redis://:word@127.0.0.1:7000/0", "-h 127.0.0.1 -p 7000", "word"),
+    ("rediss://me:a%40b@far/2", "-h far -p 6379 -n 2 --user me --tls", "a@b"),
+    ("unix:///run/redis.sock", "-s /run/redis.sock", ""),
+    ("rediss://h/0?ssl_ca_certs=/a/ca.pem&ssl_certfile=/a/c.pem&ssl_keyfile=/a/c.key",
+        "-h h -p 6379 --tls --cacert /a/ca.pem --cert /a/c.pem --key /a/c.key", ""),
+    ("rediss://h/0?ssl_cert_reqs=none", "-h h -p 6379 --tls --insecure", ""),
+])  # fmt: skip
 def test_redis_cli_gets_the_address_without_the_password(url: str, options: str, password: str) -> None:
     assert options_of(url) == (options.split(), password)
 

@@ -106,6 +106,7 @@ def test_whose_doing_a_failure_is(
     assert "planted" not in str(caught.value)
 
 
+@pytest.mark.prove
 def test_an_action_of_several_fields_is_a_call_or_a_json_object(play: Played) -> None:
     turns = (said("hm"), calling("act", {"row": 7, "column": 1}), calling("act", {"row": 1, "column": 1}))
     beginning, (odd, refused, right) = play.wait(steps(play, "board", *turns))
@@ -138,6 +139,7 @@ def test_an_environment_of_mcp_offers_its_tools(play: Played) -> None:
     assert (read(last), last.terminated) == ([], True)
 
 
+@pytest.mark.prove
 def test_a_full_server_is_waited_for_and_then_named(play: Played) -> None:
     async def two() -> str:
         first, _ = await play.begin("small")

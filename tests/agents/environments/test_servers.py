@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from tests.support.played import OWN, Played, played, said
 from tests.support.redis_servers import free_port
 from tests.support.waiting import wait_until, wait_until_gone
 
-pytest.importorskip("mcp", reason="the package mcp is not installed")
-pytestmark = pytest.mark.process
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed"),
+]
 
 SERVER = [sys.executable, "-m", "tests.support.tool_server"]
 

@@ -169,6 +169,7 @@ async def steps(play: Played, task: str, row: dict[str, Any], *turns: Turn) -> t
         await episode.close()
 
 
+@pytest.mark.prove
 def test_instances_for_an_episode_keep_their_state_and_for_a_call_lose_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

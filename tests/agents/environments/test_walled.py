@@ -149,6 +149,7 @@ def test_what_walls_can_not_be_had_for_is_refused_by_name(monkeypatch: pytest.Mo
         CommandConfig(command=("x",), sandbox=False, readable=("/srv",))
 
 
+@pytest.mark.prove
 def test_what_can_not_be_shown_is_said_at_the_start(play: Played, tmp_path: Path) -> None:
     del play
     tmp_path.chmod(0o700)

@@ -93,6 +93,7 @@ async def test_a_call_that_is_out_when_its_agent_breaks_at_a_limit_is_part_of_th
         assert "on purpose" in one.remark
 
 
+@pytest.mark.prove
 @in_loop
 async def test_a_command_behind_walls_plays_by_the_gateways_socket(
     link: RedisLink, keys: Keys, tmp_path: Path, quick: None
@@ -112,7 +113,7 @@ async def test_a_command_behind_walls_plays_by_the_gateways_socket(
 
 @in_loop
 async def test_a_worker_that_ends_waits_for_no_call_of_its_agents(arena: MakeArena) -> None:
-    floor = arena("ask_twice")
+    floor = arena("ask")
     floor.issue(0)
     async with floor.agent() as (worker, playing):  # and no generator
         await wait_in_loop(lambda: [*floor.client.scan_iter(match="*policy_calls*")], task=playing)

@@ -41,6 +41,7 @@ def test_the_first_prompt_is_the_learners_with_the_runs_own_template(tmp_path: P
     assert "does not show tools" in rendering.objection(TOOLS)
 
 
+@pytest.mark.prove
 def test_a_tokenizer_is_loaded_without_torch(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['torch'] = None\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tokenizers import AddedToken
 
 from agents.rendering.rendering import Unrenderable
 from agents.rendering.templated import TemplatedRendering, load_rendering
-from broker.messages import FinishReason, Ids, Turn
+from broker.messages import NO_IDS, FinishReason, Ids, Turn
 from config.run import ModelConfig
 from tests.support.chat_families import ASSISTANT, FAMILIES, write_family
 from tests.support.renderings import Opened, ids_of, text_of
@@ -46,15 +46,15 @@ def next_prompt(
     *,
     finish: FinishReason = STOP,
     tools: Sequence[Turn] = TOOLS,
-) -> tuple[Ids | None, Ids]:
-    """Return the next prompt, and the whole rendered with the policy's own message."""
+) -> tuple[Ids, Ids]:
+    """Return the next prompt, which is empty where there is none, and the whole with the policy's own message."""
     prompt = rendering.first(history, tools)
     message = rendering.message(prompt, sampled, finish, tools=tools).message
     whole = [*history, message]
     found = rendering.following(prompt, sampled, finish, history=whole, said=said, tools=tools)
     if found is not None:
         np.testing.assert_array_equal(found[: len(prompt) + len(sampled)], np.concatenate([prompt, sampled]))
-    return found, rendering.first([*whole, *said], tools)
+    return NO_IDS if found is None else found, rendering.first([*whole, *said], tools)
 
 
 def results_of(message: Turn, *texts: str) -> list[Turn]:
@@ -91,7 +91,6 @@ def test_a_question_follows_an_answer_as_the_template_has_it(name: str, opened: 
     rendering, (answer, end) = opened(name), ANSWERS[name]
     sampled = ids_of(rendering, answer + end)
     found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN])
-    assert found is not None
     told = text_of(rendering, found)
     if end == "<|return|>":  # in the history an answer ends otherwise
         told = told.replace("<|return|>", "<|end|>")
@@ -102,16 +101,16 @@ def test_a_question_follows_an_answer_as_the_template_has_it(name: str, opened: 
 def test_where_a_question_moves_what_stands_before_it_there_is_no_tail(name: str, opened: Opened) -> None:
     rendering = opened(name)
     sampled = ids_of(rendering, "".join(ANSWERS[name]))
-    assert next_prompt(rendering, [ASKED], sampled, [AGAIN])[0] is None
-    assert next_prompt(rendering, [ASKED], sampled, [AGAIN], tools=())[0] is not None
+    assert not len(next_prompt(rendering, [ASKED], sampled, [AGAIN])[0])
+    assert len(next_prompt(rendering, [ASKED], sampled, [AGAIN], tools=())[0])
 
 
 def test_a_systems_words_that_move_to_the_newest_question_leave_no_tail(tmp_path: Path) -> None:
     rendering = load_rendering(ModelConfig(path=str(write_family(tmp_path / "model", FAMILIES["mistral-3"]))))
     sampled = ids_of(rendering, "Four.</s>")
     system: Turn = {"role": "system", "content": "Be brief."}
-    assert next_prompt(rendering, [system, ASKED], sampled, [AGAIN], tools=())[0] is None
-    assert next_prompt(rendering, [ASKED], sampled, [AGAIN], tools=())[0] is not None
+    assert not len(next_prompt(rendering, [system, ASKED], sampled, [AGAIN], tools=())[0])
+    assert len(next_prompt(rendering, [ASKED], sampled, [AGAIN], tools=())[0])
 
 
 @pytest.mark.parametrize("name", HAVE_ENDS)
@@ -121,7 +120,6 @@ def test_a_turn_that_was_cut_is_ended_in_the_tail(name: str, opened: Opened) -> 
     tools = () if name in MOVE_TOOLS else TOOLS
     sampled = ids_of(rendering, answer[:-2])
     found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN], finish=LENGTH, tools=tools)
-    assert found is not None
     tail = found[len(rendering.first([ASKED], tools)) + len(sampled) :]
     assert text_of(rendering, tail).startswith(end)
     np.testing.assert_array_equal(tail, whole[-len(tail) :])
@@ -137,7 +135,6 @@ def test_a_turn_that_no_token_ends_goes_over_into_the_next(opened: Opened) -> No
     ):
         sampled = ids_of(rendering, answer + end)
         found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN], finish=finish)
-        assert found is not None
         prompt = rendering.first([ASKED], TOOLS)
         assert text_of(rendering, found[len(prompt) + len(sampled) :]).startswith(begins)
         assert text_of(rendering, found).replace("<|endoftext|>", "") == text_of(rendering, whole)
@@ -147,7 +144,6 @@ def test_another_end_than_the_templates_takes_its_place(opened: Opened) -> None:
     rendering = opened("qwen-2.5")
     sampled = ids_of(rendering, "Four.<|endoftext|>")
     found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN])
-    assert found is not None
     assert text_of(rendering, found).replace("<|endoftext|>", "<|im_end|>") == text_of(rendering, whole)
 
 
@@ -167,7 +163,6 @@ def test_no_token_of_what_was_said_is_taken_for_the_turns_end(name: str, opened:
     message = rendering.message(prompt, sampled, STOP, tools=TOOLS).message
     said = [*results_of(message, result), AGAIN] if name != "deepseek-v3" else results_of(message, result)
     found, _ = next_prompt(rendering, [ASKED], sampled, said)
-    assert found is not None
     assert result in text_of(rendering, found[len(prompt) + len(sampled) :])
 
 
@@ -186,7 +181,6 @@ def test_a_thought_that_the_template_drops_from_the_history_stays_where_it_was_s
     rendering = opened("qwen-3")
     sampled = ids_of(rendering, "<think>\nadd\n</think>\n\nFour.<|im_end|>")
     found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN])
-    assert found is not None
     assert "add" in text_of(rendering, found)
     assert "add" not in text_of(rendering, whole)
     assert text_of(rendering, found).replace("<think>\nadd\n</think>\n\n", "") == text_of(rendering, whole)
@@ -202,7 +196,6 @@ def test_a_thought_that_was_cut_is_ended_as_the_template_ends_it(opened: Opened)
     found, whole = next_prompt(rendering, [ASKED], sampled, [said], finish=LENGTH)
     np.testing.assert_array_equal(found, whole)
     found, _ = next_prompt(rendering, [ASKED], sampled, [AGAIN], finish=LENGTH)  # where it would be dropped
-    assert found is not None
     assert "\nad<|im_end|>\n<|im_start|>user\n" in text_of(rendering, found)
 
 
@@ -234,8 +227,7 @@ def test_a_call_in_a_thought_that_has_not_ended_ends_it(opened: Opened) -> None:
     spoken = rendering.message(rendering.first([ASKED], TOOLS), sampled, STOP, tools=TOOLS)
     assert spoken.message["reasoning_content"] == "add"
     assert len(spoken.message["tool_calls"]) == 1
-    found, _ = next_prompt(rendering, [ASKED], sampled, results_of(spoken.message, "four"))
-    assert found is not None
+    assert len(next_prompt(rendering, [ASKED], sampled, results_of(spoken.message, "four"))[0])
     thought = ids_of(rendering, "<think>\nI might write <tool_call> here<|im_end|>")
     assert rendering.message(rendering.first([ASKED], TOOLS), thought, STOP, tools=TOOLS).message == {
         "role": "assistant",
@@ -246,19 +238,10 @@ def test_a_call_in_a_thought_that_has_not_ended_ends_it(opened: Opened) -> None:
 
 # How the same words are tokenized, and how a call is written, is the policy's: a rendering would write it otherwise.
 ODD = {
-    "a space more": (
-        '<tool_call>{"name":  "search", "arguments": {"query": "a"}}</tool_call>',
-        '{"query": "a"}',
-    ),
-    "other order": (
-        '<tool_call>{"arguments": {"query": "a"}, "name": "search"}</tool_call>',
-        '{"query": "a"}',
-    ),
-    "escaped": (
-        '<tool_call>{"name": "search", "arguments": {"query": "\\u00e9"}}</tool_call>',
-        '{"query": "é"}',
-    ),
-}
+    "a space more": ('<tool_call>{"name":  "search", "arguments": {"query": "a"}}</tool_call>', '{"query": "a"}'),
+    "other order": ('<tool_call>{"arguments": {"query": "a"}, "name": "search"}</tool_call>', '{"query": "a"}'),
+    "escaped": ('<tool_call>{"name": "search", "arguments": {"query": "\\u00e9"}}</tool_call>', '{"query": "é"}'),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ODD)
@@ -271,7 +254,6 @@ def test_what_was_sampled_stays_as_it_was_though_the_template_writes_it_otherwis
     message = rendering.message(prompt, sampled, STOP, tools=TOOLS).message
     assert message["tool_calls"][0]["function"]["arguments"] == arguments
     found, whole = next_prompt(rendering, [ASKED], sampled, results_of(message, "four"))
-    assert found is not None
     assert found.tolist() != whole.tolist()
     tail = found[len(prompt) + len(sampled) :]
     np.testing.assert_array_equal(tail, whole[-len(tail) :])
@@ -284,7 +266,6 @@ def test_a_truth_value_in_tags_stays_as_it_was_sampled(opened: Opened) -> None:
     message = rendering.message(rendering.first([ASKED], TOOLS), sampled, STOP, tools=TOOLS).message
     assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"exact": False}
     found, whole = next_prompt(rendering, [ASKED], sampled, results_of(message, "four"))
-    assert found is not None
     assert "\nFalse\n" in text_of(rendering, found)
     assert "\nfalse\n" in text_of(rendering, whole)
 
@@ -321,7 +302,6 @@ def test_a_template_of_plain_words_has_a_tail_too(
     rendering = load_rendering(ModelConfig(path=str(folder)))
     sampled = ids_of(rendering, answer + "<|im_end|>" * (finish is STOP))
     found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN], finish=finish, tools=())
-    assert found is not None
     assert text_of(rendering, found).replace("<|im_end|>", "") == text_of(rendering, whole)
 
 
@@ -334,7 +314,6 @@ def test_an_end_that_the_newest_turn_lacks_stands_once(tmp_path: Path) -> None:
     folder = write_family(tmp_path / "model", TOOL_FAMILIES["qwen-2.5"], chat_template=template)
     rendering = load_rendering(ModelConfig(path=str(folder)))
     found, whole = next_prompt(rendering, [ASKED], ids_of(rendering, "Four.\n<|im_end|>"), [AGAIN], tools=())
-    assert found is not None
     assert text_of(rendering, found) == text_of(rendering, whole).replace("\n\n", "\n")
 
 
@@ -343,7 +322,6 @@ def test_half_a_surrogate_pair_from_a_tool_is_no_text(opened: Opened) -> None:
     sampled = ids_of(rendering, "Four.<|im_end|>")
     found, whole = next_prompt(rendering, [ASKED], sampled, [{"role": "user", "content": "a\ud800b"}])
     np.testing.assert_array_equal(found, whole)
-    assert found is not None
     assert "a?b" in text_of(rendering, found)
 
 
@@ -405,69 +383,44 @@ def test_a_turn_played_again_has_the_same_ids_of_calls_and_another_turn_has_othe
     assert all(len(each) == 9 and each.isalnum() for each in ids(prompt))
 
 
-TEXTS = st.one_of(
-    st.text(max_size=20),
-    st.lists(
-        st.sampled_from(
-            [
-                "<|im_end|>",
-                "<|im_start|>",
-                "\n",
-                " ",
-                "</tool_call>",
-                "<tool_response>",
-                "Zq7mark",
-                "[/INST]",
-                "</s>",
-                "é",
-                "<",
-            ]
-        ),
-        max_size=6,
-    ).map("".join),
-)
+PIECES = (
+    "<|im_end|>", "<|im_start|>", "\n", " ", "</tool_call>", "<tool_response>", "Zq7mark", "[/INST]", "</s>", "é", "<",
+)  # fmt: skip
+TEXTS = st.text(max_size=20) | st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
 
 
-@dataclass(frozen=True)
-class Played:
-    """A turn, and what came behind it."""
-
-    name: str
-    tokens: list[int] | None  # None: a call
-    is_stopped: bool
-    is_question: bool  # and not a tool's answer
-    texts: list[str]
-    has_tools: bool
-
-
-PLAYED = st.builds(
-    Played,
+@given(
     name=st.sampled_from(sorted(SAYS)),
-    tokens=st.none() | st.lists(st.integers(0, 500), min_size=1, max_size=12),
+    tokens=st.none() | st.lists(st.integers(0, 500), min_size=1, max_size=12),  # None: a call
     is_stopped=st.booleans(),
-    is_question=st.booleans(),
+    is_question=st.booleans(),  # and not a tool's answer
     texts=st.lists(TEXTS, min_size=1, max_size=3),
-    has_tools=st.booleans(),
+    tools=st.sampled_from([TOOLS, ()]),
 )
-
-
-@given(played=PLAYED)
 @settings(max_examples=100, deadline=None)
-def test_whatever_was_sampled_stays_and_what_follows_ends_the_whole(played: Played, opened: Opened) -> None:
-    rendering, says = opened(played.name), SAYS[played.name]
-    end = ids_of(rendering, says.end * played.is_stopped)
-    if played.tokens is None:
-        sampled = ids_of(rendering, says.call + says.end * played.is_stopped)
+def test_whatever_was_sampled_stays_and_what_follows_ends_the_whole(
+    *,
+    name: str,
+    tokens: Any,
+    is_stopped: bool,
+    is_question: bool,
+    texts: list[str],
+    tools: Any,
+    opened: Opened,
+) -> None:
+    rendering, says = opened(name), SAYS[name]
+    end = ids_of(rendering, says.end * is_stopped)
+    if tokens is None:
+        sampled = ids_of(rendering, says.call + says.end * is_stopped)
     else:
         size = len(rendering._tokenizer)
-        sampled = np.concatenate([np.array([token % size for token in played.tokens], np.int32), end])
-    finish = STOP if played.is_stopped else LENGTH
-    tools = TOOLS if played.has_tools else ()
+        sampled = np.concatenate([np.array([token % size for token in tokens], np.int32), end])
+    finish = STOP if is_stopped else LENGTH
     prompt = rendering.first([ASKED], tools)
     message = rendering.message(prompt, sampled, finish, tools=tools).message
-    said: list[Turn] = [{"role": "user", "content": text} for text in played.texts]
-    if message.get("tool_calls") and not played.is_question:
-        said = results_of(message, *played.texts)
+    said: list[Turn] = [{"role": "user", "content": text} for text in texts]
+    if message.get("tool_calls") and not is_question:
+        said = results_of(message, *texts)
     history = [ASKED, message]
     found = rendering.following(prompt, sampled, finish, history=history, said=said, tools=tools)
     if found is None:
@@ -476,5 +429,5 @@ def test_whatever_was_sampled_stays_and_what_follows_ends_the_whole(played: Play
     tail = found[len(prompt) + len(sampled) :]
     np.testing.assert_array_equal(tail, rendering.first([*history, *said], tools)[-len(tail) :])
     told = text_of(rendering, tail)
-    written = [(text.strip(), json.dumps(text, ensure_ascii=False)[1:-1]) for text in played.texts]
+    written = [(text.strip(), json.dumps(text, ensure_ascii=False)[1:-1]) for text in texts]
     assert all(plain in told or quoted in told for plain, quoted in written)

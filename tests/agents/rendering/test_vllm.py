@@ -17,16 +17,10 @@ from tests.support.tool_families import SAYS, TOOLS
 pytestmark = [pytest.mark.model, pytest.mark.together("vllm"), pytest.mark.prove]
 
 PARSERS = {
-    "qwen-2.5": "hermes",
-    "qwen-3": "hermes",
-    "qwen-3-coder": "qwen3_coder",
-    "llama-3.1": "llama3_json",
-    "glm-4.5": "glm45",
-    "deepseek-v3": "deepseek_v3",
-    "mistral-v2": "mistral",
-    "mistral-v3": "mistral",
+    "qwen-2.5": "hermes", "qwen-3": "hermes", "qwen-3-coder": "qwen3_coder", "llama-3.1": "llama3_json",
+    "glm-4.5": "glm45", "deepseek-v3": "deepseek_v3", "mistral-v2": "mistral", "mistral-v3": "mistral",
     "mistral-v13": "mistral",
-}
+}  # fmt: skip
 Calls = list[tuple[str, Any]]
 
 

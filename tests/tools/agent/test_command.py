@@ -25,7 +25,8 @@ pytestmark = pytest.mark.process
 
 MODEL = str(ROOT / "config" / "recipes" / "demo_agents_model")
 LOOK = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"box": "8795"}'}}
-AGENT = {"type": "agent", "import_path": "tests.support.arena_agents:ask_twice"}
+AGENT = {"type": "agent", "import_path": "tests.support.arena_agents:ask"}
+CONVERSING = {"type": "agent", "import_path": "tests.support.arena_agents:ask_twice"}
 KEY = "sk-of-the-outside"
 
 
@@ -98,21 +99,17 @@ def test_an_agent_that_owns_its_loop_calls_an_outside_model_through_the_gateway(
     assert {"temperature", "max_tokens"}.isdisjoint(server.calls[0].body), "the run's 1, and no limit"
 
 
-@pytest.mark.prove(after=1)
-@pytest.mark.parametrize(
-    ("section", "script", "says"),
-    [
-        (AGENT, [Saying(status=401)], "HTTP 401 told to"),
-        (AGENT | {"max_turns": 1}, ["wrong"], "1 call; no count of tokens; ended by turns"),
-        (
-            AGENT | {"auxiliary": [{"last_message": "Sure?"}]},
-            ["wrong", "right"],
-            "2 calls, 1 beside the task; no count of tokens; ended by message",
-        ),
-        ({**AGENT, "import_path": "tests.support.arena_agents:breaks"}, ["x"], "no box: broken on purpose"),
-    ],
-    ids=["refused", "turns", "beside", "broken"],
-)
+@pytest.mark.prove
+@pytest.mark.parametrize(("section", "script", "says"), [
+    (CONVERSING, [Saying(status=401)], "HTTP 401 told to"),
+    (CONVERSING | {"max_turns": 1}, ["wrong"], "1 call; no count of tokens; ended by turns"),
+    (
+        AGENT | {"auxiliary": [{"last_message": "Sure?"}]},
+        ["wrong", "right"],
+        "2 calls, 1 beside the task; no count of tokens; ended by message",
+    ),
+    ({**AGENT, "import_path": "tests.support.arena_agents:breaks"}, ["x"], "no box: broken on purpose"),
+], ids=["refused", "turns", "beside", "broken"])  # fmt: skip
 def test_what_ends_an_outside_episode_is_said(
     tmp_path: Path, millrace: Millrace, *, section: Any, script: list[Any], says: str
 ) -> None:

@@ -74,14 +74,9 @@ class Stage:
         self.backs: list[str] = []
         self.client = redis.Redis.from_url(keeper.url)
         self.monkey = Monkey(
-            Orders(**{"seconds": 60} | orders),
-            look=self._look,
-            forgive=self.forgiven.append,
-            keeper=keeper,
-            client=self.client,
-            lease_s=0.2,
-            on_back=lambda role, _seconds: self.backs.append(role),
-        )
+            Orders(**{"seconds": 60} | orders), look=self._look, forgive=self.forgiven.append, keeper=keeper,
+            client=self.client, lease_s=0.2, on_back=lambda role, _seconds: self.backs.append(role),
+        )  # fmt: skip
 
     def _look(self) -> Observation:
         return Observation(self.victims, self.ready, redis_answers=True, version=self.version)

@@ -39,13 +39,9 @@ def stormed(run: Run, link: RedisLink, orders: Orders) -> Iterator[Chaos]:
     storm = Chaos(run, orders)
     with redis_of(run) as keeper:
         storm.monkey = Monkey(
-            orders,
-            look=lambda: pytest.fail("nobody looks"),
-            forgive=lambda _: None,
-            keeper=keeper,
-            client=link.client,
-            lease_s=1.0,
-        )
+            orders, look=lambda: pytest.fail("nobody looks"), forgive=lambda _: None, keeper=keeper,
+            client=link.client, lease_s=1.0,
+        )  # fmt: skip
         yield storm
 
 

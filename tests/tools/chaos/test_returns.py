@@ -22,20 +22,13 @@ def seen(
     return Observation((), beats, frozenset(starting), **told)
 
 
-@pytest.mark.parametrize(
-    ("role", "before", "between", "after"),
-    [
-        ("generator", {"generator": "a"}, {"generator": ""}, {"generator": "b"}),
-        ("scorer", {"scorer": "ab"}, {"scorer": "b"}, {"scorer": "bc"}),
-        ("dispatcher", {"dispatcher": "a"}, {"dispatcher": "a", "scorer": "b"}, {"dispatcher": "ac"}),
-        (
-            "pool",
-            {"dispatcher": "a", "scorer": "bc"},
-            {"dispatcher": "d"},
-            {"dispatcher": "d", "scorer": "e"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("role", "before", "between", "after"), [
+    ("generator", {"generator": "a"}, {"generator": ""}, {"generator": "b"}),
+    ("scorer", {"scorer": "ab"}, {"scorer": "b"}, {"scorer": "bc"}),
+    ("dispatcher", {"dispatcher": "a"}, {"dispatcher": "a", "scorer": "b"}, {"dispatcher": "ac"}),
+    ("pool", {"dispatcher": "a", "scorer": "bc"}, {"dispatcher": "d"},
+        {"dispatcher": "d", "scorer": "e"}),
+])  # fmt: skip
 def test_a_role_is_back_when_a_new_heartbeat_is_at_work(
     role: str, before: Mapping[str, Any], between: Mapping[str, Any], after: Mapping[str, Any]
 ) -> None:
@@ -95,10 +88,3 @@ def test_the_learner_is_back_when_it_announces_and_may_be_killed_again_after_a_s
     assert not returns.is_missing("learner")
     assert not returns.learner_has_stepped(seen(version=5))
     assert returns.learner_has_stepped(seen(version=6))
-
-
-def test_the_summary_has_the_median_and_the_largest() -> None:
-    returns = Returns()
-    returns.seconds = {"scorer": [3.0, 1.0, 10.0], "redis": [0.5]}
-    redis, scorer = {"median": 0.5, "largest": 0.5}, {"median": 3.0, "largest": 10.0}
-    assert returns.summary() == {"redis": redis, "scorer": scorer}

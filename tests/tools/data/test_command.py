@@ -72,6 +72,7 @@ def check(config: Path, *words: str) -> int:
         os.sched_setaffinity(0, every)
 
 
+@pytest.mark.prove
 def test_each_row_is_counted_by_its_source_and_bad_ones_are_in_a_file(
     config: Path, tmp_path: Path, capsys: Capsys
 ) -> None:

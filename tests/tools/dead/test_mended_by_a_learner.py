@@ -30,15 +30,9 @@ def start_learner(chain: Chain) -> StartLearner:
         RunOwner(chain.link, chain.keys).claim(chain.journal.fence)  # Redis may have forgotten it
         life = Chain(chain.run, chain.link, chain.keys)
         feeder = Feeder(
-            chain.run,
-            life.run_owner,
-            make_source(chain.run),
-            life.evaluation,
-            life.version,
-            first_row=0,
-            known=life.journal.has,
-            mean_bytes=lambda: 0.0,
-        )
+            chain.run, life.run_owner, make_source(chain.run), life.evaluation, life.version, first_row=0,
+            known=life.journal.has, mean_bytes=lambda: 0.0,
+        )  # fmt: skip
         life.version.trained = len(life.journal.ledger.steps)
         nothing: Any = None  # told of alone: no generator loads it
         publisher: Any = SimpleNamespace(rest=lambda: None, publish=lambda _, version: life.announce(version))

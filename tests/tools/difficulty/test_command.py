@@ -53,16 +53,12 @@ def write_run(folder: Path, *, rows: int, **sections: Any) -> Path:
     source = {"type": "dataset", "path": str(folder / "rows.jsonl")}
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     tree = {
-        "name": "d",
-        "runs_dir": str(folder / "runs"),
-        "model": {"path": MODEL, "dtype": "float32"},
+        "name": "d", "runs_dir": str(folder / "runs"), "model": {"path": MODEL, "dtype": "float32"},
         "data": {"train": source, "cache_dir": str(folder / "cache"), "max_prompt_tokens": 64},
         "sampling": {"group_size": 4, "max_tokens": 24},
-        "generators": {"engine": {"type": "fake", "answers": ANSWERS}},
-        "scorers": {"workers": 1},
-        "learner": {"groups_per_step": 4, "max_lag": 1},
-        "broker": {"lease_s": 6},
-    }
+        "generators": {"engine": {"type": "fake", "answers": ANSWERS}}, "scorers": {"workers": 1},
+        "learner": {"groups_per_step": 4, "max_lag": 1}, "broker": {"lease_s": 6},
+    }  # fmt: skip
     (folder / "run.yaml").write_text(yaml.safe_dump({**tree, **sections}))
     return folder / "run.yaml"
 
@@ -237,14 +233,10 @@ def kill_when(process: subprocess.Popen[bytes], folder: Path, *, rows: int) -> N
 
 
 @pytest.mark.prove(cases=("hf", "scripted"))
-@pytest.mark.parametrize(
-    "engine",
-    [
-        {"type": "fake", "answers": ANSWERS, "seconds_per_group": 0.2},
-        {"type": "hf", "batch_groups": 4, "threads": 1},
-    ],
-    ids=["scripted", "hf"],
-)
+@pytest.mark.parametrize("engine", [
+    {"type": "fake", "answers": ANSWERS, "seconds_per_group": 0.2},
+    {"type": "hf", "batch_groups": 4, "threads": 1},
+], ids=["scripted", "hf"])  # fmt: skip
 def test_files_are_the_same_bytes_with_kills_and_without(tmp_path: Path, *, engine: dict[str, Any]) -> None:
     """Whole runs by real roles; for the engine `hf` with the demo's model, whose rates nobody knows beforehand."""
     outs = []

@@ -149,6 +149,7 @@ def test_a_sandbox_that_could_not_be_tried_says_why(make_run: MakeRun) -> None:
         assert_found(only(found, name), PROBLEM, seen, do)
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(120)
 def test_programs_are_missed_where_the_path_is_empty(monkeypatch: Patch, tmp_path: Path) -> None:
     """A child that really looks: neither bwrap nor a compiler is anywhere."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,12 +41,25 @@ class Game:
 HF = {"engine": {"type": "hf"}}
 
 
-def refusal(run: object, machine: Machine, words: tuple[str, ...] = ()) -> str:
+def refused(said: str, run: object, machine: Machine, words: tuple[str, ...] = ()) -> str:
+    """Return why a run is refused, which has `said` in it: "" where it is not."""
+    found = ""
     try:
         check_light(run, words, machine)  # type: ignore[arg-type]
     except ConfigError as error:
-        return str(error)
-    return ""
+        found = str(error)
+    assert (said in found, bool(found)) == (True, bool(said)), found
+    return found
+
+
+def refused_in(folder: Path, patch: Patch, said: str, task: Any, mine: str = PLAYED, **more: Any) -> str:
+    """The same of a run of one task, in a folder with `mine.py`."""
+    patch.chdir(folder)
+    (folder / "mine.py").write_text(mine)
+    tree = {"name": "own", "model": {"path": "tiny"}, "data": {"train": {"type": "procedural"}}, **more}
+    (folder / "run.yaml").write_text(json.dumps({**tree, "scorers": {"tasks": {"own": task}}}))
+    words = ("--config", "run.yaml")
+    return refused(said, load_run(words), GPU, words)
 
 
 @pytest.mark.parametrize(
@@ -68,15 +83,13 @@ def refusal(run: object, machine: Machine, words: tuple[str, ...] = ()) -> str:
 def test_an_engine_that_cant_start_here_is_refused_with_what_to_set(
     make_run: MakeRun, machine: Machine, sections: dict[str, object], said: str
 ) -> None:
-    found = refusal(make_run(**sections), machine)
-    assert said in found
-    assert bool(found) == bool(said)
+    refused(said, make_run(**sections), machine)
 
 
 @pytest.mark.parametrize(
     ("source", "path", "said"),
     [
-        (None, "gone:Letter", "No module named 'gone'"),
+        ("", "gone:Letter", "No module named 'gone'"),
         ("class Letter: pass", "mine:Lettr", "mine has no Lettr; did you mean Letter?"),
         ("import nothing_like_it", "mine:Letter", "No module named 'nothing_like_it'"),
         ("1 / 0", "mine:Letter", "division by zero"),
@@ -85,46 +98,26 @@ def test_an_engine_that_cant_start_here_is_refused_with_what_to_set(
     ],
 )
 def test_a_scorer_that_cant_be_imported_is_refused_by_its_key(
-    tmp_path: Path, monkeypatch: Patch, source: str | None, path: str, said: str
+    tmp_path: Path, monkeypatch: Patch, source: str, path: str, said: str
 ) -> None:
-    if source is not None:
-        (tmp_path / "mine.py").write_text(source)
-    config = tmp_path / "run.yaml"
-    config.write_text(
-        "name: own\nmodel: {path: tiny}\ndata: {train: {type: procedural}}\n"
-        f"scorers: {{tasks: {{letter: {{scorer: {{type: custom, import_path: '{path}'}}}}}}}}\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    words = ("--config", str(config))
-    found = refusal(load_run(words), GPU, words)
-    assert said in found
-    assert bool(found) == bool(said)
-    assert not said or found.startswith("scorers.tasks.letter.scorer: "), "the key that names it"
+    task = {"scorer": {"type": "custom", "import_path": path}}
+    found = refused_in(tmp_path, monkeypatch, said, task, source)
+    assert not said or found.startswith("scorers.tasks.own.scorer: "), "the key that names it"
 
 
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ("{type: tools, functions: ['mine:look_up']}", ""),
-        ("{type: tools, functions: ['mine:look_in']}", "scorers.tasks.find.environment: task find"),
-        ("{type: custom, import_path: 'gone:Game'}", "No module named 'gone'"),
-        ("{type: custom, import_path: 'mine:Game'}", ""),  # an empty row is none of its own
+        ({"type": "tools", "functions": ["mine:look_in"]}, "scorers.tasks.own.environment: task own"),
+        ({"type": "tools", "functions": ["mine:look_up"]}, ""),
+        ({"type": "custom", "import_path": "gone:Game"}, "No module named 'gone'"),
+        ({"type": "custom", "import_path": "mine:Game"}, ""),  # an empty row is none of its own
     ],
 )
 def test_an_environment_that_cant_start_is_refused_by_its_task(
-    tmp_path: Path, monkeypatch: Patch, environment: str, said: str
+    tmp_path: Path, monkeypatch: Patch, environment: Any, said: str
 ) -> None:
-    (tmp_path / "mine.py").write_text(PLAYED)
-    config = tmp_path / "run.yaml"
-    config.write_text(
-        "name: own\nmodel: {path: tiny}\ndata: {train: {type: procedural}}\n"
-        f"scorers: {{tasks: {{find: {{scorer: {{type: math}}, environment: {environment}}}}}}}\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    words = ("--config", str(config))
-    found = refusal(load_run(words), GPU, words)
-    assert said in found
-    assert bool(found) == bool(said)
+    refused_in(tmp_path, monkeypatch, said, {"scorer": {"type": "math"}, "environment": environment})
 
 
 @pytest.mark.prove  # a tokenizer is loaded
@@ -134,19 +127,15 @@ def test_an_environment_that_cant_start_is_refused_by_its_task(
 def test_a_template_that_shows_no_tools_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: Patch, model: str, said: str
 ) -> None:
-    (tmp_path / "mine.py").write_text(PLAYED)
-    task = "{scorer: {type: math}, environment: {type: tools, functions: ['mine:look_up']}}"
-    config = tmp_path / "run.yaml"
-    config.write_text(
-        f"name: own\nmodel: {{path: {RECIPES / model}}}\nsampling: {{max_tokens: 128}}\n"
-        f"data: {{train: {{type: procedural}}, max_prompt_tokens: 64}}\nscorers: {{tasks: {{find: {task}}}}}\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    words = ("--config", str(config))
-    found = refusal(load_run(words), GPU, words)
-    assert said in found
-    assert bool(found) == bool(said)
-    assert not said or "scorers.tasks.find.environment: " in found
+    task = {"scorer": {"type": "math"}, "environment": {"type": "tools", "functions": ["mine:look_up"]}}
+    data = {"train": {"type": "procedural"}, "max_prompt_tokens": 64}
+    more: dict[str, Any] = {
+        "model": {"path": str(RECIPES / model)},
+        "sampling": {"max_tokens": 128},
+        "data": data,
+    }
+    found = refused_in(tmp_path, monkeypatch, said, task, **more)
+    assert not said or "scorers.tasks.own.environment: " in found
 
 
 # On a machine without a GPU.
@@ -158,6 +147,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -171,13 +161,9 @@ def test_up_refuses_before_it_starts_anything_and_without_torch(
 ) -> None:
     words = ["up", str(ROOT / "config/recipes/demo_cpu.yaml"), f"runs_dir={tmp_path}/runs", *values.split()]
     found = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, *words],
-        cwd=ROOT,
+        [sys.executable, "-c", WITHOUT_TORCH, *words], cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
     assert (found.returncode, said in found.stderr) == (2, True), found.stderr
     assert not (tmp_path / "runs").exists()

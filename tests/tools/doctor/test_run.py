@@ -213,19 +213,13 @@ def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch:
     assert [at for at in range(0, 30, 3) if f" row {at}, line {at + 1}: " not in shown] == [], shown
 
 
-@pytest.mark.parametrize(
-    ("answer", "level", "said"),
-    [
-        ({"tools": {"find": 2, "talk": 0}}, OK, "shows tools: 2 of find"),
-        ({"tools": {"talk": 0}}, OK, "no task has tools"),
-        (
-            {"tools": {"find": 2}, "objections": {"find": "its template does not show tools"}},
-            PROBLEM,
-            "scorers.tasks.find.environment: its template does not show tools",
-        ),
-        ({"tools": {"find": 2}, "untold": "no tokenizer"}, NOTE, "can't be told: no tokenizer"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "level", "said"), [
+    ({"tools": {"find": 2, "talk": 0}}, OK, "shows tools: 2 of find"),
+    ({"tools": {"talk": 0}}, OK, "no task has tools"),
+    ({"tools": {"find": 2}, "objections": {"find": "its template does not show tools"}}, PROBLEM,
+        "scorers.tasks.find.environment: its template does not show tools"),
+    ({"tools": {"find": 2}, "untold": "no tokenizer"}, NOTE, "can't be told: no tokenizer"),
+])  # fmt: skip
 def test_a_policy_that_would_not_see_its_tools_is_found(
     make_run: MakeRun, answer: dict[str, Any], level: Level, said: str
 ) -> None:

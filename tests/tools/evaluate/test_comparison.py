@@ -53,18 +53,13 @@ def test_rows_in_another_order_and_rows_without_a_score_are_no_difference() -> N
     assert (one.shared, one.only_first, one.only_second) == (3, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("second", "said"),
-    [
-        (
-            [a_row("a", 0, [1.0], digest="new"), *SECOND[1:]],
-            r"row 0 of the set a is not the same in A.json and B.json \(digest a-0, then new\)",
-        ),
-        ([a_row("b", 0, [1.0])], "have no set in common: a, and b"),
-        ([a_row("a", 7, [1.0])], "share no problem that both have a score of"),
-        ([a_row("a", 0, [None])], "share no problem that both have a score of"),
-    ],
-)
+@pytest.mark.parametrize(("second", "said"), [
+    ([a_row("a", 0, [1.0], digest="new"), *SECOND[1:]],
+        r"row 0 of the set a is not the same in A.json and B.json \(digest a-0, then new\)"),
+    ([a_row("b", 0, [1.0])], "have no set in common: a, and b"),
+    ([a_row("a", 7, [1.0])], "share no problem that both have a score of"),
+    ([a_row("a", 0, [None])], "share no problem that both have a score of"),
+])  # fmt: skip
 def test_what_can_not_be_compared_is_refused_by_name(second: list[Row], said: str) -> None:
     with pytest.raises(ResultError, match=said):
         compare(a_result(FIRST), a_result(second), names=NAMES)

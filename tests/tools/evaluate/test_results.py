@@ -51,19 +51,14 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         write_result(tmp_path / "none" / "one.json", as_tree(result))
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "can't be read: No such file"),
-        ("{", "is no JSON"),
-        ("[]", "its `format` is None"),
-        (
-            '{"format": "x"}',
-            "no result of `millrace evaluate`: its `format` is 'x', not 'millrace evaluation 1'",
-        ),
-        ('{"format": "millrace evaluation 1"}', "is damaged: KeyError: 'model'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    (None, "can't be read: No such file"),
+    ("{", "is no JSON"),
+    ("[]", "its `format` is None"),
+    ('{"format": "x"}',
+        "no result of `millrace evaluate`: its `format` is 'x', not 'millrace evaluation 1'"),
+    ('{"format": "millrace evaluation 1"}', "is damaged: KeyError: 'model'"),
+])  # fmt: skip
 def test_a_file_that_is_none_is_named(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "one.json"
     if text is not None:
@@ -113,16 +108,6 @@ def test_a_set_of_which_nothing_came_back_is_in_the_table() -> None:
     (one,) = summaries(a_result([unsampled_row("a", "5 attempts")]))
     assert (one.average, one.problems, one.unsampled) == (None, 0, 1)
     assert list(lines([one]))[1].split() == ["a", "0", "0", "-", "-", "-", "0", "0", "1"]
-
-
-def test_the_table_is_for_people() -> None:
-    text = "\n".join(lines(summaries(a_result(ROWS))))
-    head, *rest = [line.split() for line in text.splitlines() if line]
-    assert head == ["problems", "n", "avg@n", "score", "tokens", "cut", "unscorable", "unsampled"]
-    assert [line[0] for line in rest[:4]] == ["twice", "a", "b", "other"]
-    assert rest[0][:4] == ["twice", "2", "4", "37.5"]
-    assert rest[4] == ["pass@2", "pass@4"]
-    assert "policy versions" not in text
 
 
 def test_why_something_is_missing_is_said_the_most_frequent_reason_first() -> None:

@@ -63,6 +63,7 @@ def refused(words: str, *typed: str) -> None:
     assert not Path("run.yaml").exists()
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("line", [one for one in lines() if one.words[:2] == ["millrace", "import"]], ids=str)
 def test_every_command_of_the_page_writes_a_run(line: Any, folder: Path) -> None:
     write(folder, "my_reward.py", "def compute_score(**_): return 1.0\n")
@@ -71,6 +72,7 @@ def test_every_command_of_the_page_writes_a_run(line: Any, folder: Path) -> None
     load_run(["--config", words[words.index("-o") + 1]])
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("name", [name for name in MADE if name != ".env"])
 def test_every_key_has_an_account(name: str, capsys: Capsys) -> None:
     keys = accounts(capsys, "keys", name).values()
@@ -105,6 +107,7 @@ def keys_of_call(text: str) -> list[str]:
     return re.findall(r"(?:^|\s)\+*([a-z_]+(?:\.[a-z_]+)+)=", call_of_verl)
 
 
+@pytest.mark.prove(after=1)
 @needs_seeds
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_documents_own_are_imported_and_no_key_is_left(name: str, folder: Path, capsys: Capsys) -> None:
@@ -184,7 +187,7 @@ def test_what_defaults_names_beside_the_file_is_read_first(folder: Path) -> None
     assert imported("mine.yaml")["learner"]["epochs"] == 3
 
 
-def test_a_scripts_own_arguments_follow_it() -> None:
+def test_a_scripts_own_arguments_follow_it_and_gae_with_a_critic_becomes_grpo(capsys: Capsys) -> None:
     found = imported("run_rubric.sh", "us/policy", "3", "hard_tinyv", "False", "us/rubric", "addon", "0.5")
     assert found["name"] == "policy-hard_tinyv-addon-marked"
     assert (found["model"]["path"], found["learner"]["epochs"]) == ("us/policy", 3)
@@ -193,12 +196,8 @@ def test_a_scripts_own_arguments_follow_it() -> None:
     assert found["scorers"]["tasks"]["rubric"]["scorer"] == {"type": "rubric", "mode": "addon", "weight": 0.5}
     assert found["judge"] == {"serve": {"model": "us/rubric", "tensor_parallel": 8}}
     assert found["learner"]["loggers"][-1] == {"type": "wandb", "project": "rubric", "mode": "offline"}
-
-
-def test_gae_with_a_critic_becomes_grpo_and_says_so(capsys: Capsys) -> None:
-    imported("run_rubric.sh")
-    assert "GAE with a critic becomes GRPO" in capsys.readouterr().out
-    assert "GAE with a critic becomes GRPO" in Path("run.yaml").read_text(encoding="utf-8")
+    for said in (capsys.readouterr().out, Path("run.yaml").read_text(encoding="utf-8")):
+        assert "GAE with a critic becomes GRPO" in said
 
 
 def test_variables_name_services_and_no_secret_is_written(capsys: Capsys) -> None:
@@ -285,16 +284,12 @@ def test_without_o_the_run_is_on_standard_output_and_the_list_beside_it(folder: 
     assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("verl", "train-ppo", "--config_path", "newer.yaml"),
-        ("verl", "train-ppo", "newer.yaml"),
-        ("newer.yaml", "--backend", "fsdp"),
-        ("train.sh",),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("words", [
+    ("verl", "train-ppo", "--config_path", "newer.yaml"),
+    ("verl", "train-ppo", "newer.yaml"),
+    ("newer.yaml", "--backend", "fsdp"),
+    ("train.sh",),
+], ids=" ".join)  # fmt: skip
 def test_a_call_that_only_ii_verl_has_means_its_defaults(folder: Path, words: tuple[str, ...]) -> None:
     newer = GRPO_YAML.replace("adv_estimator: grpo", "adv_estimator: grpo\n  use_kl_in_reward: false")
     write(folder, "newer.yaml", newer)

@@ -273,24 +273,19 @@ def test_what_can_not_be_the_same_is_refused_or_asked_about(words: str, said: st
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("words", "note"),
-    [
-        ("sampler.n=1", "nothing trains"),
-        (f"turns.enable=True turns.tool_config_path={TOOLS}", "a Python that has verl"),
-        ("data.train_files=dapo.parquet algorithm.norm_adv_by_std_in_grpo=False", "half as much"),
-        (
-            f"{OLD} data.train_files=aime.parquet algorithm.use_kl_in_reward=True algorithm.kl_ctrl.kl_coef=0.1",
-            "half as much",
-        ),
-        ("algorithm.adv_estimator=rloo sampler.n=1", "nothing trains"),
-        ("-sampler.n", "nothing trains"),
-        ("algorithm.kl_ctrl.kl_coef=0.001", "use_kl_in_reward is off"),
-        ("actor.kl_loss_coef=0.001 actor.use_kl_loss=False", "use_kl_loss is off"),
-        ("actor.use_kl_loss=True algorithm.use_kl_in_reward=True", "left out"),
-        (f"{OLD} actor.use_kl_loss=True algorithm.kl_ctrl.kl_coef=0.001", "use_kl_loss is on"),
-    ],
-)
+@pytest.mark.parametrize(("words", "note"), [
+    ("sampler.n=1", "nothing trains"),
+    (f"turns.enable=True turns.tool_config_path={TOOLS}", "a Python that has verl"),
+    ("data.train_files=dapo.parquet algorithm.norm_adv_by_std_in_grpo=False", "half as much"),
+    (f"{OLD} data.train_files=aime.parquet algorithm.use_kl_in_reward=True algorithm.kl_ctrl.kl_coef=0.1",
+        "half as much"),
+    ("algorithm.adv_estimator=rloo sampler.n=1", "nothing trains"),
+    ("-sampler.n", "nothing trains"),
+    ("algorithm.kl_ctrl.kl_coef=0.001", "use_kl_in_reward is off"),
+    ("actor.kl_loss_coef=0.001 actor.use_kl_loss=False", "use_kl_loss is off"),
+    ("actor.use_kl_loss=True algorithm.use_kl_in_reward=True", "left out"),
+    (f"{OLD} actor.use_kl_loss=True algorithm.kl_ctrl.kl_coef=0.001", "use_kl_loss is on"),
+])  # fmt: skip
 def test_what_does_nothing_is_told_before_the_account(words: str, note: str) -> None:
     assert any(note in one for one in translated(words).notes)
 

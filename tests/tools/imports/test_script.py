@@ -132,6 +132,7 @@ def words_of_bash(folder: Path, *arguments: str) -> list[str]:
     return words[words.index("verl.trainer.main_ppo") + 1 :]
 
 
+@pytest.mark.prove(after=24)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_words_are_bashs_own(name: str, folder: Path) -> None:
     arguments = ARGUMENTS.get(name, [])
@@ -140,6 +141,7 @@ def test_the_words_are_bashs_own(name: str, folder: Path) -> None:
     assert [*call.words, *(f"{one.key} {one.value}" for one in call.options)] == expected
 
 
+@pytest.mark.prove
 def test_landlocks_walls_give_the_same_words(folder: Path, monkeypatch: Patch) -> None:
     sandbox = LocalSandbox(Walls.LANDLOCK)
     try:
@@ -154,25 +156,14 @@ def test_landlocks_walls_give_the_same_words(folder: Path, monkeypatch: Patch) -
     sandbox.close()
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "/usr/bin/python3",
-        "nohup python",
-        "CUDA_VISIBLE_DEVICES=0 python3 -u",
-        "srun --nodes=1 python",
-        "ray job submit --address http://h -- python3",
-        "uv run --frozen python3",
-        "/opt/conda/envs/verl/bin/python",
-        '"$HOME/venv/bin/python"',
-        "exec python",
-        "torchrun --nproc_per_node 8",
-        "env A=1 python",
-        "time python",
-        "bash -lc 'python \"$@\"' x",
-        "timeout 3600 python",
-    ],
-)
+@pytest.mark.prove(after=5)
+@pytest.mark.parametrize("program", [
+    "/usr/bin/python3", "nohup python", "CUDA_VISIBLE_DEVICES=0 python3 -u", "srun --nodes=1 python",
+    "ray job submit --address http://h -- python3", "uv run --frozen python3",
+    "/opt/conda/envs/verl/bin/python", '"$HOME/venv/bin/python"', "exec python",
+    "torchrun --nproc_per_node 8", "env A=1 python", "time python", "bash -lc 'python \"$@\"' x",
+    "timeout 3600 python",
+])  # fmt: skip
 def test_whatever_starts_the_trainer_it_is_found(program: str) -> None:
     script = read_text(f"{program} -m verl.trainer.main_ppo a=1 b='x y'")
     assert script.call.words == ("a=1", "b=x y")
@@ -233,26 +224,22 @@ def test_a_script_without_a_call_says_why(script: str, words: list[str], monkeyp
     assert [word for word in words if word not in str(caught.value)] == []
 
 
-@pytest.mark.parametrize(
-    ("script", "names"),
-    [
-        ("N=$(nvidia-smi -L | wc -l)\n{call} k=$N", ["nvidia-smi -L", "$N"]),
-        ("N=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)\n{call} k=$((N * 2))", ["$N"]),
-        (
-            "D=${{D:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)}}\n{call} k=$D",
-            ["$D"],
-        ),
-        ("A=2\ncommand -v ray || A=8\n{call} k=$A", ["command -v ray"]),
-        ("A=2\ncommand -v ray && A=8\n{call} k=$A", ["command -v ray"]),
-        ("N=$(python -c 'import torch; print(torch.cuda.device_count())')\n{call} k=$N", ["torch", "$N"]),
-        ("A=1\nif curl -s http://h; then A=2; fi\n{call} k=$A", ["curl"]),
-        ("{call} k=$(nproc)", ["nproc"]),
-        ("{call} k=$TP", ["$TP", "set nowhere"]),
-        ("P=$(which python3)\n{call} k=$P", ["which python3"]),
-        ("G=$(git rev-parse HEAD)\n{call} k=$G", ["git rev-parse HEAD"]),
-        ("{call} k=$(rocm-smi | wc -l)", ["rocm-smi"]),
-    ],
-)
+@pytest.mark.prove(after=4)
+@pytest.mark.parametrize(("script", "names"), [
+    ("N=$(nvidia-smi -L | wc -l)\n{call} k=$N", ["nvidia-smi -L", "$N"]),
+    ("N=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)\n{call} k=$((N * 2))", ["$N"]),
+    ("D=${{D:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)}}\n{call} k=$D",
+        ["$D"]),
+    ("A=2\ncommand -v ray || A=8\n{call} k=$A", ["command -v ray"]),
+    ("A=2\ncommand -v ray && A=8\n{call} k=$A", ["command -v ray"]),
+    ("N=$(python -c 'import torch; print(torch.cuda.device_count())')\n{call} k=$N", ["torch", "$N"]),
+    ("A=1\nif curl -s http://h; then A=2; fi\n{call} k=$A", ["curl"]),
+    ("{call} k=$(nproc)", ["nproc"]),
+    ("{call} k=$TP", ["$TP", "set nowhere"]),
+    ("P=$(which python3)\n{call} k=$P", ["which python3"]),
+    ("G=$(git rev-parse HEAD)\n{call} k=$G", ["git rev-parse HEAD"]),
+    ("{call} k=$(rocm-smi | wc -l)", ["rocm-smi"]),
+])  # fmt: skip
 def test_what_the_machine_decides_is_unknown_and_named(script: str, names: list[str]) -> None:
     (word,) = read_text(script.format(call=CALL)).call.words
     assert word.startswith("k=")
@@ -295,16 +282,10 @@ def test_a_call_has_its_words_with_their_lines_what_was_exported_and_what_is_ser
     assert {port: one.value for port, one in script.served.items()} == {8123: "some/judge"}
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "X=aaaa\n" + "X=$X$X\n" * 60,
-        "f() { f; f; }\nf\n",
-        "X=aaaa\n" + "X=${X//a/aaaa}\n" * 60,
-        "head -c 999999999 /dev/zero | tr '\\0' x >&2\n",
-        "#" * 300_000 + "\n",
-    ],
-)
+@pytest.mark.parametrize("script", [
+    "X=aaaa\n" + "X=$X$X\n" * 60, "f() { f; f; }\nf\n", "X=aaaa\n" + "X=${X//a/aaaa}\n" * 60,
+    "head -c 999999999 /dev/zero | tr '\\0' x >&2\n", "#" * 300_000 + "\n",
+])  # fmt: skip
 def test_a_script_that_grows_without_end_is_ended(script: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(behind_walls, "LIMITS", Limits(wall_s=1.0, processes=64))
     with pytest.raises(ConfigError, match=r"train\.sh"):

@@ -148,39 +148,30 @@ def test_what_was_off_there_is_not_set_here(keys: dict[str, Any], absent: str) -
     assert absent not in settings_of(**keys)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("algorithm.adv_estimator", "remax", "none of grpo, gae"),
-        ("actor_rollout_ref.rollout.top_p", 0.9, "set it to 1"),
-        ("actor_rollout_ref.rollout.top_k", 50, "set it to -1"),
-        ("actor_rollout_ref.rollout.multi_turn.enable", True, "it has no tools: name them by"),
-        (
-            "actor_rollout_ref.rollout.multi_turn.interaction_config_path",
-            "i.yaml",
-            "an environment of your own",
-        ),
-        ("data.tool_config_path", "tools.yaml", "an answer is one turn without tools"),
-        ("actor_rollout_ref.actor.ppo_epochs", 2, "trains once"),
-        (
-            "actor_rollout_ref.actor.policy_loss.loss_mode",
-            "clip_cov",
-            "none of vanilla, gspo, cispo, dppo_tv",
-        ),
-        ("actor_rollout_ref.actor.loss_agg_mode", "mean", "token-mean"),
-        ("reward_model.enable", True, "serve the model"),
-        ("trainer.resume_mode", "resume_path", "can't be read"),
-        ("data.custom_cls.path", "x.py", "write the rows"),
-        ("data.tokenizer", "t", "the model's folder"),
-        ("actor_rollout_ref.actor.optim.lr", "fast", "a number is expected, got 'fast'"),
-        ("data.train_batch_size", 1.5, "a whole number is expected"),
-        ("data.shuffle", "maybe", "true or false is expected"),
-        ("actor_rollout_ref.actor.optim.lr", "${optim.lr}", "refers to nothing"),
-        ("actor_rollout_ref.actor.lr", 1, "did you mean actor_rollout_ref.actor.optim.lr?"),
-        ("trainer.total_epoch", 1, "did you mean trainer.total_epochs?"),
-        ("reward_model.tinyv_setup", "tinyv_onyl", "none of addon, gate, mixed, tinyv_only, nor grade-ppo"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "words"), [
+    ("algorithm.adv_estimator", "remax", "none of grpo, gae"),
+    ("actor_rollout_ref.rollout.top_p", 0.9, "set it to 1"),
+    ("actor_rollout_ref.rollout.top_k", 50, "set it to -1"),
+    ("actor_rollout_ref.rollout.multi_turn.enable", True, "it has no tools: name them by"),
+    ("actor_rollout_ref.rollout.multi_turn.interaction_config_path", "i.yaml",
+        "an environment of your own"),
+    ("data.tool_config_path", "tools.yaml", "an answer is one turn without tools"),
+    ("actor_rollout_ref.actor.ppo_epochs", 2, "trains once"),
+    ("actor_rollout_ref.actor.policy_loss.loss_mode", "clip_cov",
+        "none of vanilla, gspo, cispo, dppo_tv"),
+    ("actor_rollout_ref.actor.loss_agg_mode", "mean", "token-mean"),
+    ("reward_model.enable", True, "serve the model"),
+    ("trainer.resume_mode", "resume_path", "can't be read"),
+    ("data.custom_cls.path", "x.py", "write the rows"),
+    ("data.tokenizer", "t", "the model's folder"),
+    ("actor_rollout_ref.actor.optim.lr", "fast", "a number is expected, got 'fast'"),
+    ("data.train_batch_size", 1.5, "a whole number is expected"),
+    ("data.shuffle", "maybe", "true or false is expected"),
+    ("actor_rollout_ref.actor.optim.lr", "${optim.lr}", "refers to nothing"),
+    ("actor_rollout_ref.actor.lr", 1, "did you mean actor_rollout_ref.actor.optim.lr?"),
+    ("trainer.total_epoch", 1, "did you mean trainer.total_epochs?"),
+    ("reward_model.tinyv_setup", "tinyv_onyl", "none of addon, gate, mixed, tinyv_only, nor grade-ppo"),
+])  # fmt: skip
 def test_what_can_not_be_carried_over_is_named_with_its_place(key: str, value: Any, words: str) -> None:
     with pytest.raises(ConfigError) as error:
         settings_of(**{key.replace(".", "__"): value})
@@ -217,22 +208,14 @@ def test_a_key_that_verl_does_not_have_is_unknown_below_a_section_too(key: str, 
         settings_of(**{key.replace(".", "__"): 1})
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "critic",
-        "reward_model.rollout",
-        "custom_reward_function.reward_kwargs.anything",
-        "reward_model.reward_kwargs.anything",
-        "actor_rollout_ref.model.override_config.attention_dropout",
-        "actor_rollout_ref.rollout.engine_kwargs.vllm.swap_space_gb",
-        "actor_rollout_ref.actor.megatron.override_transformer_config.moe_router_dtype",
-        "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size",
-        "algorithm.filter_groups.horizon",
-        "ray_kwargs.ray_init.num_gpus",
-        "hydra.run.dir",
-    ],
-)
+@pytest.mark.parametrize("key", [
+    "critic", "reward_model.rollout", "custom_reward_function.reward_kwargs.anything",
+    "reward_model.reward_kwargs.anything", "actor_rollout_ref.model.override_config.attention_dropout",
+    "actor_rollout_ref.rollout.engine_kwargs.vllm.swap_space_gb",
+    "actor_rollout_ref.actor.megatron.override_transformer_config.moe_router_dtype",
+    "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size", "algorithm.filter_groups.horizon",
+    "ray_kwargs.ray_init.num_gpus", "hydra.run.dir",
+])  # fmt: skip
 def test_sections_and_names_that_verl_leaves_to_others_are_known(key: str) -> None:
     assert rule_for(key) is not None
 

@@ -424,6 +424,7 @@ def test_wrong_words_are_answered_with_2(words: str, said: str, millrace: Millra
     assert (told.code, said in told.err) == (2, True)
 
 
+@pytest.mark.prove
 def test_ls_loads_nothing_heavy(run: Run) -> None:
     probe = textwrap.dedent(f"""
         import sys

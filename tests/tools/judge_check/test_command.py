@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,15 +17,17 @@ from config.explanations import ConfigError
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import failure
 from tests.conftest import ROOT
-from tests.support.endpoint_server import FAILING, Call, Saying, ScriptedEndpoint, scripted_endpoint
+from tests.support.endpoint_server import FAILING, Call, Saying, ScriptedEndpoint
+from tests.support.scripted_judge import says, server
 from tests.support.told import Millrace, Patch
 from tools.judge_check import command
 from tools.judge_check.agreement import Agreement, Share
 from tools.judge_check.labelled_rows import Labelled, read_labelled
 
+__all__ = ["server"]
+
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
-MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 HARD = {
     "source": "hard",
     "question": "Find f.",
@@ -42,27 +44,9 @@ def judged(text: str, label: object, source: str = "easy") -> dict[str, Any]:
     return {"llm_output": text, "label": label, "source": source, "verification_info": info}
 
 
-def says(call: Call) -> Saying:
-    """Return a judge whose verdict stands in the answer; of one with ONCE it has trouble when it is asked first."""
-    nonce = MARK.search(call.prompt)
-    assert nonce is not None
-    if "HUH" in call.prompt:
-        return Saying("I can't tell.", delay_s=0.1)
-    verdict = "correct" if "YES" in call.prompt else "incorrect"
-    return Saying(f'{{"verdict": "{verdict}", "code": "{nonce[1]}"}}', delay_s=0.1)
-
-
 def write(path: Path, *rows: Mapping[str, Any]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-@pytest.fixture
-def server(monkeypatch: Patch) -> Iterator[ScriptedEndpoint]:
-    with scripted_endpoint() as running:
-        running.script = says
-        monkeypatch.setenv("LLM_JUDGE_BASE_URL", running.url)
-        yield running
 
 
 def test_mistakes_are_counted_by_source(tmp_path: Path, server: ScriptedEndpoint, millrace: Millrace) -> None:
@@ -77,15 +61,9 @@ def test_mistakes_are_counted_by_source(tmp_path: Path, server: ScriptedEndpoint
 
     server.script = says_at_the_second_time
     rows = write(
-        tmp_path / "rows.jsonl",
-        judged("YES a", True),
-        judged("NO b", 1),
-        judged("YES c", False),
-        judged("NO d", 0.0),
-        judged("HUH", True),
-        judged("YES ONCE", True),
-        HARD,
-    )
+        tmp_path / "rows.jsonl", judged("YES a", True), judged("NO b", 1), judged("YES c", False),
+        judged("NO d", 0.0), judged("HUH", True), judged("YES ONCE", True), HARD,
+    )  # fmt: skip
     told = millrace("judge-check", rows, "--task", "judge", "--json", "--out", tmp_path / "out.jsonl")
     found = told.json
     assert told.code == 0
@@ -162,26 +140,21 @@ def read(path: Path, only: str | None) -> list[Labelled]:
 RANGE = "must be true, false or a number from 0 to 1, got"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"llm_output": "x"', "not JSON"),
-        ("[1]", "a line must be an object, got list"),
-        (
-            '{"label": 1}',
-            "no response: 'llm_output' beside a label, or HardVerify-Math's fn_output and tn_output",
-        ),
-        ('{"llm_output": "x"}', "no label: none of label and human_score"),
-        ('{"llm_output": "x", "label": 1, "human_score": 1}', "both of label and human_score"),
-        ('{"llm_output": "x", "label": "yes"}', f"label {RANGE} 'yes'"),
-        ('{"llm_output": "x", "human_score": 7}', f"human_score {RANGE} 7"),
-        ('{"llm_output": "x", "label": NaN}', "label must be"),
-        ('{"llm_output": "x", "label": 1}', "a row of no known shape"),
-        ('{"llm_output": 5, "label": 1}', "llm_output must be text, got int"),
-        ('{"fn_output": "5", "question": "?"}', "no answer to check against"),
-        ("{}\n" * 7, ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ('{"llm_output": "x"', "not JSON"),
+    ("[1]", "a line must be an object, got list"),
+    ('{"label": 1}',
+        "no response: 'llm_output' beside a label, or HardVerify-Math's fn_output and tn_output"),
+    ('{"llm_output": "x"}', "no label: none of label and human_score"),
+    ('{"llm_output": "x", "label": 1, "human_score": 1}', "both of label and human_score"),
+    ('{"llm_output": "x", "label": "yes"}', f"label {RANGE} 'yes'"),
+    ('{"llm_output": "x", "human_score": 7}', f"human_score {RANGE} 7"),
+    ('{"llm_output": "x", "label": NaN}', "label must be"),
+    ('{"llm_output": "x", "label": 1}', "a row of no known shape"),
+    ('{"llm_output": 5, "label": 1}', "llm_output must be text, got int"),
+    ('{"fn_output": "5", "question": "?"}', "no answer to check against"),
+    ("{}\n" * 7, ""),
+])  # fmt: skip
 def test_a_file_that_cant_be_used_is_refused_by_its_lines_before_anybody_is_asked(
     text: str, said: str, tmp_path: Path, server: ScriptedEndpoint, millrace: Millrace
 ) -> None:

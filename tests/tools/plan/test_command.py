@@ -117,35 +117,31 @@ def test_every_figure_that_rests_on_an_assumption_names_one_with_a_check(plan_of
     assert tera["mfu"] == pytest.approx(tera["tera_per_s"] / 989.5)
 
 
-@pytest.mark.parametrize(
-    ("words", "level", "seen", "do"),
-    [
-        (["sampling.group_size=1"], "problem", "every advantage is 0", "sampling.group_size=8"),
-        (["generators.engine.max_model_len=512"], "problem", "max_model_len=512", "max_model_len=1024"),
-        (["sampling.max_tokens=5000"], "problem", "4,096 positions", "sampling.max_tokens=4072"),
-        (["generators.engine.kv_cache_mb=9"], "problem", "vLLM won't start", "kv_cache_mb"),
-        (["generators.engine.max_num_seqs=256"], "note", "preempted", "max_num_seqs=40"),
-        (["generators.engine.tensor_parallel=3", "generators.gpus=[0,2,3]"], "problem", "8 heads", "divisor"),
-        (["learner.gpus=[0]", "generators.engine.kv_cache_mb=null"], "problem", "share GPU 0", "kv_cache_mb"),
-        (["generators.gpus=[0,2]"], "note", "the others idle", "generators.count=2"),
-        (["generators.count=2"], "note", "they share cards", "generators.count=1"),
-        (["learner.max_lag=0"], "note", "take turns", "learner.max_lag=1"),
-        (["learner.groups_in_flight=4"], "note", "has no effect", "groups_in_flight=8"),
-        (["learner.ranks=32", "learner.gpus=[]"], "problem", "for 32 ranks", "fewer learner.ranks"),
-        (["learner.zero.stage=0"], "problem", "in 16 bits", "learner.zero.stage=1"),
-        (["learner.zero.stage=2"], "note", "nobody to split with", "learner.zero.stage=1"),
-        (["learner.zero.offload_weights=true"], "problem", "needs learner.zero.stage=3", "stage=3"),
-        (["learner.tokens_per_micro_batch=512"], "note", "micro-batch to itself", "=1024"),
-        (["model.dtype=float32", "learner.attention=flash"], "problem", "no kernels", "attention=auto"),
-        (["learner.group_deadline_s=2"], "note", "long answers would die", "group_deadline_s=100"),
-        (["learner.optimizer.warmup_steps=100"], "note", "never gets to lr", "warmup_steps=10"),
-        (["broker.maxmemory_mb=1"], "note", "the learner waits", "broker.maxmemory_mb="),
-        (["--gpu-memory", "16"], "problem", "too little", "which frees"),
-        ([LAKE, "learner.filters.truncated=mask"], "note", "(tasks lake): out of turns", "truncated=null"),
-        (["model.path=me/nameless"], "problem", "can't be told without its files", "hf download me/nameless"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
+@pytest.mark.parametrize(("words", "level", "seen", "do"), [
+    (["sampling.group_size=1"], "problem", "every advantage is 0", "sampling.group_size=8"),
+    (["generators.engine.max_model_len=512"], "problem", "max_model_len=512", "max_model_len=1024"),
+    (["sampling.max_tokens=5000"], "problem", "4,096 positions", "sampling.max_tokens=4072"),
+    (["generators.engine.kv_cache_mb=9"], "problem", "vLLM won't start", "kv_cache_mb"),
+    (["generators.engine.max_num_seqs=256"], "note", "preempted", "max_num_seqs=40"),
+    (["generators.engine.tensor_parallel=3", "generators.gpus=[0,2,3]"], "problem", "8 heads", "divisor"),
+    (["learner.gpus=[0]", "generators.engine.kv_cache_mb=null"], "problem", "share GPU 0", "kv_cache_mb"),
+    (["generators.gpus=[0,2]"], "note", "the others idle", "generators.count=2"),
+    (["generators.count=2"], "note", "they share cards", "generators.count=1"),
+    (["learner.max_lag=0"], "note", "take turns", "learner.max_lag=1"),
+    (["learner.groups_in_flight=4"], "note", "has no effect", "groups_in_flight=8"),
+    (["learner.ranks=32", "learner.gpus=[]"], "problem", "for 32 ranks", "fewer learner.ranks"),
+    (["learner.zero.stage=0"], "problem", "in 16 bits", "learner.zero.stage=1"),
+    (["learner.zero.stage=2"], "note", "nobody to split with", "learner.zero.stage=1"),
+    (["learner.zero.offload_weights=true"], "problem", "needs learner.zero.stage=3", "stage=3"),
+    (["learner.tokens_per_micro_batch=512"], "note", "micro-batch to itself", "=1024"),
+    (["model.dtype=float32", "learner.attention=flash"], "problem", "no kernels", "attention=auto"),
+    (["learner.group_deadline_s=2"], "note", "long answers would die", "group_deadline_s=100"),
+    (["learner.optimizer.warmup_steps=100"], "note", "never gets to lr", "warmup_steps=10"),
+    (["broker.maxmemory_mb=1"], "note", "the learner waits", "broker.maxmemory_mb="),
+    (["--gpu-memory", "16"], "problem", "too little", "which frees"),
+    ([LAKE, "learner.filters.truncated=mask"], "note", "(tasks lake): out of turns", "truncated=null"),
+    (["model.path=me/nameless"], "problem", "can't be told without its files", "hf download me/nameless"),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
 def test_what_makes_no_sense_is_said_with_what_to_set(
     plan_of: PlanOf, words: list[str], level: str, seen: str, do: str
 ) -> None:

@@ -151,14 +151,9 @@ WEB = {
 
 def livebench(task: str, truth: str | None, **more: Any) -> dict[str, Any]:
     return {
-        "question_id": "q",
-        "category": "reasoning",
-        "turns": ["Who lies? End with **yes** or **no**."],
-        "ground_truth": truth,
-        "task": task,
-        "livebench_release_date": "2024-07-26T00:00:00",
-        **more,
-    }
+        "question_id": "q", "category": "reasoning", "turns": ["Who lies? End with **yes** or **no**."],
+        "ground_truth": truth, "task": task, "livebench_release_date": "2024-07-26T00:00:00", **more,
+    }  # fmt: skip
 
 
 CRITERIA = "1. Divides by two (5 points)\n2. States 42 (5 points)"

@@ -42,6 +42,7 @@ def is_right(scorer: RowScorer, row: dict[str, Any]) -> bool:
     return bool(result["value"] == 1.0)
 
 
+@pytest.mark.prove
 def test_the_sampler_has_as_many_rows_of_each_domain_all_right(tmp_path: Path, scorer: RowScorer) -> None:
     train = rows_of(tmp_path / "train.parquet", "sampler")
     test = rows_of(tmp_path / "test.parquet", "sampler", "--split", "test")

@@ -161,6 +161,7 @@ def test_a_row_has_the_keys_that_reasoning360_gives_it(name: str, outcomes: Outc
     assert DATASETS.get(name) == extra.get("dataset")
 
 
+@pytest.mark.prove
 def test_a_prediction_of_cruxeval_passes_the_gold_test_without_a_program_to_test(tmp_path: Path) -> None:
     """Its `reference` is the output, as Reasoning360's is, and no program of its own."""
     path = PUBLISHED["cruxeval-i"].write(tmp_path / "source")

@@ -87,6 +87,7 @@ def real(name: str) -> Path:
     return DATA / name
 
 
+@pytest.mark.prove
 def test_the_real_gsm8k_is_prepared_whole(tmp_path: Path) -> None:
     out = tmp_path / "rows.parquet"
     words = ["--source", str(real("gsm8k_train.jsonl")), "-o", str(out)]

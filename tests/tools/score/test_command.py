@@ -187,6 +187,7 @@ def test_a_kill_costs_no_line(waiter: Sequence[str], capfdbinary: Captured) -> N
     assert Path("begun").read_text() == "x" * 4
 
 
+@pytest.mark.prove
 def test_ctrl_c_prints_what_is_done(waiter: Sequence[str]) -> None:
     """One thread is at line 2; the other has the results of 3 and 4 once it is at line 5."""
     words = (waits(0, 99, 0, 0, 99, 0), "--workers", "2", *waiter)
@@ -210,22 +211,17 @@ def test_a_reader_that_has_seen_enough_is_no_error(waiter: Sequence[str]) -> Non
         assert process.wait(20) == 141
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("nowhere.jsonl", "nowhere.jsonl: No such file or directory"),
-        (".", ".: Is a directory"),
-        ("{rows} --out {rows}", "is the input itself"),
-        ("{rows} --out no/such/folder", "no folder"),
-        ("{rows} --workers 0", "it must be at least 1"),
-        (
-            "{rows} scorers.credit=all",
-            "'scorers.credit=all' sets a key of a configuration: give --config too",
-        ),
-        ("{rows} --config nowhere.yaml", "nowhere.yaml: No such file"),
-        ("", "the following arguments are required: FILE"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ("nowhere.jsonl", "nowhere.jsonl: No such file or directory"),
+    (".", ".: Is a directory"),
+    ("{rows} --out {rows}", "is the input itself"),
+    ("{rows} --out no/such/folder", "no folder"),
+    ("{rows} --workers 0", "it must be at least 1"),
+    ("{rows} scorers.credit=all",
+        "'scorers.credit=all' sets a key of a configuration: give --config too"),
+    ("{rows} --config nowhere.yaml", "nowhere.yaml: No such file"),
+    ("", "the following arguments are required: FILE"),
+])  # fmt: skip
 def test_bad_usage_is_answered_with_why(words: str, said: str, tmp_path: Path, millrace: Millrace) -> None:
     rows = write(tmp_path / "rows.jsonl", row("x"))
     told = millrace("score", *words.format(rows=rows).split())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
@@ -19,36 +17,20 @@ from config.scorer_kinds import JudgeConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import ScoringFailed
 from scorers.rows.judged_lines import AHEAD, JudgedLines
-from tests.support.endpoint_server import (
-    FAILING,
-    SILENT,
-    Call,
-    Saying,
-    Script,
-    ScriptedEndpoint,
-    busy,
-    scripted_endpoint,
-)
+from tests.support.endpoint_server import FAILING, SILENT, Call, Saying, Script, ScriptedEndpoint, busy
 from tests.support.forked_program import fork_verb
 from tests.support.groups import a_prompt, a_rollout
 from tests.support.scores import a_score
-from tests.support.told import Patch
+from tests.support.scripted_judge import says, server
 from tests.support.waiting import wait_until
 from tools.main import main
 from tools.rescore.command import Rescorer
 
+__all__ = ["server"]
+
 pytestmark = pytest.mark.process
 
-MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 PATIENCE_S = 120.0  # of a busy machine
-
-
-def says(call: Call) -> Saying:
-    """Return a judge whose verdict stands in the answer."""
-    nonce = MARK.search(call.prompt)
-    assert nonce is not None
-    verdict = "correct" if "YES" in call.prompt else "incorrect"
-    return Saying(f'{{"verdict": "{verdict}", "code": "{nonce[1]}"}}')
 
 
 def once_there_are(count: int) -> Script:
@@ -68,14 +50,6 @@ def judged(text: str) -> dict[str, Any]:
 
 def line(text: str) -> bytes:
     return json.dumps(judged(text)).encode()
-
-
-@pytest.fixture
-def server(monkeypatch: Patch) -> Iterator[ScriptedEndpoint]:
-    with scripted_endpoint() as running:
-        running.script = says
-        monkeypatch.setenv("LLM_JUDGE_BASE_URL", running.url)
-        yield running
 
 
 def config_of(server: ScriptedEndpoint, **options: Any) -> ScorersConfig:
@@ -143,6 +117,7 @@ def test_whoever_does_not_wait_is_not_waited_for(server: ScriptedEndpoint) -> No
     assert [type(future.exception()) for future in futures] == [ScoringFailed] * 3
 
 
+@pytest.mark.prove
 def test_a_program_gets_the_verdict_before_it_asks_again(server: ScriptedEndpoint) -> None:
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with fork_verb("score", "-", "--workers", "1", **pipes) as process:

@@ -78,6 +78,7 @@ def rendered(folder: Path, chat: list[dict[str, str]] = CHAT) -> str:
     return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 
+@pytest.mark.prove(after=4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_model_of_each_family_begins_with_a_thought(name: str, think: Think, capsys: Capsys) -> None:
     family = name.partition("-")[0]
@@ -88,6 +89,7 @@ def test_a_model_of_each_family_begins_with_a_thought(name: str, think: Think, c
     assert "is read as '\\n\\nIt is \\\\boxed{42}.'" in shown
 
 
+@pytest.mark.prove(after=4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_file_says_the_same_of_what_ends_an_answer(name: str, think: Think) -> None:
     out = think(name)
@@ -102,6 +104,7 @@ def test_every_file_says_the_same_of_what_ends_an_answer(name: str, think: Think
     assert load_chat(ModelConfig(path=str(out))).stop_token_ids == set(ids)
 
 
+@pytest.mark.prove(after=4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_scorers_read_what_is_behind_the_thought_and_nothing_of_a_cut_one(name: str, think: Think) -> None:
     out = think(name)

@@ -76,6 +76,7 @@ def test_a_run_ends_with_its_learner_and_a_report(start_up: StartUp) -> None:
         client.ping()
 
 
+@pytest.mark.prove
 def test_a_failed_learner_is_quoted_and_its_code_passed_on(start_up: StartUp) -> None:
     output, _ = (up := start_up("say failed disk_full; echo the last words; exit 1")).communicate(timeout=30)
     assert up.returncode == 1
@@ -112,6 +113,7 @@ DEAF = (
 )
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("program", "version"),
     [

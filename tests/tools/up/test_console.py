@@ -27,27 +27,18 @@ BEATS = (
     Process(role="scorer", id="s", state="scoring", version="", **PLAIN),
 )
 COUNTS: dict[str, Any] = {
-    "prompts": 10,
-    "rollouts": 4,
-    "scored": 2,
-    "dead": 1,
-    "slots": 16,
-    "queued_jobs": {},
-}
+    "prompts": 10, "rollouts": 4, "scored": 2, "dead": 1, "slots": 16, "queued_jobs": {},
+}  # fmt: skip
 MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, **COUNTS, scorers=(), processes=BEATS)
 
 
 def midway(silent_s: float = 0.0) -> RunView:
     return RunView(
-        name="demo",
-        snapshot=MIDWAY,
-        trouble="",
-        heard_at=time.monotonic() - silent_s,
-        rewards=(0.25, 0.5),
+        name="demo", snapshot=MIDWAY, trouble="", heard_at=time.monotonic() - silent_s, rewards=(0.25, 0.5),
         pass_rates=((0, 0.1), (2, 0.6)),
         last_step={"step": 2, "reward_mean": 0.5, "lag_mean": 0.75, "lag_max": 2},
         finding=BottleneckFinding(text="bottleneck: generators (1), 97% busy"),
-    )
+    )  # fmt: skip
 
 
 def drawn(view: RunView, left_s: float | None = None) -> str:

@@ -102,6 +102,7 @@ def test_a_role_that_dies_of_a_full_disk_is_not_started_again(runs_dir: Path) ->
     assert re.search(rf"reason +generator-0 ended with code 1: .*{FULL}", output), output
 
 
+@pytest.mark.prove
 def test_a_learner_that_dies_without_a_word_leaves_no_earlier_reason(runs_dir: Path) -> None:
     folder = leave_earlier(runs_dir)
     code, output = ended(runs_dir, "echo no such module; exit 1")
@@ -111,6 +112,7 @@ def test_a_learner_that_dies_without_a_word_leaves_no_earlier_reason(runs_dir: P
     assert str(EARLIER["reason"]) not in output
 
 
+@pytest.mark.prove
 def test_a_name_that_is_taken_is_no_reason_to_touch_the_status(runs_dir: Path) -> None:
     folder = leave_earlier(runs_dir)
     assert ended(runs_dir, "echo another learner has it; exit 2")[0] == 2

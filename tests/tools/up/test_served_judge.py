@@ -77,6 +77,7 @@ def test_a_judge_that_cant_start_ends_the_run_with_its_reason(tmp_path: Path) ->
     assert watched.lines == [("judge", "no such model")]
 
 
+@pytest.mark.prove
 def test_a_judge_that_falls_silent_is_killed_and_started_again_while_the_run_goes_on(tmp_path: Path) -> None:
     finish = f"until [ $(wc -l < {tmp_path}/pids) = 2 ]; do sleep 0.05; done; exit 0"
     watched = Watched(
@@ -86,6 +87,7 @@ def test_a_judge_that_falls_silent_is_killed_and_started_again_while_the_run_goe
     assert [role for role, _, _ in watched.deaths] == ["judge"]
 
 
+@pytest.mark.prove
 def test_a_judge_without_a_fault_that_ends_is_started_again(tmp_path: Path) -> None:
     once = server(tmp_path)
     script = f"[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; exit 0; }}; exec {' '.join(once.args)}"

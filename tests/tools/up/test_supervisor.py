@@ -92,6 +92,7 @@ def test_a_learner_that_keeps_being_killed_ends_the_run(tmp_path: Path) -> None:
     assert watched.run() == Outcome(code=1, failed_role="learner", reason=reason)
 
 
+@pytest.mark.prove
 def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
     def kill() -> None:
         if (pid := watched.supervisor.pids().get("generator-0")) and len(watched.deaths) < 4:
@@ -120,6 +121,7 @@ def test_bad_config_ends_the_run_at_once(tmp_path: Path) -> None:
     assert [text for role, text in watched.lines if role == "scorers-0"] == ["no module"]
 
 
+@pytest.mark.prove
 def test_a_process_that_was_sent_home_stays_away(tmp_path: Path) -> None:
     watched = Watched(
         tmp_path,
@@ -248,6 +250,7 @@ def test_three_deaths_for_the_same_reason_end_the_run(tmp_path: Path, script: st
     assert (tmp_path / "n").read_text().count("x") == 3
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "script",
     [
@@ -261,6 +264,7 @@ def test_deaths_for_other_reasons_and_kills_do_not_end_the_run_so(tmp_path: Path
     assert Watched(tmp_path, until_it_died(tmp_path, 6), dying, restarts=PATIENT).run() == FINE
 
 
+@pytest.mark.prove
 def test_a_role_that_had_started_and_worked_may_die_for_the_same_reason_again(tmp_path: Path) -> None:
     dying = command("generator-0", f"sleep 0.2; echo x >> {tmp_path}/n; echo no answer; exit 1")
     watched = Watched(tmp_path, until_it_died(tmp_path, 5), dying, restarts=PATIENT, start_s=0.1)

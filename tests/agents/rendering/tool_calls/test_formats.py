@@ -16,14 +16,9 @@ from tests.support.tool_families import DEEPSEEK_TOKENS as DEEPSEEK
 
 FAMILIES = {name: family.template for name, family in TOOL_FAMILIES.items()}
 SHOWN = {
-    "qwen-2.5": "Hermes",
-    "qwen-3": "Hermes",
-    "qwen-3-coder": "Qwen3-Coder",
-    "llama-3.1": "Llama",
-    "glm-4.5": "GLM",
-    "deepseek-v3": "DeepSeek",
-    "gpt-oss": "gpt-oss",
-}
+    "qwen-2.5": "Hermes", "qwen-3": "Hermes", "qwen-3-coder": "Qwen3-Coder", "llama-3.1": "Llama",
+    "glm-4.5": "GLM", "deepseek-v3": "DeepSeek", "gpt-oss": "gpt-oss",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -145,11 +140,8 @@ UNREAD = [
     ("Hermes", '<tool_call>{"name": "search"}</tool_call>', "a call has no arguments"),
     ("Hermes", "<tool_call>search</tool_call>", "no JSON"),
     ("Hermes", f"<tool_call>{hermes('{}')}", "no JSON"),
-    (
-        "Hermes",
-        '<tool_call>{"name": "search", "arguments": {}} and more</tool_call>',
-        "</tool_call> is missing behind a call",
-    ),
+    ("Hermes", '<tool_call>{"name": "search", "arguments": {}} and more</tool_call>',
+        "</tool_call> is missing behind a call"),
     ("Hermes", hermes('{"most": NaN}'), "NaN is no number of JSON"),
     ("Hermes", hermes('{"most": 1e999}'), "the number 1e999 is too large"),
     ("Hermes", hermes(f'{{"most": {"9" * 5000}}}'), "no JSON: Exceeds the limit"),
@@ -158,11 +150,8 @@ UNREAD = [
     ("Hermes", hermes('{"query": "a\nb"}'), "Invalid control character"),
     ("Hermes", hermes("__import__('os').abort()"), "no JSON"),
     ("Qwen3-Coder", "<tool_call>search</tool_call>", "the tool's name is missing"),
-    (
-        "Qwen3-Coder",
-        "<tool_call><function=search><parameter=query>2",
-        "</parameter> is missing behind the value of query",
-    ),
+    ("Qwen3-Coder", "<tool_call><function=search><parameter=query>2",
+        "</parameter> is missing behind the value of query"),
     ("Qwen3-Coder", "<tool_call><function=search>2+2</function></tool_call>", "</function> is missing"),
     ("GLM", "<tool_call>search<arg_key>query</arg_key></tool_call>", "the value of query is missing"),
     ("GLM", "<tool_call>search<arg_key>query</arg_key><arg_value>2</arg_value>", "</tool_call> is missing"),
@@ -173,7 +162,7 @@ UNREAD = [
     ("Llama 3", '{"name": "search", "parameters": "2"}', "the arguments of search are no JSON object"),
     ("Llama 3", f'{{"name": "search", "parameters": {ARGUMENTS}}} Done.', "more behind a call"),
     ("Mistral", "[TOOL_CALLS]search[ARGS]2", "a call without a tool's name or its arguments"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("family", "text", "reason"), UNREAD)
