@@ -11,10 +11,13 @@ import pytest
 from broker.messages import Completion, FinishReason, JsonObject, Prompt, SampledGroup, Span, Split
 from config.scorer_kinds import MathConfig, SweConfig
 from config.scorers import ScorersConfig
+from scorers import api
 from scorers.math.scorer import MathAnswer
+from scorers.rows import judged_lines, row_workers
 from scorers.swe.scorer import SwePatch
 from tests.support.endpoint_server import ScriptedEndpoint, scripted_endpoint
 from tests.support.judged_here import JudgedHere
+from tests.support.row_worker_here import RowWorkerHere
 
 Complete = Callable[[str], Completion]
 Group = Callable[..., SampledGroup]
@@ -75,6 +78,18 @@ def server() -> Iterator[ScriptedEndpoint]:
     """Yield a served model that says `True` until it has a script."""
     with scripted_endpoint() as running:
         yield running
+
+
+@pytest.fixture
+def scores_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have `score`, `score_many` and what examines rows do their work in this process."""
+    for module in (api, row_workers, judged_lines):
+        monkeypatch.setattr(module, "RowWorkerClient", RowWorkerHere)
+    monkeypatch.setattr(api, "_process", None)
+    monkeypatch.setattr(api, "_judging", {})
+    yield
+    for process in api._all():
+        process.close()
 
 
 @pytest.fixture(scope="session")

@@ -291,9 +291,7 @@ def test_counts_of_names_that_nobody_knows_are_refused_by_the_class(
 @pytest.mark.parametrize(
     ("text", "value", "reason"),
     [
-        ("4", 1.0, "even gave 1"),
-        ("5", 0.0, "even gave 0"),
-        ("said", 0.5, "half of it"),
+        *(("4", 1.0, "even gave 1"), ("5", 0.0, "even gave 0"), ("said", 0.5, "half of it")),
         ("whole", 1.0, "its own"),
         ("broken", None, "even gave no value"),
     ],

@@ -11,7 +11,11 @@ import scorers.export
 from scorers.export import NoScore, compute_score, compute_score_batch
 from tests.support.endpoint_server import scripted_endpoint
 
-pytestmark = pytest.mark.process
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.together("mathematics"),
+    pytest.mark.usefixtures("scores_here"),
+]
 
 EXTRA = {"index": 0, "split": "train"}
 

@@ -28,7 +28,7 @@ from tests.support.endpoint_server import Saying, ScriptedEndpoint, scripted_end
 from tests.support.scores import a_score
 from tests.support.tried_again import on_a_busy_machine, unless_starved
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 Group = Callable[..., SampledGroup]
 CONFIG = ScorersConfig(
@@ -96,9 +96,7 @@ def test_a_group_is_scored_in_order(scorer: GroupScorer, group: Group) -> None:
     assert (scored.worker, scored.group_id) == ("w1", "17")
 
 
-def test_one_hanging_completion_costs_one_deadline_and_the_others_get_their_scores(
-    scorer: GroupScorer, group: Group
-) -> None:
+def test_a_hang_costs_one_deadline_and_the_others_get_their_scores(scorer: GroupScorer, group: Group) -> None:
     scorer.score(group("\\boxed{5}"), worker="w1")
     rollout = group("\\boxed{5}", f"\\boxed{{{HANGING}}}", *["\\boxed{4 + 1}", "\\boxed{6}"] * 3)
     with child_waits() as waits, on_a_busy_machine():
@@ -122,7 +120,7 @@ def test_the_format_gates_the_reward_of_its_task_alone(scorer: GroupScorer, grou
     assert strict.scores[1].components == {"math": 1.0, "format": 0.0}
 
 
-def test_broken_machinery_is_tried_again_with_doubled_waits(
+def test_broken_machinery_is_tried_again_after_longer_waits(
     monkeypatch: pytest.MonkeyPatch, group: Group
 ) -> None:
     scorer, flaky = flaky_group_scorer(monkeypatch, FlakyScorer(2))
@@ -295,7 +293,7 @@ def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch:
     assert built == ["math", "swe"]
 
 
-def test_machinery_that_stays_broken_is_unscorable_and_never_a_zero(
+def test_broken_machinery_is_unscorable_and_never_a_zero(
     monkeypatch: pytest.MonkeyPatch, group: Group
 ) -> None:
     scorer, _ = flaky_group_scorer(monkeypatch, FlakyScorer(3))
@@ -330,6 +328,7 @@ def test_what_no_retry_can_mend_goes_to_the_caller(scorer: GroupScorer, group: G
         scorer.score(group("\\boxed{5}", verification_info={"type": "math", "answer": {}}), worker="w")
 
 
+@pytest.mark.prove
 def test_the_self_test_holds_here(scorer: GroupScorer) -> None:
     unless_starved(scorer.self_test)
 

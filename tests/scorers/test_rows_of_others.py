@@ -18,6 +18,8 @@ from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
 from tests.support.endpoint_server import ScriptedEndpoint
 
+pytestmark = pytest.mark.together("mathematics")
+
 KINDS = sorted(
     kind
     for section in get_args(get_args(ScorerConfig)[0])
@@ -143,9 +145,7 @@ def test_a_rule_and_a_judge_score_the_same_answers_and_the_judge_is_told_the_que
         scorer.close()
 
 
-def test_tinyv_judges_again_what_its_rule_calls_wrong_of_a_row_of_mathematics(
-    server: ScriptedEndpoint,
-) -> None:
+def test_tinyv_judges_again_what_its_rule_calls_wrong_in_mathematics(server: ScriptedEndpoint) -> None:
     scorer = RowScorer(tasks({"scorer": at(server, "tinyv")}))
     try:
         line = (

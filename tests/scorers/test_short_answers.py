@@ -120,9 +120,7 @@ def test_a_wrong_answer_scores_0(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", SCORERS)
-def test_an_attack_gets_nothing_and_runs_nothing(
-    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attacks_get_and_run_nothing(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     started = time.process_time()
     assert not_worth(task, ATTACKS[task], 0.0) == []
@@ -175,7 +173,7 @@ def test_a_score_is_the_same_every_time_and_on_every_thread(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", SCORERS)
-def test_the_registry_builds_it_and_its_self_test_would_notice(
+def test_the_registry_builds_it_with_a_self_test_that_notices(
     task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = CONFIGS[task]

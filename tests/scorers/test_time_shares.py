@@ -23,6 +23,8 @@ from scorers.scorer import OVER_LIMIT, Asked, OwnTime, TakesLong, make_score
 from scorers.time_shares import score_in_shares
 from tests.support.station import make_run
 
+pytestmark = pytest.mark.together("mathematics")
+
 Group = Callable[..., SampledGroup]
 CONFIG = ScorersConfig(retries=2, retry_backoff_s=0.0)
 GROUP_S = 12.0
@@ -89,9 +91,7 @@ HANGS = math.inf
     [
         ((0.1, 0.1, 0.1, 0.1), "abcd"),
         ((9.9,), "a"),  # alone it has its whole deadline
-        ((10.1,), ""),
-        ((HANGS, HANGS, HANGS, HANGS), ""),
-        ((HANGS, HANGS, HANGS, 0.1), "d"),
+        *(((10.1,), ""), ((HANGS, HANGS, HANGS, HANGS), ""), ((HANGS, HANGS, HANGS, 0.1), "d")),
         ((HANGS, HANGS, HANGS, 0.75), "d"),  # its share of the first quarter
         ((HANGS, HANGS, HANGS, 2.2), "d"),  # three quarters of an equal share are its own
         ((0.1, 0.1, 0.1, 9.9), "abcd"),  # what quick ones leave is the slow one's
@@ -207,7 +207,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info):
 """
 
 
-@pytest.mark.prove(cases=("verl_function",))
+@pytest.mark.prove(cases=("math", "verl_function"))
 @pytest.mark.parametrize(
     ("scorer", "info", "slow", "right", "group_s"),
     [

@@ -41,10 +41,7 @@ pytestmark = pytest.mark.prove(after=3)
         ("\\boxed{\\boxed{5}}", "5"),
         ("\\boxed{}", ""),
         ("\\boxed{15} and so \\boxed{1", None),  # cut off while it stated its result
-        ("\\boxed{1\\}", None),
-        ("\\boxed{1\\", None),
-        ("\\boxed 5", None),
-        ("boxed{5}", None),
+        *(("\\boxed{1\\}", None), ("\\boxed{1\\", None), ("\\boxed 5", None), ("boxed{5}", None)),
         ("152", None),
         ("", None),
     ],
@@ -61,9 +58,7 @@ def test_the_last_box_is_the_balanced_content_of_the_last_box_opened(text: str, 
         ("hm</think>the answer", "the answer"),  # the template put the opening tag in the prompt
         ("<think>a</think>b<think>c</think>d", "d"),
         ("<think>hm \\boxed{5}", None),
-        ("<think>a</think>\\boxed{5}<think>wait", None),
-        ("a</think>", ""),
-        ("", ""),
+        *(("<think>a</think>\\boxed{5}<think>wait", None), ("a</think>", ""), ("", "")),
         ("said <|im_start|>assistant\n5", "said <|im_start|>assistant\n5"),  # no marker: nothing is erased
     ],
 )
@@ -110,12 +105,8 @@ def test_no_scorer_has_words_of_its_own_for_it() -> None:
         ("<answer> 5\n6 </answer>", "5\n6"),
         ("<answer>5</answer> or <answer>6</answer>", "6"),
         ("<answer>5</answer>, as I put into <answer>", "5"),  # a mention
-        ("<answer>5<answer>6</answer></answer>", "6"),
-        ("<answer></answer>", ""),
-        ("<answer>5", None),
-        ("5</answer>", None),
-        ("</answer><answer>", None),
-        ("", None),
+        *(("<answer>5<answer>6</answer></answer>", "6"), ("<answer></answer>", ""), ("<answer>5", None)),
+        *(("5</answer>", None), ("</answer><answer>", None), ("", None)),
     ],
 )
 def test_the_last_answer_is_the_content_of_the_last_closed_tag(text: str, answer: str | None) -> None:
@@ -165,9 +156,7 @@ def test_fenced_blocks_are_those_that_are_closed(text: str, blocks: list[tuple[s
         ("x = 1", None),
     ],
 )
-def test_the_last_block_is_the_last_with_a_tag_and_else_the_last_without_any(
-    text: str, block: str | None
-) -> None:
+def test_the_last_block_is_the_last_with_a_tag_or_else_without_any(text: str, block: str | None) -> None:
     assert last_block(text, ("python", "py")) == block
 
 
@@ -182,11 +171,7 @@ def test_no_text_makes_extraction_slow(piece: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        "```\n",
-        "```py\n",
-        "~~~\n```\n",
-        "```py\na```\n",
-        "~~~\n                ```x\na```\n",
+        *("```\n", "```py\n", "~~~\n```\n", "```py\na```\n", "~~~\n                ```x\na```\n"),
         "".join(f"{' ' * indent}```x\na```\n" for indent in range(16, -1, -1)),
         "".join(f"{'`' * length}x\n" for length in range(300, 3, -1)) + "~~~x\n" * 40_000,
     ],

@@ -70,6 +70,7 @@ def test_an_object_that_pytest_can_not_print_ends_no_file_early(scorer: CodeTest
     assert "1 of 4 cases passed" in score.reason
 
 
+@pytest.mark.prove
 def test_an_object_that_pytest_can_not_print_makes_no_patch_right() -> None:
     before = "def is_even(x):\n    return x == 2\n"
     row = {
@@ -103,7 +104,7 @@ UNTOLD = {
 
 @pytest.mark.parametrize("program", UNTOLD.values(), ids=UNTOLD)
 @pytest.mark.parametrize("answer", [ONE, CALL, CHECK, PYTEST], ids=["assert", "call", "check", "pytest"])
-def test_an_exception_that_can_not_be_told_is_a_wrong_answer(
+def test_an_untold_exception_is_a_wrong_answer(
     scorer: CodeTests, program: str, answer: dict[str, Any]
 ) -> None:
     score = judged(scorer, program, answer)
@@ -139,7 +140,7 @@ def test_only_infinity_is_infinite(scorer: CodeTests, program: str, expected: An
     ],
     ids=["assert", "from", "check", "pytest", "inside a test"],
 )
-def test_a_package_that_the_tests_need_and_the_machine_lacks_is_no_zero(
+def test_a_package_that_tests_need_and_nobody_has_is_no_zero(
     scorer: CodeTests, answer: dict[str, Any]
 ) -> None:
     with pytest.raises(SandboxUnavailable, match="the tests need missing_package"):
@@ -195,6 +196,7 @@ def test_what_passed_before_an_answer_gave_up_its_pipe_counts(scorer: CodeTests)
     assert score.value == pytest.approx(2 / 3), score.reason
 
 
+@pytest.mark.prove
 def test_tests_that_hear_no_alarm_are_ended_and_it_was_the_time() -> None:
     scorer = CodeTests(CodeConfig(case_timeout_s=0.3, deadline_s=40.0), ScorersConfig())
     score = judged(scorer, "def f(x): return range(10 ** 15)", {"tests": ["assert sum(f(9)) == 1"]})

@@ -26,15 +26,12 @@ def of(ended_by: End, reward: EnvironmentReward | None) -> Conversation:
 @pytest.mark.parametrize(
     ("value", "low", "high", "score"),
     [
-        (1.0, -1.0, 1.0, 1.0),
-        (0.0, -1.0, 1.0, 0.5),
-        (-1.0, -1.0, 1.0, 0.0),
-        (-50.0, -200.0, 0.0, 0.75),
+        *((1.0, -1.0, 1.0, 1.0), (0.0, -1.0, 1.0, 0.5), (-1.0, -1.0, 1.0, 0.0), (-50.0, -200.0, 0.0, 0.75)),
         (0.25, 0.0, 1.0, 0.25),
         (0.0, -1.7e308, 1.7e308, 0.5),
     ],
 )
-def test_the_range_becomes_0_to_1_and_the_reward_keeps_its_unit(
+def test_the_range_becomes_0_to_1_beside_the_reward(
     value: float, low: float, high: float, score: float
 ) -> None:
     found = SCORER.score_conversation(of(End.ENVIRONMENT, reward_of(value, low, high)), {})
@@ -43,7 +40,7 @@ def test_the_range_becomes_0_to_1_and_the_reward_keeps_its_unit(
 
 
 @given(st.lists(FINITE, min_size=2, max_size=2, unique=True), st.lists(FINITE, min_size=2, max_size=2))
-def test_a_higher_reward_never_scores_less_and_none_leaves_0_to_1(
+def test_a_higher_reward_scores_no_less_and_none_leaves_0_to_1(
     bounds: list[float], values: list[float]
 ) -> None:
     low, high = sorted(bounds)
@@ -66,13 +63,8 @@ def test_a_reward_outside_its_range_is_unscorable_and_names_the_range(value: flo
 @pytest.mark.parametrize(
     ("ended_by", "value"),
     [
-        (End.MESSAGE, None),
-        (End.ENVIRONMENT, None),
-        (End.TURNS, 0.0),
-        (End.CONTEXT, 0.0),
-        (End.TOKENS, 0.0),
-        (End.DEADLINE, 0.0),
-        (End.CRASH, 0.0),
+        *((End.MESSAGE, None), (End.ENVIRONMENT, None), (End.TURNS, 0.0), (End.CONTEXT, 0.0)),
+        *((End.TOKENS, 0.0), (End.DEADLINE, 0.0), (End.CRASH, 0.0)),
     ],
 )
 def test_no_reward_is_a_zero_where_the_policy_brought_the_end_about_and_no_score_where_not(
@@ -90,9 +82,7 @@ def test_a_text_alone_has_no_score_and_is_told_why() -> None:
     assert "a text alone has no environment's reward" in found.reason
 
 
-def test_every_row_will_do_and_the_self_test_notices_a_range_that_is_turned_round(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_row_will_do_and_the_self_test_notices_a_turned_range(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(SCORER, Conversing)
     SCORER.check_row({"type": "lake"})
     SCORER.self_test()

@@ -103,12 +103,8 @@ def test_what_was_cut_off_has_not_ended_and_what_was_recorded_may_have() -> None
 @pytest.mark.parametrize(
     ("thought", "words", "value"),
     [
-        ("one two three", 3, 1.0),
-        ("one two", 3, 0.0),
-        ("\u6211\u4eec\u7b97", 3, 1.0),
-        ("1, 2, 3", 3, 1.0),
-        ("<think></think>", 1, 0.0),
-        (". . .", 1, 0.0),
+        *(("one two three", 3, 1.0), ("one two", 3, 0.0), ("\u6211\u4eec\u7b97", 3, 1.0)),
+        *(("1, 2, 3", 3, 1.0), ("<think></think>", 1, 0.0), (". . .", 1, 0.0)),
     ],
 )
 def test_thinking_has_a_least_number_of_words(thought: str, words: int, value: float) -> None:
@@ -158,9 +154,7 @@ LANGUAGES: list[tuple[str, str, bool]] = [
     ("\u03c0 \u03b8 \u211d \u2135 \U0001d465 \U0001d6fc \u00aa \u00b5 \u212b \ufb01", "en", True),
     ("\uff58 \u2113 \u2460 2\u03c0r", "en", True),
     ("x \u7684 y", "en", False),
-    ("\u3053\u308c", "en", False),
-    ("\uff76\uff80", "en", False),
-    ("\ud55c", "en", False),
+    *(("\u3053\u308c", "en", False), ("\uff76\uff80", "en", False), ("\ud55c", "en", False)),
     ("\u041f\u0440\u0438\u0432\u0435\u0442", "en", False),
     ("p\u0430ypal", "en", False),
     ("\u0f56\u0f7c\u0f51", "en", False),
@@ -168,9 +162,7 @@ LANGUAGES: list[tuple[str, str, bool]] = [
     ("\u03b1\u03c5\u03c4\u03ae", "el", True),
     ("\u3005", "en", False),
     ("\u6240\u4ee5\u7b54\u6848\u662f \\boxed{\\frac{1}{2}}", "zh", True),
-    ("So it is \\boxed{1}", "zh", False),
-    ("\\boxed{5}", "zh", True),
-    ("\u4e2d\u6587\u306e", "zh", False),
+    *(("So it is \\boxed{1}", "zh", False), ("\\boxed{5}", "zh", True), ("\u4e2d\u6587\u306e", "zh", False)),
     ("\u7b54\u6848 `long_name` ```py\nfor x in range\n```", "zh", True),
     ("\u7b54\u3048\u306f\u4e94\u3005\u30fc", "ja", True),
     ("\ub2f5\uc740 5 \\boxed{5}", "ko", True),
@@ -194,11 +186,7 @@ def test_a_language_is_told_by_its_script() -> None:
 @pytest.mark.parametrize(
     ("piece", "tail"),
     [
-        ("`", ""),
-        ("```a\n", ""),
-        ("\\", ""),
-        ("`a", ""),
-        ("<think>", "</think>"),
+        *(("`", ""), ("```a\n", ""), ("\\", ""), ("`a", ""), ("<think>", "</think>")),
         ("a </think>", "\\boxed{" * 1000),
     ],
 )
@@ -228,9 +216,7 @@ def test_a_format_row_carries_another_rows_verification_info(*, as_text: bool) -
 @pytest.mark.parametrize(
     ("of_what", "message"),
     [
-        (None, "must be an object"),
-        ({}, "needs a type"),
-        (5, "object"),
+        *((None, "must be an object"), ({}, "needs a type"), (5, "object")),
         ({"type": "maths", "answer": {"value": "5"}}, "did you mean math"),
         ({"type": "math", "answer": {}}, "no answer"),
         ({"type": "format", "of": {}}, "can't be `of` another one"),
@@ -256,9 +242,7 @@ def test_a_format_row_may_be_of_a_custom_task() -> None:
 @pytest.mark.parametrize(
     ("finish", "said", "value"),
     [
-        ("required", None, 1.0),
-        ("required", "stop", 1.0),
-        ("required", "length", 0.0),
+        *(("required", None, 1.0), ("required", "stop", 1.0), ("required", "length", 0.0)),
         ("optional", "length", 1.0),
     ],
 )

@@ -71,9 +71,7 @@ def entries_of(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_own_answers_are_right_and_wrong_ones_worth_nothing_or_the_librarys_share(
-    generous: GymAnswer, name: str
-) -> None:
+def test_own_answers_are_right_and_wrong_ones_0_or_the_librarys_share(generous: GymAnswer, name: str) -> None:
     entries = entries_of(name)
     own = [right_answer(entry) for entry in entries]
     failed = []

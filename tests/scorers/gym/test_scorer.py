@@ -114,7 +114,7 @@ def test_an_answer_that_takes_too_long_is_wrong_and_costs_the_others_nothing(san
     ],
     ids=["lacks its metadata", "is another", "is no answer"],
 )
-def test_a_row_whose_own_answer_is_not_right_is_unscorable(
+def test_a_row_whose_own_answer_is_wrong_is_unscorable(
     scorer: GymAnswer, row: dict[str, Any], said: str
 ) -> None:
     score = scorer.score("<answer>0.5</answer>", row)
@@ -213,9 +213,7 @@ def test_its_self_test_passes(scorer: GymAnswer) -> None:
     scorer.self_test()
 
 
-def test_where_the_library_is_missing_the_command_that_installs_it_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_the_library_is_missing_its_installation_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "DISTRIBUTION", "reasoning-gym-of-nobody")
     monkeypatch.setattr(rows, "data_sets", data_sets.__wrapped__)
     scorer = GymAnswer(GymConfig(), ScorersConfig())

@@ -224,7 +224,7 @@ def test_a_missing_or_odd_argument_is_refused_by_its_name() -> None:
         ),
     ],
 )
-def test_an_argument_that_can_not_be_checked_is_refused(
+def test_an_argument_that_nobody_can_check_is_refused(
     name: str, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadMessage, match=message):
@@ -302,9 +302,7 @@ def test_a_few_words_are_english_unless_something_shows_another_language() -> No
         ("it", ("Ciao", "Grazie mille", "S\u00ec, certo")),
     ],
 )
-def test_a_few_words_of_a_language_are_told_by_its_common_words(
-    language: str, right: tuple[str, ...]
-) -> None:
+def test_a_few_words_of_a_language_are_told_by_common_words(language: str, right: tuple[str, ...]) -> None:
     (check,) = checks_of(["language:response_language"], [{"language": language}]).values()
     assert [text for text in right if check(text) is not None] == []
     english = ("HELLO", "Yes", "I am here.", "Thank you", "Good morning", "The cat sleeps", "What is it?")

@@ -110,12 +110,8 @@ def test_blank_lines_separate_paragraphs() -> None:
 @pytest.mark.parametrize(
     ("text", "phrase", "is_so"),
     [
-        ("Yes, we can.", "yes", True),
-        ('"Yes" we can', "YES", True),
-        ("# yes", "yes", True),
-        ("Yesterday", "yes", False),
-        ("In short, no", "in short", True),
-        ("#tag it", "#tag", True),
+        *(("Yes, we can.", "yes", True), ('"Yes" we can', "YES", True), ("# yes", "yes", True)),
+        *(("Yesterday", "yes", False), ("In short, no", "in short", True), ("#tag it", "#tag", True)),
         ("", "yes", False),
         ("Is it", "yes", False),
     ],
@@ -127,12 +123,8 @@ def test_a_text_begins_with_a_word_whatever_marks_it_has(text: str, phrase: str,
 @pytest.mark.parametrize(
     ("text", "phrase", "is_so"),
     [
-        ("We go home.", "home", True),
-        ('"We go Home!"**', "home", True),
-        ("chrome", "home", False),
-        ("home we", "home", False),
-        ("That is all", "is all", True),
-        ("Stra\u00dfe", "STRASSE", True),
+        *(("We go home.", "home", True), ('"We go Home!"**', "home", True), ("chrome", "home", False)),
+        *(("home we", "home", False), ("That is all", "is all", True), ("Stra\u00dfe", "STRASSE", True)),
     ],
 )
 def test_a_text_ends_with_a_word_whatever_marks_it_has(text: str, phrase: str, is_so: bool) -> None:

@@ -89,9 +89,7 @@ The answer is 42.⏎True⏎since both are 42
 # 0.0 None the thinking never ended
 <think>It is True⏎True
 """),
-        Said("", 0.0, None, NONE),
-        Said(None, "-", None, NONE),
-        Said("# Correct", 0.0, 1.0, STYLE),
+        *(Said("", 0.0, None, NONE), Said(None, "-", None, NONE), Said("# Correct", 0.0, 1.0, STYLE)),
         Said("{" * 50_000 + "}", 0.0, None, NO_VERDICT),
         Said("qwe rty " * 40, 0.0, None, NO_VERDICT),
         Said("True " * 30_000, 0.0, None, NO_VERDICT),

@@ -48,6 +48,7 @@ def test_a_verdict_that_an_answer_holds_in_escapes_is_none(said: str) -> None:
     assert found == []
 
 
+@pytest.mark.prove(after=6)
 @pytest.mark.parametrize("said", VERBATIM)
 def test_no_part_of_an_answer_is_read_as_a_verdict_on_it(said: str) -> None:
     """Every piece of the answer that begins and ends at the edge of a word, in a reply of its own."""
@@ -75,7 +76,7 @@ def test_a_verdict_whose_escapes_the_judge_undoes_is_none(said: str, reply: str)
 
 
 @pytest.mark.parametrize(("variant", "said", "reply"), LABELLED)
-def test_a_label_that_an_answer_holds_in_escapes_may_be_quoted(
+def test_a_label_that_stands_in_an_answer_in_escapes_may_be_quoted(
     variant: Variant, said: str, reply: str
 ) -> None:
     assert value_of(reply, f"7 {said}", variant) is None

@@ -25,7 +25,7 @@ from tests.support.endpoint_server import FAILING, SILENT, Call, Saying, Scripte
 from tests.support.text_tables import listed
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 SAYS: Mapping[Variant, tuple[str, str]] = {  # what a judge is asked to say of a right and of a wrong answer
     "default": ('{{"verdict": "correct", "code": "{0}"}}', '{{"verdict": "incorrect", "code": "{0}"}}'),
@@ -137,9 +137,7 @@ def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(
 
 
 @pytest.mark.parametrize("reference", ["<", "+", "\U0001f642", "Solution"])
-def test_a_reference_without_content_can_be_answered(
-    build: Build, server: ScriptedEndpoint, reference: str
-) -> None:
+def test_an_odd_reference_can_be_answered(build: Build, server: ScriptedEndpoint, reference: str) -> None:
     scorer, info = build(), row(reference)
     assert [
         scorer.score(text, info).value for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")
@@ -193,9 +191,7 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint, var
 @pytest.mark.parametrize(
     ("saying", "error"),
     [
-        (FAILING, Retryable),
-        (SILENT, Retryable),
-        (Saying(body=b"[]"), Retryable),
+        *((FAILING, Retryable), (SILENT, Retryable), (Saying(body=b"[]"), Retryable)),
         (Saying(status=401), Permanent),
     ],
 )
@@ -221,7 +217,7 @@ def test_a_judge_that_fails_gives_no_score(
         (Saying("True\nFalse"), "both verdicts"),
     ],
 )
-def test_what_is_no_verdict_is_unscorable(
+def test_no_verdict_is_unscorable(
     build: Build, server: ScriptedEndpoint, saying: Saying, reason: str
 ) -> None:
     server.script = lambda _: saying
@@ -240,9 +236,7 @@ def test_an_answer_that_was_begun_is_asked_about_once(build: Build, server: Scri
     scorer.prefetch("", row())
 
 
-def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_what_was_begun_and_failed_begins_anew_beside_others(build: Build, server: ScriptedEndpoint) -> None:
     server.script = lambda _: FAILING
     scorer = build()
     texts = [f"about {number}" for number in range(8)]
@@ -270,9 +264,7 @@ def test_what_is_begun_and_never_asked_for_is_forgotten(
     assert [scorer.score(f"about {number}", row()).value for number in range(9)] == [1.0] * 9
 
 
-def test_the_same_case_is_asked_about_once_where_verdicts_are_kept(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_a_case_is_asked_about_once_where_verdicts_are_kept(build: Build, server: ScriptedEndpoint) -> None:
     scorer = build({"cache": True})
     values = [
         scorer.score(text, row()).value
@@ -291,9 +283,7 @@ def test_the_same_case_is_asked_about_once_where_verdicts_are_kept(
         ("answer", "60 + 12"),
     ],
 )
-def test_a_judge_sees_the_part_that_counts(
-    build: Build, server: ScriptedEndpoint, part: str, shown: str
-) -> None:
+def test_a_judge_sees_what_counts(build: Build, server: ScriptedEndpoint, part: str, shown: str) -> None:
     text = "<think>\\boxed{69}</think>First \\boxed{71}, no: \\boxed{70 + 2} <answer>60 + 12</answer>"
     assert build(part=part).score(text, row()).value == 1.0
     assert texts_of(server.calls[0].prompt) == ["6 x 12?", "72", shown]
@@ -322,9 +312,7 @@ def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndp
 @pytest.mark.parametrize(
     "info",
     [
-        {},
-        {"type": "llm_judge"},
-        {"type": "llm_judge", "answer": {}},
+        *({}, {"type": "llm_judge"}, {"type": "llm_judge", "answer": {}}),
         {"type": "llm_judge", "answer": {"value": " "}},
         {"type": "llm_judge", "answer": {"value": True}},
         {"type": "llm_judge", "answer": {"value": ["x"]}},

@@ -186,8 +186,6 @@ def test_a_row_of_reasoning360_becomes_one_of_ours(source: str) -> None:
         ({"value": "1"}, "needs value and task; its answer has value"),
     ],
 )
-def test_a_task_that_has_no_rule_is_refused_where_the_row_is_read(
-    answer: dict[str, Any], message: str
-) -> None:
+def test_a_task_without_a_rule_is_refused_where_the_row_is_read(answer: dict[str, Any], message: str) -> None:
     with pytest.raises(BadMessage, match=message):
         route({"verification_info": {"type": "livebench", "answer": answer}})

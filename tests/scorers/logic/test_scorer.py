@@ -126,7 +126,7 @@ def test_a_wrong_answer_scores_what_its_cells_are_worth() -> None:
         assert score.value == expected, (row_type, answer, score.reason)
 
 
-def test_an_attack_gets_nothing_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attacks_get_and_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for row_type, value, text, trick in ATTACKS:
         score = judged(text, row_type, value)
@@ -267,6 +267,7 @@ def test_a_row_of_reasoning360_is_scored_as_it_comes(source: str, truth: Any, an
     assert SCORER.score(answered(answer), info).value == 1.0
 
 
+@pytest.mark.prove(after=5)
 @pytest.mark.parametrize(
     "piece",
     listed(r"""
@@ -309,9 +310,7 @@ def test_json_and_pythons_literals_are_read(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "it ends too early"),
-        ("[1,", "it ends too early"),
-        ("[1]]", "more than one value"),
+        *(("", "it ends too early"), ("[1,", "it ends too early"), ("[1]]", "more than one value")),
         ("1 2", "more than one"),
         ("'a' 'b'", "more than one value"),
         ("[,]", "a value is missing before ','"),
@@ -334,13 +333,8 @@ def test_what_is_no_literal_says_where(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "inside"),
     [
-        ("```json\n[1]\n```", "[1]"),
-        ("```\n[1]```", "[1]"),
-        ("```[1]```", "[1]"),
-        ("[1]", "[1]"),
-        ("```", "```"),
-        ("```\n[1]", "```\n[1]"),
-        ("``````", ""),
+        *(("```json\n[1]\n```", "[1]"), ("```\n[1]```", "[1]"), ("```[1]```", "[1]"), ("[1]", "[1]")),
+        *(("```", "```"), ("```\n[1]", "```\n[1]"), ("``````", "")),
     ],
 )
 def test_a_fence_around_an_answer_is_taken_off(answer: str, inside: str) -> None:

@@ -20,7 +20,7 @@ from tests.support.growth import is_linear
 from tests.support.text_tables import listed
 from tests.support.tried_again import unless_starved
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=5), pytest.mark.together("mathematics")]
 
 SEPARATORS = listed(r"""
  or ¦, ¦; ¦ ¦\quad ¦\\ ¦\text{ or }¦\text{ (or } ¦\text{, }¦\lor ¦\cup ¦\mid ¦/¦⏎¦&¦=¦\equiv ¦\to ¦\implies\u0020
@@ -92,9 +92,7 @@ def test_saying_nothing_scores_nothing(math_scorer: MathAnswer, row_type: str) -
 @pytest.mark.parametrize(
     ("row_type", "text"),
     [
-        ("math", "so \\boxed{5}"),
-        ("hendrycks_math", "so $\\boxed 5$"),
-        ("gsm8k", "#### 5"),
+        *(("math", "so \\boxed{5}"), ("hendrycks_math", "so $\\boxed 5$"), ("gsm8k", "#### 5")),
         ("prime_math", "The answer is 5"),
         ("prime_math", "5"),
     ],
@@ -162,15 +160,8 @@ def test_no_number_is_infinite_in_the_compatible_mode_either(answer: str, refere
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("so it is 5", 1.0),
-        ("1 2 5", 1.0),
-        ("final answer: 5e3", 0.0),
-        ("10^5", 0.0),
-        ("5*3", 0.0),
-        ("v5", 0.0),
-        ("$x = 5$", 1.0),
-        ("1.5", 0.0),
-        ("15/3", 1.0),
+        *(("so it is 5", 1.0), ("1 2 5", 1.0), ("final answer: 5e3", 0.0), ("10^5", 0.0), ("5*3", 0.0)),
+        *(("v5", 0.0), ("$x = 5$", 1.0), ("1.5", 0.0), ("15/3", 1.0)),
     ],
 )
 def test_a_bare_number_is_found_without_reading_the_text_as_a_program(

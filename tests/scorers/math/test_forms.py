@@ -14,7 +14,7 @@ from tests.scorers.math.forms import HEAVY, NEAR, RIGHT, pairs
 from tests.support.judged_here import misjudged
 from tests.support.tried_again import unless_starved
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 MEMORY_BYTES = 2 << 30
 HANG_S = 5.0  # a comparison that takes longer hangs
@@ -52,7 +52,7 @@ def test_a_workers_killable_child_says_the_same_of_five_forms(
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("reference", "answer"), HEAVY)
-def test_a_wrong_answer_to_a_heavy_reference_is_never_paid(
+def test_a_wrong_answer_to_a_heavy_reference_is_0(
     math_worker: MathAnswer, reference: str, answer: str
 ) -> None:
     score = unless_starved(lambda: math_worker.score_text(f"\\boxed{{{answer}}}", reference))

@@ -11,7 +11,7 @@ from scorers.math.scorer import MathAnswer
 from tests.scorers.math.tables import PRIME_NOT_REPEATED, TABLES, Row
 from tests.support.judged_here import JudgedHere
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 ROWS = [(row_type, row) for row_type, rows in TABLES.items() for row in rows]
 
@@ -29,7 +29,7 @@ def test_the_default_scores_strictly(math_scorer: MathAnswer, row_type: str, row
 
 
 @pytest.mark.parametrize(("row_type", "row"), ROWS)
-def test_the_compatible_mode_scores_as_the_old_systems_do(
+def test_the_compatible_mode_scores_as_old_systems_do(
     compatible: MathAnswer, row_type: str, row: Row
 ) -> None:
     score = compatible.score_text(row.text, row.reference, row_type)
@@ -50,6 +50,7 @@ def test_every_difference_has_its_reason() -> None:
         assert row.old == row.strict or row.remark, row
 
 
+@pytest.mark.prove
 def test_the_self_test_holds_in_the_compatible_mode() -> None:
     scorer = MathAnswer(MathConfig(compatible=True))
     scorer.self_test()

@@ -1,4 +1,4 @@
-"""Two templates of each kind, through the scorer: what is right is paid, what is wrong is not, by either rule.
+"""A template of each kind, through the scorer: what is right is paid, what is wrong is not, by either rule.
 
 Of each template one right answer and one wrong one; `make prove-metamorphic` has all of them, every rewrite, and files
 of real references.
@@ -17,9 +17,9 @@ from benchmarks.proofs.metamorphic.references import Reference
 from benchmarks.proofs.metamorphic.scoring import TEMPLATE, Pair, verdict
 from scorers.math.scorer import MathAnswer
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
-OF_A_KIND = 2
+OF_A_KIND = 1
 
 
 def _kinds() -> dict[str, list[Reference]]:

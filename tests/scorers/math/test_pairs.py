@@ -1,6 +1,6 @@
 """Right answers score 1 and wrong ones 0: other forms, spellings, and what a comparison as a whole would pay.
 
-With every change every eighth pair of each kind, and by prime's rule every sixteenth; `make prove-suite` has the others.
+With every change every sixteenth pair of each kind, and by prime's rule every 32nd; `make prove-suite` has the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.scorers.math import corpus, forms, kinds, spellings
 from tests.support.judged_here import Pair, misjudged
 from tests.support.text_tables import listed
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 RIGHT = {
     "form": forms.pairs(forms.RIGHT),
@@ -43,7 +43,7 @@ def _cases() -> Iterator[ParameterSet]:
     for tables, value in ((RIGHT, 1.0), (WRONG, 0.0)):
         for table, of_kind in tables.items():
             for kind, pairs in of_kind.items():
-                for row_type, step in (("math", 8), ("prime_math", 16)):
+                for row_type, step in (("math", 16), ("prime_math", 32)):
                     if row_type != "math" and (table != "kind" or (value and kind in IN_THEIR_ORDER)):
                         continue
                     others = tuple(pair for number, pair in enumerate(pairs) if number % step)

@@ -336,9 +336,7 @@ def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: RedisLink, key
     ("group", "part"),
     [("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---"), ("9" * 500, "9" * 80)],
 )
-def test_a_jobs_id_names_its_first_group_in_letters_that_rq_takes(
-    station: Station, group: str, part: str
-) -> None:
+def test_a_jobs_id_names_its_first_group_in_letters_of_rq(station: Station, group: str, part: str) -> None:
     job_id = station.rq_queues.enqueue("math", ["1-0"], group)
     assert JOB_ID_PATTERN.fullmatch(job_id)
     assert job_id.startswith(f"test_{part}_")
@@ -391,7 +389,7 @@ def test_a_job_of_another_function_is_refused_and_forgotten(
     assert station.queued_entries() == []
 
 
-def test_a_job_that_is_no_json_is_refused_and_the_next_one_is_done(
+def test_a_job_without_json_is_refused_and_the_next_done(
     station: Station, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = station.rq_queues.queues["math"].enqueue(FUNCTION, ["1-0"])

@@ -92,7 +92,7 @@ def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Stati
     assert station.ids("dead") == []
 
 
-def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
+def test_a_bug_at_a_group_costs_it_a_try_and_others_nothing(
     pair: Station, caplog: pytest.LogCaptureFixture
 ) -> None:
     pair.work(fail_for("0", ZeroDivisionError("a bug")))
@@ -106,9 +106,7 @@ def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
     assert pair.ids("scored") == ["1", "0"], "no lease had to run out"
 
 
-def test_what_the_machine_lacks_waits_for_the_lease(
-    station: Station, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_machine_lacks_waits_for_the_lease(station: Station, caplog: pytest.LogCaptureFixture) -> None:
     (entry,) = delivered(station, 0)
     station.work(fail_for("0", OSError("no space left on device")))
     assert "no space left on device" in caplog.text
@@ -187,11 +185,7 @@ def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
 @pytest.mark.parametrize(
     ("min_scored", "broken", "completions", "wanted"),
     [
-        (0.5, 1, 2, None),
-        (0.5, 2, 3, 2),
-        (0.75, 1, 2, 2),
-        (1.0, 0, 2, None),
-        (0.0, 1, 2, None),
+        *((0.5, 1, 2, None), (0.5, 2, 3, 2), (0.75, 1, 2, 2), (1.0, 0, 2, None), (0.0, 1, 2, None)),
         (0.0, 2, 2, 1),  # a group without any score is of no use to anybody
     ],
 )
@@ -280,9 +274,7 @@ def test_a_group_that_is_gone_begins_nothing(link: RedisLink, keys: Keys) -> Non
     assert scorer.did == ["begin 0", "begin 2", "score 0", "score 2"]
 
 
-def test_of_other_queues_nothing_is_begun_nor_read_twice(
-    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_other_queues_nothing_begins(link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[str] = []
     find = job.Worker.find
 
@@ -384,9 +376,7 @@ FOREIGN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("theirs", FOREIGN.values(), ids=FOREIGN)
-def test_another_runs_entry_is_nobodys_and_touches_no_group_of_ours(
-    station: Station, theirs: dict[str, Any]
-) -> None:
+def test_another_runs_entry_touches_no_group_of_ours(station: Station, theirs: dict[str, Any]) -> None:
     station.roll_out(0)
     station.client.xadd(station.keys(ROLLOUTS), theirs)
     station.deliver()
@@ -422,7 +412,7 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_a_lost_job_is_replaced_whatever_the_clock_says(
+def test_a_lost_job_is_replaced_at_any_time(
     station: Station, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
     (entry,) = delivered(station, 0)

@@ -69,9 +69,7 @@ def test_to_be_put_off_is_no_attempt(station: Station) -> None:
     assert station.hash("tries") == {}
 
 
-def test_a_job_in_the_queue_of_what_is_slow_is_believed_and_replaced_where_it_is_lost(
-    station: Station,
-) -> None:
+def test_a_job_in_the_slow_queue_is_believed_and_replaced_where_it_is_lost(station: Station) -> None:
     (entry,) = delivered(station, 0)
     station.work(HangsAt("0"), but=SLOW)
     assert (station.begun(), station.hash("tries")) == ({"0": 0}, {}), "what was begun does not count"
@@ -100,9 +98,7 @@ def test_the_result_of_another_worker_counts_while_a_group_is_put_off(station: S
 @pytest.mark.parametrize(
     ("section", "patience_s"),
     [
-        ({}, 0.5),
-        ({"patience_s": 3.0}, 3.0),
-        ({"patience_s": None}, None),
+        *(({}, 0.5), ({"patience_s": 3.0}, 3.0), ({"patience_s": None}, None)),
         ({"tasks": {"math": {"scorer": {"type": "math"}}}}, None),
         ({"tasks": {"math": {"scorer": {"type": "code", "queue": "math"}}}}, None),
     ],
@@ -167,7 +163,7 @@ def seconds_of(answer: str, info: dict[str, Any]) -> float:
         return time.monotonic() - started
 
 
-@pytest.mark.prove(cases=("asserts", "calls", "pytest"))
+@pytest.mark.prove
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) -> None:
     info = {"type": "code", "answer": SHAPES[shape]}
@@ -193,7 +189,7 @@ def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) 
 
 
 @pytest.mark.parametrize(("workers", "quick"), [(1, 0), (2, 1), (4, 1), (5, 2), (8, 2)])
-def test_some_workers_of_a_pool_leave_what_is_slow_to_the_others(
+def test_some_workers_leave_what_is_slow_to_others(
     link: RedisLink, keys: Keys, workers: int, quick: int
 ) -> None:
     pool = supervisor.PoolSupervisor(station_of(link, keys, workers=workers).joined, [])

@@ -106,9 +106,7 @@ def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
     heart.stop()
 
 
-def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(
-    link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+def test_sigterm_finishes_the_job_and_leaves_the_next(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     station = Station(link, keys, make_run(scorers=PACE | sleeping_for(1.0)))
     station.roll_out(0, text=HANGING)
     delivered(station, 1)
@@ -123,7 +121,7 @@ def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(
     assert station.rq_queues.living_workers() == []
 
 
-def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
+def test_kill_9_costs_what_is_not_handed_over_a_try_at_most(
     link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(1.0), broker={"lease_s": 0.6}))
@@ -147,9 +145,7 @@ def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
 
 
 @pytest.mark.prove
-def test_every_worker_gives_the_same_result_at_every_repeat(
-    link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+def test_every_worker_gives_the_same_result_each_time(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     station = Station(link, keys, make_run(scorers=hanging_for(1.0)))
     other = ("\\boxed{\\sqrt{16} + 0.5}", "no box", "\\boxed{2 \\cdot 2.0}", "\\boxed{3.99999999}")
     with workers(station, tmp_path, 2) as both:
@@ -231,9 +227,7 @@ def leases(station: Station) -> list[tuple[str, int]]:
 
 
 @pytest.mark.prove
-def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(
-    link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+def test_a_worker_that_stood_still_past_its_lease_is_out(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(0.3), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
         both[0].until(lambda: station.rq_queues.serving()["math"] == 2)
@@ -252,9 +246,7 @@ def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(
     station.audit()
 
 
-def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job_back(
-    link: RedisLink, keys: Keys
-) -> None:
+def test_a_worker_told_to_end_finishes_its_group_and_hands_others_back(link: RedisLink, keys: Keys) -> None:
     station = Station(link, keys, make_run())
     delivered(station, 0, 1, 2)
     told = threading.Event()
@@ -293,6 +285,7 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
     assert station.rq_queues.living_workers() == []
 
 
+@pytest.mark.prove
 def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
     link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,9 +343,7 @@ def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(
         link.close()
 
 
-def test_what_a_dispatcher_had_leased_when_it_was_killed_is_delivered_by_another(
-    link: RedisLink, keys: Keys
-) -> None:
+def test_what_a_killed_dispatcher_had_leased_is_delivered_by_another(link: RedisLink, keys: Keys) -> None:
     station = Station(link, keys, make_run())
     entries = station.roll_out(0, 1)
     with station.dispatcher() as killed:

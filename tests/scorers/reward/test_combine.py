@@ -94,9 +94,7 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
 @pytest.mark.parametrize(
     ("task", "name", "counts"), [(HALVES, "tone", True), (GATED, "safe", True), (SHOWN, "style", False)]
 )
-def test_where_a_part_that_counts_is_unscorable_the_whole_is(
-    task: TaskConfig, name: str, counts: bool
-) -> None:
+def test_where_a_part_that_counts_is_unscorable_all_is(task: TaskConfig, name: str, counts: bool) -> None:
     extra = {other: a_score(1.0) for other in task.extra_scorers} | {name: a_score(None, "the judge is away")}
     found = combine_scores(task, a_score(1.0), extra)
     assert (found.value is None) == counts
@@ -137,15 +135,8 @@ def amounts(config: PenaltiesConfig, *tokens: int) -> list[float]:
 @pytest.mark.parametrize(
     ("tokens", "most", "amount"),
     [
-        (1, None, 0.0),
-        (80, None, 0.0),
-        (81, None, 0.05),
-        (90, None, 0.5),
-        (100, None, 1.0),
-        (130, None, 1.0),
-        (40, 50, 0.5),
-        (50, 50, 1.0),
-        (80, 50, 1.0),
+        *((1, None, 0.0), (80, None, 0.0), (81, None, 0.05), (90, None, 0.5), (100, None, 1.0)),
+        *((130, None, 1.0), (40, 50, 0.5), (50, 50, 1.0), (80, 50, 1.0)),
     ],
 )
 def test_the_overlong_penalty_is_dapos(tokens: int, most: int | None, amount: float) -> None:
@@ -172,15 +163,8 @@ SPAN = "".join(chr(0x4E00 + number) for number in range(40))
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        (SPAN, None),
-        (SPAN * 2, 40),
-        (f"{SPAN} and {SPAN}", 45),
-        (f"a{SPAN}b{SPAN[:39]}", None),
-        (f"{SPAN[1:]}{SPAN}", None),
-        ("=" * 79, None),
-        ("=" * 80, 40),
-        ("ab" * 40, 40),
-        ("abc" * 26, None),
+        *((SPAN, None), (SPAN * 2, 40), (f"{SPAN} and {SPAN}", 45), (f"a{SPAN}b{SPAN[:39]}", None)),
+        *((f"{SPAN[1:]}{SPAN}", None), ("=" * 79, None), ("=" * 80, 40), ("ab" * 40, 40), ("abc" * 26, None)),
         ("abc" * 28, 42),
         ("", None),
     ],

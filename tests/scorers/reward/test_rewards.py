@@ -54,13 +54,8 @@ MIX = TaskConfig(format=FormatConfig(mode="mix", weight=0.25))
 @pytest.mark.parametrize(
     ("task", "content", "shape", "paid"),
     [
-        (TaskConfig(), 1.0, None, 1.0),
-        (TaskConfig(), 0.0, None, 0.0),
-        (GATE, 1.0, 1.0, 1.0),
-        (GATE, 1.0, 0.0, 0.0),
-        (GATE, 0.0, 1.0, 0.0),
-        (MIX, 1.0, 1.0, 1.0),
-        (MIX, 1.0, 0.0, 0.75),
+        *((TaskConfig(), 1.0, None, 1.0), (TaskConfig(), 0.0, None, 0.0), (GATE, 1.0, 1.0, 1.0)),
+        *((GATE, 1.0, 0.0, 0.0), (GATE, 0.0, 1.0, 0.0), (MIX, 1.0, 1.0, 1.0), (MIX, 1.0, 0.0, 0.75)),
         (MIX, 0.0, 1.0, 0.25),
         (MIX, 0.0, 0.0, 0.0),
     ],

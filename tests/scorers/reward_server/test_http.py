@@ -136,9 +136,7 @@ def described(info: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "status"),
     [
-        (b"{", 422),
-        (b"[]", 422),
-        (b"null", 422),
+        *((b"{", 422), (b"[]", 422), (b"null", 422)),
         (b'{"llm_output": null, "verification_info": "{}"}', 422),
         (b'{"llm_output": "x"}', 422),
         (b'{"llm_output": "\\ud800", "verification_info": "{}"}', 422),
@@ -298,9 +296,7 @@ def question(text: str) -> Question:
     return Question(text, "math", MATH, text.encode())
 
 
-def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(
-    joined: Joined, link: RedisLink
-) -> None:
+def test_each_server_answers_its_own_and_equal_questions_are_one(joined: Joined, link: RedisLink) -> None:
     async def both() -> list[RewardResult]:
         servers = [PendingRequests(joined), PendingRequests(joined)]
         for pending in servers:
@@ -338,9 +334,7 @@ def test_a_server_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, li
     assert link.client.zcard(KEYS("slots")) == link.client.xlen(KEYS(ROLLOUTS)) == 0
 
 
-def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(
-    joined: Joined, link: RedisLink
-) -> None:
+def test_what_is_ten_minutes_old_is_forgotten_and_nothing_younger(joined: Joined, link: RedisLink) -> None:
     for number in range(3):
         admit(link, KEYS, rollout_of(f"gone-{number}", "math", "x", MATH))
     client: Any = link.client
@@ -356,7 +350,7 @@ def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(
     assert sizes == [0, 0, 0, 0]
 
 
-def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
+def test_a_client_that_comes_back_is_told_what_came_or_asked_for_anew(
     joined: Joined, link: RedisLink
 ) -> None:
     async def come_back() -> list[RewardResult]:
@@ -394,7 +388,7 @@ def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: RedisL
     assert reason == "not scored within 0.3 s: a worker failed at it: ValueError: no such mood"
 
 
-def test_what_redis_forgets_is_asked_again(
+def test_what_redis_forgets_comes_again(
     joined: Joined, link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_requests, "CHECK_S", 0.05)
@@ -450,9 +444,7 @@ class SimpleNamespaceClient(SimpleNamespace):
 @pytest.mark.parametrize(
     ("value", "components", "status"),
     [
-        (1.0, {}, "scored"),
-        (0.0, {"over_limit": 1.0}, "scored"),
-        (None, {}, "unscorable"),
+        *((1.0, {}, "scored"), (0.0, {"over_limit": 1.0}, "scored"), (None, {}, "unscorable")),
         (None, {"bad_row": 1.0}, "unscorable"),
         (None, {FAILED_TRIES: 4.0}, "unavailable"),
         (None, {f"judge.{FAILED_TRIES}": 4.0}, "unavailable"),
@@ -511,9 +503,7 @@ def test_what_only_this_machine_reaches() -> None:
 
 
 @pytest.mark.parametrize("has_library", [True, False])
-def test_what_needs_a_library_is_served_where_that_is_installed(
-    has_library: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_needs_a_library_is_served_if_there(has_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object() if has_library else None)
     tasks = api_run([]).scorers.tasks
     assert ("gym" in tasks) == has_library

@@ -34,7 +34,7 @@ from tests.support.endpoint_server import (
 )
 from tests.support.text_tables import listed
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
 RIGHT, FALSE = "6 times 12 is 60 + 12: \\boxed{72}", "6 times 12 is 60 + 2: \\boxed{62}"
@@ -238,9 +238,7 @@ def test_a_rubric_model_that_fails_gives_no_score(
         (Saying(status=400), "does not take the question"),
     ],
 )
-def test_what_is_no_grade_is_unscorable(
-    build: Build, server: ScriptedEndpoint, saying: Saying, reason: str
-) -> None:
+def test_no_grade_is_unscorable(build: Build, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
     server.script = lambda _: saying
     score = build().score(RIGHT, row())
     assert score.status is ScoreStatus.UNSCORABLE
@@ -252,7 +250,7 @@ def test_a_reference_that_the_rule_cannot_use_is_unscorable_but_where_no_rule_is
     assert [build(mode).score(RIGHT, info).value for mode in MODES] == [0.8, None, None, None]
 
 
-def test_a_busy_rubric_model_is_waited_for_and_a_begun_solution_asked_about_once(
+def test_a_busy_model_is_waited_for_and_asked_once_of_each_solution(
     build: Build, server: ScriptedEndpoint
 ) -> None:
     server.script = in_turn(busy(), "Total Score: 8/10")
@@ -266,9 +264,7 @@ def test_a_busy_rubric_model_is_waited_for_and_a_begun_solution_asked_about_once
     scorer.prefetch(RIGHT, {"type": "rubric"})  # says nothing: `score` does
 
 
-def test_the_same_solution_is_graded_once_where_gradings_are_kept(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_a_solution_is_graded_once_where_gradings_are_kept(build: Build, server: ScriptedEndpoint) -> None:
     scorer = build(endpoint={"cache": True})
     values = [scorer.score(text, row()).value for text in (RIGHT, f"<think>?</think> {RIGHT}\n", FALSE)]
     assert values == [0.8] * 3
@@ -308,9 +304,7 @@ def test_a_reference_is_needed_by_the_rule_alone(build: Build) -> None:
             build(mode, kind=TinyvConfig).check_row({"type": "tinyv", "answer": {"question": "6 x 12?"}})
 
 
-def test_the_self_test_passes_where_right_is_preferred_to_wrong(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_the_self_test_passes_where_right_is_above_wrong(build: Build, server: ScriptedEndpoint) -> None:
     server.script = lambda call: f"Total Score: {9 if 'four' in call.prompt else 3}/10"
     build().self_test()
     server.script = lambda call: str("four" in call.prompt)

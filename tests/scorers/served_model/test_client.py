@@ -105,9 +105,7 @@ def test_what_is_sent_is_the_config_and_the_messages(
 
 
 @pytest.mark.parametrize("form", ["{}/v1", "{}", "{}/", "{}/v1/", "{}/v1/chat/completions"])
-def test_an_address_may_be_written_as_other_systems_do(
-    server: ScriptedEndpoint, build: Build, form: str
-) -> None:
+def test_an_address_is_read_as_other_systems_do(server: ScriptedEndpoint, build: Build, form: str) -> None:
     assert said(build(form.format(server.url.removesuffix("/v1")))) == "True"
 
 
@@ -145,7 +143,7 @@ def test_a_temperature_that_every_server_refuses_is_refused_with_the_config(temp
         (Saying(None, None), Reply("", None)),
     ],
 )
-def test_a_reply_is_what_the_model_said(
+def test_a_reply_is_what_was_said(
     server: ScriptedEndpoint, build: Build, saying: Saying, reply: Reply
 ) -> None:
     server.script = in_turn(saying)
@@ -287,7 +285,7 @@ def test_no_address_is_permanent(build: Build) -> None:
 
 
 @pytest.mark.parametrize(("models", "served"), [(("a", "b"), "a, b"), ((), "none")])
-def test_a_model_that_has_to_be_named_is_not_guessed(
+def test_a_model_that_must_be_named_is_not_guessed(
     build: Build, models: tuple[str, ...], served: str
 ) -> None:
     with scripted_endpoint(models=models) as server:
@@ -318,7 +316,7 @@ def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(
         assert len(failing.calls) == len(other.calls) == 1
 
 
-def test_a_server_is_not_in_doubt_for_ever(
+def test_doubt_is_not_for_ever(
     server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers, "FIRST_WAIT_S", 0.05)
@@ -354,7 +352,7 @@ def test_too_many_requests_cost_no_attempt(
     assert len(server.calls) == 6
 
 
-def test_retry_after_is_obeyed_by_all_and_another_server_asked_meanwhile(
+def test_retry_after_is_obeyed_and_another_server_asked_meanwhile(
     server: ScriptedEndpoint, build: Build
 ) -> None:
     server.script = in_turn(busy("0.3"), "from the busy one")
@@ -465,9 +463,7 @@ def test_the_environments_proxy_is_asked_unless_the_server_is_excepted(
         assert said(build(near)) == "itself"
 
 
-def test_a_proxy_that_cannot_be_used_is_said_without_its_password(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_useless_proxy_is_said_without_its_password(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in PROXY_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     place = f"user:planted@127.0.0.1:{free_port()}"
@@ -482,9 +478,7 @@ def test_a_proxy_that_cannot_be_used_is_said_without_its_password(
     assert "planted" not in str(error)
 
 
-def test_a_proxy_that_refuses_is_said_without_its_password(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusing_proxy_is_said_without_its_password(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     with refusing_proxy() as address:
         monkeypatch.setenv("HTTPS_PROXY", f"http://user:planted@{address}")
         monkeypatch.delenv("https_proxy", raising=False)
@@ -526,9 +520,7 @@ def test_one_process_keeps_64_calls_under_way_and_no_more(server: ScriptedEndpoi
     assert server.most_at_once == 64
 
 
-def test_a_call_has_its_whole_time_however_long_it_waited_for_its_turn(
-    server: ScriptedEndpoint, build: Build
-) -> None:
+def test_a_call_has_its_whole_time_however_long_it_waited(server: ScriptedEndpoint, build: Build) -> None:
     server.script = in_turn(Saying(delay_s=0.3))
     endpoint = build(server, concurrency=1, timeout_s=1.2)
     assert {one.result(PATIENCE_S).text for one in [ask(endpoint) for _ in range(5)]} == {"True"}
@@ -560,7 +552,7 @@ def test_what_is_cancelled_leaves_its_place_to_others(server: ScriptedEndpoint, 
     assert said(endpoint) == "True"
 
 
-def test_closing_ends_what_is_under_way_and_the_endpoint_can_be_used_again(
+def test_closing_ends_what_is_under_way_and_the_next_call_works(
     server: ScriptedEndpoint, build: Build
 ) -> None:
     server.script = in_turn(*[SILENT] * 3, "True")

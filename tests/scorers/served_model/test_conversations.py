@@ -270,7 +270,7 @@ def test_a_judge_that_sees_the_conversation_tells_a_guess_from_a_look(
     assert len(server.calls) == 2 - (kind == "tinyv") * 2, "equal last messages once; TinyV's have no box"
 
 
-def test_a_judge_that_is_away_is_asked_of_conversations_again(
+def test_a_judge_that_is_away_is_asked_again_of_episodes(
     score: ScoreEpisodes, server: ScriptedEndpoint
 ) -> None:
     answers: list[Call] = []

@@ -121,7 +121,7 @@ def test_each_scorer_knows_an_answer_that_is_refused(
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_server_that_refuses_everything_makes_no_answer_wrong(
+def test_a_server_that_refuses_all_makes_none_wrong(
     server: ScriptedEndpoint, build: Build, refusal: str
 ) -> None:
     server.script = in_turn(REFUSALS[refusal])
@@ -148,9 +148,7 @@ def test_a_row_that_is_too_long_by_itself_is_unscorable(server: ScriptedEndpoint
 @pytest.mark.parametrize(
     ("plain", "second", "value"),
     [
-        ("True", "True", 1.0),
-        ("True", "False", 0.0),
-        ("True", "qwertz", None),
+        *(("True", "True", 1.0), ("True", "False", 0.0), ("True", "qwertz", None)),
         (REFUSALS["too long"], "True", None),
         ("", REFUSALS["too long"], 0.0),  # whatever it says, it took the row
     ],
@@ -207,7 +205,7 @@ def test_an_earlier_reply_proves_nothing_of_a_server_that_refuses_everything_now
     assert scorer.score("seventy-two", row()).value == 1.0
 
 
-def test_of_several_servers_each_is_asked_before_an_answer_counts_as_refused(
+def test_an_answer_is_refused_once_each_of_several_servers_has(
     server: ScriptedEndpoint, build: Build
 ) -> None:
     server.script = in_turn(REFUSALS["a bad request"])  # whatever it is asked

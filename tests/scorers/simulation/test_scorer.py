@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import cycle
 from typing import Any
@@ -42,7 +42,7 @@ from tests.scorers.simulation.corpus import (
 from tests.support.growth import is_linear
 from tests.support.text_tables import listed
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +65,16 @@ def told(row: str, text: str, score: Score) -> str:
 @pytest.mark.parametrize(
     ("cases", "value"),
     [
-        pytest.param(HONEST[::3], 1.0, id="right"),
-        pytest.param(HONEST[1::3] + HONEST[2::3], 1.0, id="right, others"),
+        pytest.param(HONEST[::6], 1.0, id="right"),
+        pytest.param([case for number, case in enumerate(HONEST) if number % 6], 1.0, id="right, others"),
         pytest.param(HONEST_BARE, 1.0, id="right objects in the text"),
-        pytest.param(WRONG[::3], 0.0, id="wrong"),
-        pytest.param(WRONG[1::3] + WRONG[2::3], 0.0, id="wrong, others"),
+        pytest.param(WRONG[::6], 0.0, id="wrong"),
+        pytest.param([case for number, case in enumerate(WRONG) if number % 6], 0.0, id="wrong, others"),
         pytest.param(WRONG_BARE, 0.0, id="wrong objects in the text"),
         pytest.param(ATTACKS, 0.0, id="attacks"),
     ],
 )
-def test_an_answer_is_worth_what_it_says(
-    scorer: Simulation, cases: tuple[tuple[str, str], ...], value: float
-) -> None:
+def test_an_answer_has_its_worth(scorer: Simulation, cases: Sequence[tuple[str, str]], value: float) -> None:
     failed = []
     for row, text in cases:
         score = scorer.score(text, ROWS[row])
@@ -141,43 +139,28 @@ def test_what_python_would_warn_of_in_an_answer_is_kept_out_of_the_log(scorer: S
 @pytest.mark.parametrize(
     ("got", "expected", "is_json", "is_same"),
     [
-        (1, 1.0, True, True),
-        (1.0, 1, False, True),
-        (True, 1, True, False),
-        (1, True, False, False),
-        (0.3, 0.1 + 0.2, True, True),
-        (0.3, 0.1 + 0.2, False, False),
-        (0, 1e-9, True, False),
-        (3, 3.0000001, True, True),
-        (8.0000001, 8, True, False),
-        (10**400, 1.5, True, False),
+        *((1, 1.0, True, True), (1.0, 1, False, True), (True, 1, True, False), (1, True, False, False)),
+        *((0.3, 0.1 + 0.2, True, True), (0.3, 0.1 + 0.2, False, False), (0, 1e-9, True, False)),
+        *((3, 3.0000001, True, True), (8.0000001, 8, True, False), (10**400, 1.5, True, False)),
         (float("inf"), 1e308, True, False),
         (1e308, float("inf"), True, False),
         (float("inf"), float("inf"), True, True),
         (float("nan"), float("nan"), True, True),
-        (0, float("nan"), True, False),
-        (2j, 2.0, True, False),
-        ((1, [2]), [1, (2,)], True, True),
-        ((1, 2), [1, 2], False, False),
-        ([], {}, True, False),
-        ("", None, True, False),
+        *((0, float("nan"), True, False), (2j, 2.0, True, False), ((1, [2]), [1, (2,)], True, True)),
+        *(((1, 2), [1, 2], False, False), ([], {}, True, False), ("", None, True, False)),
         ({1: 2, None: 3}, {"1": 2, "null": 3}, True, True),
         ({1: 2}, {"1": 2}, False, False),
         ({True: 2}, {"true": 2}, True, True),
         ({True: 2}, {1: 2}, False, False),
-        ({1.0: 2}, {1: 2}, False, True),
-        ({1, "a"}, {"a", 1}, False, True),
-        ({True}, {1}, False, False),
+        *(({1.0: 2}, {1: 2}, False, True), ({1, "a"}, {"a", 1}, False, True), ({True}, {1}, False, False)),
         (frozenset({1}), {1}, False, False),
         ({(1, True)}, {(1, 1)}, False, False),
-        (b"a", "a", False, False),
-        (..., ..., False, True),
-        ([1, 2], [1, 2, 3], True, False),
+        *((b"a", "a", False, False), (..., ..., False, True), ([1, 2], [1, 2, 3], True, False)),
         ({"a": 1}, {"a": 1, "b": 2}, True, False),
         (object(), [1], True, False),
     ],
 )
-def test_values_are_the_same_by_kind_and_content(
+def test_values_are_alike_by_kind_and_content(
     got: object, expected: object, is_json: bool, is_same: bool
 ) -> None:
     assert same(got, expected, is_json) is is_same
@@ -222,9 +205,7 @@ def test_an_input_on_which_the_program_hangs_is_wrong_after_a_second_try(sandbox
     assert (score.value, score.components) == (0.0, {"over_limit": 1.0}), score.reason
 
 
-def test_a_share_of_a_groups_time_cuts_the_answers_run_off_and_not_the_trial_of_the_row(
-    sandbox: Sandbox,
-) -> None:
+def test_a_share_of_a_groups_time_cuts_the_answers_run_off_and_not_the_rows_trial(sandbox: Sandbox) -> None:
     scorer = Simulation(SimulationConfig(), ScorersConfig(), sandbox)
     slow = codeio(
         '"input": {"n": 3}', code="import time\ndef main_solution(n):\n    time.sleep(n / 5)\n    return n"
@@ -366,7 +347,7 @@ def test_the_self_test_passes(scorer: Simulation, monkeypatch: pytest.MonkeyPatc
     scorer.self_test()
 
 
-def test_the_self_test_tells_of_a_scorer_that_pays_for_everything(
+def test_the_self_test_tells_of_one_that_pays_for_all(
     scorer: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CodeTests, "self_test", lambda _: None)

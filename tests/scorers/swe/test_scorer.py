@@ -52,9 +52,7 @@ EMPTY_ROWS = [patches(), edits({"b.py": SORT}, {"b.py": SORT}), edits({}, {}), w
 
 @pytest.mark.parametrize("row", [ADD_ROW, SORT_ROW, PATCH_ROW, *EMPTY_ROWS])
 @pytest.mark.parametrize("text", NULL)
-def test_nothing_is_worth_nothing(
-    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, row: Row, text: str
-) -> None:
+def test_nothing_is_worth_0(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, row: Row, text: str) -> None:
     for swe in (swe_scorer, strict_swe_scorer):
         score = swe.score(text, row)
         assert (score.value, score.components) == (0.0, {"edit": 0.0})
@@ -169,12 +167,11 @@ def test_an_attack_gets_nothing_and_takes_seconds(swe_scorer: SwePatch, name: st
     assert len(score.reason) < 500
 
 
+@pytest.mark.prove(after=3)
 @pytest.mark.parametrize(
     "text", ["a\x00b = 1\nc", "a\ud800\nb", "\ufeffa\u2028b\x0bc\x1cd", "(" * 100_000, "\t" * 50_000 + "x"]
 )
-def test_strange_characters_are_only_characters(
-    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str
-) -> None:
+def test_odd_characters_are_characters(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str) -> None:
     after = f"{ADD}\n{text}"
     assert swe_scorer.score(fenced(after), whole(ADD, after.strip())).value == 1.0
     # It is no Python any more.
@@ -204,6 +201,7 @@ def test_a_reference_over_the_limit_is_unscorable(swe_scorer: SwePatch) -> None:
     assert "the reference's change" in score.reason
 
 
+@pytest.mark.prove
 def test_the_deadline_ends_a_comparison_that_takes_longer() -> None:
     slow = "x".join("a" * n for n in range(600))
 

@@ -89,9 +89,7 @@ class TestAsDifflib:
         ("a", "a", ""),
         ("a", "a\n", ""),  # a missing last line break is no change
         ("a\nb", "a\r\nb\r\n", ""),  # nor is another kind
-        ("", "", ""),
-        ("a", "b", "@@ -1 +1 @@\n-a\n+b"),
-        ("", "a\nb", "@@ -0,0 +1,2 @@\n+a\n+b"),
+        *(("", "", ""), ("a", "b", "@@ -1 +1 @@\n-a\n+b"), ("", "a\nb", "@@ -0,0 +1,2 @@\n+a\n+b")),
         ("a\nb", "", "@@ -1,2 +0,0 @@\n-a\n-b"),
         (
             "1\n2\n3\n4\n5\n6\n7\n8\n9",
@@ -100,9 +98,7 @@ class TestAsDifflib:
         ),
     ],
 )
-def test_a_diff_has_three_lines_around_each_change_and_no_file_names(
-    before: str, after: str, diff: str
-) -> None:
+def test_a_diff_has_three_lines_around_a_change_and_no_names(before: str, after: str, diff: str) -> None:
     assert unified_diff(before, after) == diff == standard_diff(before, after)
 
 

@@ -218,6 +218,7 @@ def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_not
     trial.close()
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("info", "reason"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from contextlib import closing
+from functools import cache
 from typing import Any
 
 import pytest
@@ -100,9 +100,7 @@ REWRITES = [  # of ADD and LARGER, each worth what difflib says
 
 
 @pytest.mark.parametrize(("before", "after", "mine"), REWRITES)
-def test_another_rewrite_is_worth_what_difflib_says(
-    swe_scorer: SwePatch, before: str, after: str, mine: str
-) -> None:
+def test_a_rewrite_is_worth_difflibs_ratio(swe_scorer: SwePatch, before: str, after: str, mine: str) -> None:
     score = swe_scorer.score(fenced(mine), whole(before, after))
     assert score.value == pytest.approx(expected_ratio(before, mine, after), abs=1e-9)
     assert score.value is not None
@@ -121,9 +119,7 @@ IN_TWO_STEPS = edit("b.py", SORT_HEAD, "def tmp(lst):"), edit("b.py", "def tmp(l
 SORT_CRLF, SORT_FIXED_CRLF = SORT.replace("\n", "\r\n"), SORT_FIXED.replace("\n", "\r\n")
 # Texts of one row, then rows of their own.
 OF_ADD = [
-    fenced(ADD_FIXED, tag="py"),
-    fenced(ADD_FIXED, tag="Python "),
-    fenced(f"\n\n{ADD_FIXED}\n\n"),
+    *(fenced(ADD_FIXED, tag="py"), fenced(ADD_FIXED, tag="Python "), fenced(f"\n\n{ADD_FIXED}\n\n")),
     fenced(ADD_FIXED).replace("\n", "\r\n"),
     f"<think>{fenced(ADD)}</think>{fenced(ADD_FIXED)}<|im_end|>",
     f"I think so.</think>\n{fenced(ADD_FIXED)}",
@@ -186,9 +182,14 @@ def test_the_reference_itself_is_1_however_it_is_written(
     assert strict_swe_scorer.score(text, row).value == 1.0
 
 
+@cache
+def with_options(*options: tuple[str, Any]) -> SwePatch:
+    return SwePatch(SweConfig(**dict(options)), ScorersConfig())
+
+
 def scored(text: str, row: Row, **options: Any) -> Score:
-    with closing(SwePatch(SweConfig(**options), ScorersConfig())) as swe:
-        return swe.score(text, row)
+    """Score by a scorer that all tests with these options share; its child ends with this process."""
+    return with_options(*options.items()).score(text, row)
 
 
 @pytest.mark.parametrize(
@@ -199,9 +200,7 @@ def scored(text: str, row: Row, **options: Any) -> Score:
         (PATCH_ROW, DIFF.replace("+Hello World", "+Hello world ").replace("changed lines", "lines ")),
     ],
 )
-def test_an_edit_that_does_nothing_at_the_right_place_is_the_floor(
-    swe_scorer: SwePatch, row: Row, text: str
-) -> None:
+def test_an_edit_that_does_nothing_in_place_is_the_floor(swe_scorer: SwePatch, row: Row, text: str) -> None:
     assert (swe_scorer.score(text, row).value or 0.0) > 0.7
     assert scored(text, row, subtract_floor=True).value == 0.0
 
@@ -238,9 +237,7 @@ def test_a_python_file_that_is_broken_is_0(swe_scorer: SwePatch, row: Row, text:
     ("text", "paid"),
     [("", -1.0), ("I don't know", -1.0), (fenced(ADD), 0.0), (fenced(ADD_FIXED), 1.0), ("<think>x", -1.0)],
 )
-def test_the_penalty_is_a_reward_and_never_a_score(
-    strict_swe_scorer: SwePatch, text: str, paid: float
-) -> None:
+def test_the_penalty_is_a_reward_and_no_score(strict_swe_scorer: SwePatch, text: str, paid: float) -> None:
     task = TaskConfig(scorer=SweConfig(format_penalty=True))
     score = strict_swe_scorer.score(text, ADD_ROW)
     total, got = reward(task, combine_scores(task, score, {}), None, [])

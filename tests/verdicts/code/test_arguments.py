@@ -192,10 +192,16 @@ def assert_worth(scorer: CodeTests, program: str, tests: Collection[str], value:
     assert is_worth, "each test passes alone, and not beside the others"
 
 
-def test_an_answer_that_changes_its_arguments_is_compared_with_the_tests_own(scorer: CodeTests) -> None:
-    assert_worth(scorer, EMPTIES, COMPARED.values(), 0.0)
-    assert_worth(scorer, RIGHT, COMPARED.values(), 1.0)
-    assert_worth(scorer, IN_PLACE, [COMPARED[what] for what in COMPARED.keys() - NOT_IN_PLACE], 1.0)
+@pytest.mark.prove(cases=("in place",))
+@pytest.mark.parametrize(
+    ("program", "value", "but"),
+    [(EMPTIES, 0.0, ()), (RIGHT, 1.0, ()), (IN_PLACE, 1.0, NOT_IN_PLACE)],
+    ids=["empties", "right", "in place"],
+)
+def test_an_answer_that_changes_its_arguments_is_compared_with_the_tests_own(
+    scorer: CodeTests, program: str, value: float, but: Collection[str]
+) -> None:
+    assert_worth(scorer, program, [test for what, test in COMPARED.items() if what not in but], value)
 
 
 PLACES = """
@@ -305,6 +311,7 @@ class TestClass:
 """
 
 
+@pytest.mark.prove
 def test_a_pytest_file_has_its_own_arguments(scorer: CodeTests) -> None:
     program = "def order(xs):\n    xs.clear()\n    return []"
     score = judged(scorer, program, {"pytest": PYTEST})
@@ -366,9 +373,7 @@ def test_an_object_of_the_tests_own_class_hides_nothing_that_its_class_defines(s
         "class Move:\n    n = to = 0\n    def set(self, n):\n        self.n, self.to = n, ''\n        return self\n",
     ],
 )
-def test_an_attribute_that_the_tests_write_may_stand_before_its_class_s_own(
-    scorer: CodeTests, prefix: str
-) -> None:
+def test_an_attribute_that_tests_write_may_stand_before_its_class_s(scorer: CodeTests, prefix: str) -> None:
     program = "def move(x):\n    m = Move()\n    m.n = x\n    m.to = 'b'\n    return m"
     row = {"functional": "m = move(9)\nassert m.n == 9 and m.to == 'b'", "prefix": prefix}
     score = judged(scorer, program, row)
@@ -470,14 +475,10 @@ FORGED = [
     "r = again([3])\nassert list(r) == [] and list(r) == [3]",
     "r = again([3])\nassert list(r) == [] and r[0] == 3",
     "assert order('ab').startswith('x')",
-    "assert order('ab').endswith('x')",
-    "assert order('ab').isdigit()",
-    "assert order('ab').isupper()",
+    *("assert order('ab').endswith('x')", "assert order('ab').isdigit()", "assert order('ab').isupper()"),
     "assert order([1]).issubset({2})",
     "assert order([1]).issuperset({2})",
-    "assert order([1]).isdisjoint({1})",
-    "assert order([1]).is_integer()",
-    "assert order([1]).all()",
+    *("assert order([1]).isdisjoint({1})", "assert order([1]).is_integer()", "assert order([1]).all()"),
     "assert order([1]).equals([2])",
     "assert Solution().order('ab').isspace()",
     "def check(candidate):\n    assert candidate('ab').startswith('x')\ncheck(order)",

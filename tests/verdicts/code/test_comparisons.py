@@ -133,9 +133,7 @@ def test_a_row_with_more_digits_than_can_be_read_in_time_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "stdin"),
     [
-        ("3 5\r\nab\r\n", "3 5\nab\n"),
-        ("\r\n\r\n", "\n\n"),
-        ("a\r\nb\nc", "a\nb\nc"),
+        *(("3 5\r\nab\r\n", "3 5\nab\n"), ("\r\n\r\n", "\n\n"), ("a\r\nb\nc", "a\nb\nc")),
         (["a\r", "b\r\n"], "a\nb\n"),
         ("a\rb", "a\rb"),  # no end of a line
     ],

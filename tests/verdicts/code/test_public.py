@@ -75,7 +75,7 @@ def test_a_row_s_public_tests_are_those_and_no_other(
         ({"answer": ALL, "public_tests": [{"input": "1"}]}, None, 'a test case is {"input": text'),
     ],
 )
-def test_a_row_that_can_t_show_a_test_says_what_it_lacks(
+def test_a_row_that_shows_no_test_says_what_it_lacks(
     row: dict[str, Any], first: int | None, said: str
 ) -> None:
     with pytest.raises(BadMessage, match=said):

@@ -50,9 +50,7 @@ ASSERTS = ["assert f(1) == 2", "assert f(2) == 3"]
     "beside",
     [
         {"fn_name": "f", "inputs": [""], "outputs": [None]},  # as verl's rows of KodCode
-        {"fn_name": "f", "inputs": ["", ""], "outputs": [None, None]},
-        {"fn_name": "f"},
-        {},
+        *({"fn_name": "f", "inputs": ["", ""], "outputs": [None, None]}, {"fn_name": "f"}, {}),
         {"inputs": None, "outputs": None},
         {"inputs": [], "outputs": []},
         {"inputs": [[]], "outputs": [""]},
@@ -94,7 +92,7 @@ def test_a_test_case_may_call_a_function(cases: list[Any], beside: dict[str, Any
         ({"assert_case": ["assert accumulate([1]) == [1]", "assert lcm(1, 2) == 2"]}, ("accumulate", "lcm")),
     ],
 )
-def test_an_answer_has_what_sites_import_but_for_what_it_is_asked_for(
+def test_an_answer_has_what_sites_import_but_what_is_asked(
     answer: dict[str, Any], names: tuple[str, ...]
 ) -> None:
     prefix = harnessed(answer).prefix
@@ -138,9 +136,7 @@ def test_two_languages_are_one_too_many() -> None:
         ([["x"]], ["text"], ["x"], ["text"]),  # beside real arguments a text is a text
     ],
 )
-def test_function_calls(
-    inputs: list[Any], outputs: list[Any], arguments: list[Any], expected: list[Any]
-) -> None:
+def test_calls(inputs: list[Any], outputs: list[Any], arguments: list[Any], expected: list[Any]) -> None:
     tests = harnessed({"inputs": inputs, "outputs": outputs, "fn_name": "f"})
     assert tests.cases == ({"entry": "f", "arguments": arguments, "expected": expected},)
 
@@ -215,9 +211,7 @@ def test_the_cap_draws_the_same_cases_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("print(1)", "got str"),
-        (None, "got NoneType"),
-        ({}, "test_cases"),
+        *(("print(1)", "got str"), (None, "got NoneType"), ({}, "test_cases")),
         ({"inputs": [""], "outputs": [None], "fn_name": "f"}, "without tests"),
         ({"inputs": ["", ""], "outputs": [None, None], "fn_name": "f", "assert_case": []}, "without tests"),
         ({"assert_case": ["f(1) == 2"]}, "without an assert"),
@@ -380,9 +374,7 @@ FORGEABLE_TEXTS = [
 @pytest.mark.parametrize(
     ("answer", "name"), [*(({"tests": tests}, name) for tests, name in FORGEABLE), *FORGEABLE_TEXTS]
 )
-def test_a_check_that_depends_on_two_names_of_the_answer_is_refused_by_name(
-    answer: dict[str, Any], name: str
-) -> None:
+def test_a_check_on_two_names_of_the_answer_is_refused_by_name(answer: dict[str, Any], name: str) -> None:
     with pytest.raises(
         BadMessage, match=f"a check that depends on .*'{name}'.*, which the answer"
     ) as refused:

@@ -19,9 +19,7 @@ NO_FORMULAS = (
 Q | or not¦Q or not¦P & Q | x¦P & Q.¦P & Q, or not¦PQ¦(P & Q¦P & Q)¦P &¦& P¦P ~ Q¦P Q¦¦()¦P & T¦not P
 P \u2227\u2227 Q¦P & q¦P & Q # no¦therefore P & Q
 """),
-    "P" + " & Q" * 200,
-    "(" * 5000 + "P" + ")" * 5000,
-    "~" * 30_000 + "P",
+    *("P" + " & Q" * 200, "(" * 5000 + "P" + ")" * 5000, "~" * 30_000 + "P"),
 )
 
 
