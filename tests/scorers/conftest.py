@@ -9,18 +9,29 @@ import numpy as np
 import pytest
 
 from broker.messages import Completion, FinishReason, JsonObject, Prompt, SampledGroup, Span, Split
-from config.scorer_kinds import MathConfig, SweConfig
+from config.endpoint import EndpointConfig
+from config.scorer_kinds import JudgeConfig, MathConfig, RubricConfig, SweConfig, TinyvConfig
 from config.scorers import ScorersConfig
 from scorers import api
+from scorers.judge.scorer import JudgeAnswer
 from scorers.math.scorer import MathAnswer
 from scorers.rows import judged_lines, row_workers
+from scorers.rubric.scorer import RubricAnswer
+from scorers.served_model.scorer import ServedModelScorer
 from scorers.swe.scorer import SwePatch
+from scorers.tinyv.scorer import TinyvAnswer
 from tests.support.endpoint_server import ScriptedEndpoint, scripted_endpoint
 from tests.support.judged_here import JudgedHere
 from tests.support.row_worker_here import RowWorkerHere
 
 Complete = Callable[[str], Completion]
 Group = Callable[..., SampledGroup]
+Asking = Callable[..., Any]
+SERVED: dict[str, Any] = {
+    "judge": (JudgeAnswer, JudgeConfig),
+    "rubric": (RubricAnswer, RubricConfig),
+    "tinyv": (TinyvAnswer, TinyvConfig),
+}
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +89,25 @@ def server() -> Iterator[ScriptedEndpoint]:
     """Yield a served model that says `True` until it has a script."""
     with scripted_endpoint() as running:
         yield running
+
+
+@pytest.fixture
+def asking(server: ScriptedEndpoint) -> Iterator[Asking]:
+    """Yield what builds a scorer that asks the server, and `more`, with options of its endpoint and its section."""
+    built: list[ServedModelScorer[Any, Any]] = []
+
+    def make(
+        kind: str, endpoint: Mapping[str, Any] | None = None, *more: ScriptedEndpoint, **options: Any
+    ) -> Any:
+        urls = tuple(one.url for one in (server, *more))
+        asked = EndpointConfig(**{"urls": urls, "timeout_s": 5.0, "cache": False} | dict(endpoint or {}))
+        answer, section = SERVED[kind]
+        built.append(answer(section(endpoint=asked, **options)))
+        return built[-1]
+
+    yield make
+    for scorer in built:
+        scorer.close()
 
 
 @pytest.fixture

@@ -78,9 +78,8 @@ def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], v
     assert found.version
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
+def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones() -> None:
+    cases: list[tuple[Any, str]] = [
         ({"question": "?"}, r'known are \{"verification_info": .*, or \{"data_source"'),
         ({"type": "mat", "answer": {"value": "72"}}, "no scorer for rows of type 'mat'; did you mean math?"),
         ({"type": "math", "answer": {}}, "no answer to check against"),
@@ -88,11 +87,10 @@ def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], v
         ("[1]", "must be an object, got list"),
         (verl("openai/gsm8", "72"), "unknown data_source 'openai/gsm8'"),
         (verl("ood__of_tomorrow", "72"), "not scored by this version"),
-    ],
-)
-def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones(row: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        score(RIGHT, row)
+    ]
+    for row, message in cases:
+        with pytest.raises(ValueError, match=message):
+            score(RIGHT, row)
 
 
 def test_a_text_that_is_none_is_a_type_error() -> None:

@@ -81,24 +81,24 @@ def test_there_is_a_row_here_of_every_type() -> None:
     assert {*ANSWERS, "format"} == set(TASK_OF_TYPE)
 
 
-@pytest.mark.parametrize("own", KINDS)
-def test_a_part_that_the_config_accepts_can_read_every_row_of_its_task(own: str) -> None:
-    for part in (kind for kind in KINDS if kind != own):
-        section = {"scorer": {"type": own}, "extra_scorers": {"part": {"scorer": {"type": part}}}}
-        if not reads(part, own):
-            with pytest.raises(
-                ValidationError,
-                match=rf"`extra_scorers\.part` is of type {part} and can't read the rows of .* "
-                rf"type {own}: beside it can stand {own}, .*custom",
-            ):
-                tasks(section)
-            continue
-        task = tasks(section)
-        scorer = build_scorer(task.tasks["math"].extra_scorers["part"].scorer, task)
-        for row_type in (row_type for row_type, kind in TASK_OF_TYPE.items() if reads(own, kind)):
-            _, info = route({"task": "math", "verification_info": row(row_type)}, task.tasks)
-            scorer.check_row(info)
-        scorer.close()
+def test_a_part_that_the_config_accepts_can_read_every_row_of_its_task() -> None:
+    for own in KINDS:
+        for part in (kind for kind in KINDS if kind != own):
+            section = {"scorer": {"type": own}, "extra_scorers": {"part": {"scorer": {"type": part}}}}
+            if not reads(part, own):
+                with pytest.raises(
+                    ValidationError,
+                    match=rf"`extra_scorers\.part` is of type {part} and can't read the rows of .* "
+                    rf"type {own}: beside it can stand {own}, .*custom",
+                ):
+                    tasks(section)
+                continue
+            task = tasks(section)
+            scorer = build_scorer(task.tasks["math"].extra_scorers["part"].scorer, task)
+            for row_type in (row_type for row_type, kind in TASK_OF_TYPE.items() if reads(own, kind)):
+                _, info = route({"task": "math", "verification_info": row(row_type)}, task.tasks)
+                scorer.check_row(info)
+            scorer.close()
 
 
 def test_beside_a_scorer_of_ones_own_stand_such_that_read_all_rows() -> None:

@@ -70,6 +70,7 @@ class BusyRun:
         return self._prepared.run(stdin, limits)
 
 
+@pytest.mark.prove
 def test_the_code_self_test_gives_right_answers_their_time() -> None:
     config = ScorersConfig()
     scorer = CodeTests(CodeConfig(), config, Busy(build_sandbox(config)))

@@ -106,17 +106,17 @@ def renderings(task: str, answer: dict[str, Any]) -> list[str]:
     return [tagged(str(target)) for target in (targets if isinstance(targets, list) else [targets])]
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_a_right_answer_scores_1(task: str) -> None:
-    assert not_worth(task, HONEST[task], 1.0) == []
-    thought = "<think>\\boxed{0} or <answer>0</answer>?</think>\n"
-    dressed = [case._replace(text=f"{thought}{case.text}<|im_end|>\n") for case in HONEST[task]]
-    assert not_worth(task, dressed, 1.0) == []
+def test_a_right_answer_scores_1() -> None:
+    for task in SCORERS:
+        assert not_worth(task, HONEST[task], 1.0) == []
+        thought = "<think>\\boxed{0} or <answer>0</answer>?</think>\n"
+        dressed = [case._replace(text=f"{thought}{case.text}<|im_end|>\n") for case in HONEST[task]]
+        assert not_worth(task, dressed, 1.0) == []
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_a_wrong_answer_scores_0(task: str) -> None:
-    assert not_worth(task, WRONG[task], 0.0) == []
+def test_a_wrong_answer_scores_0() -> None:
+    for task in SCORERS:
+        assert not_worth(task, WRONG[task], 0.0) == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
@@ -128,25 +128,27 @@ def test_attacks_get_and_run_nothing(task: str, tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_saying_nothing_scores_nothing(task: str) -> None:
-    cases = [Case(row_type, answer, text) for row_type, answer in REFERENCES[task] for text in NULL_ANSWERS]
-    assert not_worth(task, cases, 0.0) == []
+def test_saying_nothing_scores_nothing() -> None:
+    for task in SCORERS:
+        cases = [
+            Case(row_type, answer, text) for row_type, answer in REFERENCES[task] for text in NULL_ANSWERS
+        ]
+        assert not_worth(task, cases, 0.0) == []
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_the_reference_as_the_prompt_asks_for_it_scores_1(task: str) -> None:
-    for row_type, answer in REFERENCES[task]:
-        cases = [Case(row_type, answer, text) for text in renderings(task, answer)]
-        assert not_worth(task, cases, 1.0) == []
+def test_the_reference_as_the_prompt_asks_for_it_scores_1() -> None:
+    for task in SCORERS:
+        for row_type, answer in REFERENCES[task]:
+            cases = [Case(row_type, answer, text) for text in renderings(task, answer)]
+            assert not_worth(task, cases, 1.0) == []
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_a_measured_answer_scores_as_it_was_measured_or_the_table_says_why(task: str) -> None:
-    for case, row in MEASURED[task]:
-        score = judged(task, case)
-        assert score.value == row.ours, (row, score.reason)
-    assert [row for _, row in MEASURED[task] if (row.old != row.ours) != bool(row.remark)] == []
+def test_a_measured_answer_scores_as_it_was_measured_or_the_table_says_why() -> None:
+    for task in SCORERS:
+        for case, row in MEASURED[task]:
+            score = judged(task, case)
+            assert score.value == row.ours, (row, score.reason)
+        assert [row for _, row in MEASURED[task] if (row.old != row.ours) != bool(row.remark)] == []
 
 
 @pytest.mark.parametrize("task", SCORERS)

@@ -23,7 +23,7 @@ from tests.support.sandbox.unable import Unable
 from tests.support.tried_again import judged
 from verdicts.code.answer import program_of
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
 MBPP = DATA / "mbpp.jsonl"
 

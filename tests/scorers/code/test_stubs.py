@@ -19,7 +19,7 @@ from scorers.scorer import Trying
 from scorers.simulation.scorer import Simulation
 from tests.support.sandbox.unable import Unable
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
 Answer = dict[str, Any]
 CONFIG = ScorersConfig.model_validate(
@@ -219,9 +219,8 @@ SCORED: dict[str, Any] = {"status": "scored", "value": 1.0, "reason": "", "compo
 UNSCORED: dict[str, Any] = {"status": "unscorable", "value": None, "reason": "why", "components": {}}
 
 
-@pytest.mark.parametrize(
-    ("scored", "tried", "verdict"),
-    [
+def test_a_failure_of_the_machinery_and_a_lack_of_the_machine_are_no_verdict() -> None:
+    cases: list[tuple[dict[str, Any] | None, dict[str, Any], Verdict]] = [
         (SCORED, {"stub": ""}, Verdict.RIGHT),
         (SCORED, {"stub": "a program that prints nothing"}, Verdict.REFUSED),
         (SCORED, failure("no such row", fault="row"), Verdict.REFUSED),
@@ -233,10 +232,7 @@ UNSCORED: dict[str, Any] = {"status": "unscorable", "value": None, "reason": "wh
         (SCORED | {"value": 0.5}, {"stub": "a program that prints nothing"}, Verdict.WRONG),
         (None, {"stub": ""}, Verdict.UNTESTED),
         (None, {"stub": "a program that prints nothing"}, Verdict.REFUSED),
-    ],
-)
-def test_a_failure_of_the_machinery_and_a_lack_of_the_machine_are_no_verdict(
-    scored: dict[str, Any] | None, tried: dict[str, Any], verdict: Verdict
-) -> None:
-    reference = None if scored is None else ("text", done(scored))
-    assert _ended(_Asked(reference, done(tried), "none is known")).verdict is verdict
+    ]
+    for scored, tried, verdict in cases:
+        reference = None if scored is None else ("text", done(scored))
+        assert _ended(_Asked(reference, done(tried), "none is known")).verdict is verdict

@@ -49,9 +49,8 @@ def test_no_text_takes_long(head: str, piece: str, tail: str) -> None:
     assert is_linear(total_of, text, 400_000 // len(piece))
 
 
-@pytest.mark.parametrize(
-    ("text", "gold", "value"),
-    [
+def test_the_reward_is_the_references_and_never_leaves_0_to_1() -> None:
+    cases: list[tuple[str, Any, float]] = [
         ("Total Score: 7/10", 0.7, 1.0),
         ("Total Score: 8/10", 0.7, 0.81),
         ("Total Score: 7.5 / 10 points", 0.7, 0.9025),
@@ -64,13 +63,12 @@ def test_no_text_takes_long(head: str, piece: str, tail: str) -> None:
         ("Total Score: -inf/10", 0.7, 0.0),
         ("<think>Total Score: 7/10", 0.7, 0.0),
         ("Total Score: [8]", 0.7, 0.81),
-    ],
-)
-def test_the_reward_is_the_references_and_never_leaves_0_to_1(text: str, gold: Any, value: float) -> None:
-    score = GRADE.score(text, row(gold))
-    assert score.value == pytest.approx(value)
-    total = total_of(text).points
-    assert score.components == ({} if total is None else {"stated": total / 10})
+    ]
+    for text, gold, value in cases:
+        score = GRADE.score(text, row(gold))
+        assert score.value == pytest.approx(value)
+        total = total_of(text).points
+        assert score.components == ({} if total is None else {"stated": total / 10})
 
 
 def test_every_wrong_grading_is_0_whatever_the_grade_should_be() -> None:
@@ -78,12 +76,13 @@ def test_every_wrong_grading_is_0_whatever_the_grade_should_be() -> None:
     assert {GRADE.score(text, row(gold)).value for text in texts for gold in (0, 0.5, 1)} == {0.0}
 
 
-@pytest.mark.parametrize("value", [7, 10, 1.5, "8"])
-def test_a_gold_in_points_is_refused_by_name_unless_the_task_says_so(value: Any) -> None:
-    with pytest.raises(BadMessage, match=r"is in points.*`gold: points`"):
-        GRADE.check_row(row(value))
-    points = GradeAnswer(GradeConfig(gold="points"))
-    assert points.score(f"Total Score: {value}/10", row(value)).value == 1.0
+def test_a_gold_in_points_is_refused_by_name_unless_the_task_says_so() -> None:
+    cases: list[Any] = [7, 10, 1.5, "8"]
+    for value in cases:
+        with pytest.raises(BadMessage, match=r"is in points.*`gold: points`"):
+            GRADE.check_row(row(value))
+        points = GradeAnswer(GradeConfig(gold="points"))
+        assert points.score(f"Total Score: {value}/10", row(value)).value == 1.0
 
 
 def test_a_gold_of_1_is_full_marks_and_under_points_a_tenth() -> None:
@@ -91,13 +90,12 @@ def test_a_gold_of_1_is_full_marks_and_under_points_a_tenth() -> None:
     assert GradeAnswer(GradeConfig(gold="points")).score("Total Score: 1/10", row(1)).value == 1.0
 
 
-@pytest.mark.parametrize(
-    "value", [-0.1, 11, float("nan"), float("inf"), True, None, "", "seven", [0.7], {}, "1e999"]
-)
-def test_a_gold_that_is_no_grade_is_refused(value: Any) -> None:
-    for config in (GradeConfig(), GradeConfig(gold="points")):
-        with pytest.raises(BadMessage, match="needs a number from 0 to"):
-            GradeAnswer(config).check_row(row(value))
+def test_a_gold_that_is_no_grade_is_refused() -> None:
+    cases: list[Any] = [-0.1, 11, float("nan"), float("inf"), True, None, "", "seven", [0.7], {}, "1e999"]
+    for value in cases:
+        for config in (GradeConfig(), GradeConfig(gold="points")):
+            with pytest.raises(BadMessage, match="needs a number from 0 to"):
+                GradeAnswer(config).check_row(row(value))
 
 
 def test_verls_rows_of_the_source_grade_come_here() -> None:

@@ -182,24 +182,20 @@ def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
     return replace(group, scores=scores, rewards=tuple(score.value for score in scores))
 
 
-@pytest.mark.parametrize(
-    ("min_scored", "broken", "completions", "wanted"),
-    [
+def test_too_few_scores_are_fewer_than_the_share_that_is_wanted() -> None:
+    cases: list[tuple[float, int, int, int | None]] = [
         *((0.5, 1, 2, None), (0.5, 2, 3, 2), (0.75, 1, 2, 2), (1.0, 0, 2, None), (0.0, 1, 2, None)),
         (0.0, 2, 2, 1),  # a group without any score is of no use to anybody
-    ],
-)
-def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(
-    min_scored: float, broken: int, completions: int, wanted: int | None
-) -> None:
-    sampled = a_rollout().completions[:1] * completions
-    rollout = replace(a_rollout(), prompt=a_prompt(n=completions), completions=sampled)
-    assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
-        None
-        if wanted is None
-        else f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
-        f"{wanted}; the first one without a score: reason 0"
-    )
+    ]
+    for min_scored, broken, completions, wanted in cases:
+        sampled = a_rollout().completions[:1] * completions
+        rollout = replace(a_rollout(), prompt=a_prompt(n=completions), completions=sampled)
+        assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
+            None
+            if wanted is None
+            else f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
+            f"{wanted}; the first one without a score: reason 0"
+        )
 
 
 @pytest.mark.parametrize("split", list(Split))
@@ -351,20 +347,20 @@ HARMS = {
 }
 
 
-@pytest.mark.parametrize(("harm", "reason"), HARMS.values(), ids=HARMS)
-def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
-    station: Station, harm: Harm, reason: str
-) -> None:
-    station.issue(0)
-    entry = station.entry("0")
-    good = codec.encode_rollout(a_rollout(codec.decode_prompt(entry.raw)))
-    assert hand_over(station.link, station.keys, entry, ROLLOUTS, harm(good))
-    delivered(station, 1)
+def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(station: Station) -> None:
+    bad, next_one = [str(number) for number in range(len(HARMS))], str(len(HARMS))
+    station.issue(*map(int, bad))
+    for group_id, (harm, _) in zip(bad, HARMS.values(), strict=True):
+        entry = station.entry(group_id)
+        good = codec.encode_rollout(a_rollout(codec.decode_prompt(entry.raw)))
+        assert hand_over(station.link, station.keys, entry, ROLLOUTS, harm(good))
+    delivered(station, int(next_one))
     station.work(scorer := ScriptedScorer())
-    assert (scorer.seen, station.ids("scored"), station.ids("dead")) == (["1"], ["1"], ["0"])
-    letter = station.letter("0")
-    assert reason in letter["reason"]
-    assert letter["stage"] == ROLLOUTS
+    assert (scorer.seen, station.ids("scored"), station.ids("dead")) == ([next_one], [next_one], bad)
+    for what, group_id in zip(HARMS, bad, strict=True):
+        letter = station.letter(group_id)
+        assert HARMS[what][1].replace("'0'", f"'{group_id}'") in letter["reason"], what
+        assert letter["stage"] == ROLLOUTS
     station.audit()
 
 

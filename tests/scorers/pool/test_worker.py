@@ -56,8 +56,8 @@ MISSING = {"tasks": {"math": {"scorer": {"type": "custom", "queue": "math", "imp
 @pytest.mark.parametrize(
     ("tasks", "reason"),
     [
-        (hanging_for(1e-6), "the math scorer's self-test failed"),  # no answer is that quick
         (MISSING, "import_path no.such:Mine: No module named 'no'"),
+        (hanging_for(1e-6), "the math scorer's self-test failed"),  # no answer is that quick
     ],
 )
 def test_a_worker_that_can_not_score_takes_no_job_and_says_why(
@@ -110,9 +110,9 @@ def test_sigterm_finishes_the_job_and_leaves_the_next(link: RedisLink, keys: Key
     station = Station(link, keys, make_run(scorers=PACE | sleeping_for(1.0)))
     station.roll_out(0, text=HANGING)
     delivered(station, 1)
-    first, second = station.queued()
+    _, second = station.queued()
     with workers(station, tmp_path) as (worker,):
-        worker.until(lambda: station.rq_queues.carriers()[first[0]] in station.jobs_at_work())
+        worker.until(lambda: station.begun() == {"0": 1, "1": 0})
         worker.process.send_signal(signal.SIGTERM)
         assert worker.process.wait(30) == 0, worker.log.read_text()
     assert station.ids("scored") == ["0"], worker.log.read_text()

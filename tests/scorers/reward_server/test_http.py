@@ -181,20 +181,16 @@ def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch)
     assert len(dropped) == 2
 
 
-@pytest.mark.parametrize(
-    ("info", "error", "said"),
-    [
+def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served() -> None:
+    cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"type": "format", "of": {"type": "format"}}, BadMessage, "can't be `of` another one"),
         ({"type": "format", "of": MATH}, NotServed, "no scorer for rows of task 'format'; it has math"),
         ({"type": "moods"}, BadMessage, "no scorer for rows of type 'moods'"),
         ({"type": "math", "answer": {}}, BadMessage, "no answer to check against"),
-    ],
-)
-def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served(
-    info: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        question_of("x", info, {"math": TaskConfig()})
+    ]
+    for info, error, said in cases:
+        with pytest.raises(error, match=said):
+            question_of("x", info, {"math": TaskConfig()})
 
 
 def test_what_is_under_way_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,20 +437,18 @@ class SimpleNamespaceClient(SimpleNamespace):
         return getattr(self.client, name)
 
 
-@pytest.mark.parametrize(
-    ("value", "components", "status"),
-    [
+def test_whose_fault_it_is_decides() -> None:
+    cases: list[tuple[float | None, dict[str, float], str]] = [
         *((1.0, {}, "scored"), (0.0, {"over_limit": 1.0}, "scored"), (None, {}, "unscorable")),
         (None, {"bad_row": 1.0}, "unscorable"),
         (None, {FAILED_TRIES: 4.0}, "unavailable"),
         (None, {f"judge.{FAILED_TRIES}": 4.0}, "unavailable"),
-    ],
-)
-def test_whose_fault_it_is_decides(value: float | None, components: dict[str, float], status: str) -> None:
-    rollout = rollout_of("a-1", "math", "x", MATH)
-    assert reward_result_of(scored(rollout, value, **components)).status == status
-    raw = {b"group": b"a-1", b"reason": b"3 scorers began this group and none finished it"}
-    assert reward_result_of(codec.decode_dead(raw)).status == "unavailable"
+    ]
+    for value, components, status in cases:
+        rollout = rollout_of("a-1", "math", "x", MATH)
+        assert reward_result_of(scored(rollout, value, **components)).status == status
+        raw = {b"group": b"a-1", b"reason": b"3 scorers began this group and none finished it"}
+        assert reward_result_of(codec.decode_dead(raw)).status == "unavailable"
 
 
 def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, link: RedisLink) -> None:

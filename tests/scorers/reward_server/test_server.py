@@ -63,9 +63,10 @@ class Served:
     old: subprocess.Popen[bytes]
     client: Any  # of Redis
     log: Path
+    http: httpx.Client
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
-        return httpx.post(f"{self.url}{path}", json=body, **{"timeout": 30.0, "verify": False} | options)
+        return self.http.post(f"{self.url}{path}", json=body, **{"timeout": 30.0} | options)
 
     def reward(self, text: str, info: Any, **options: Any) -> httpx.Response:
         return self.post("/reward", {"llm_output": text, "verification_info": info}, **options)
@@ -104,9 +105,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     warm_up()
     started = [fork_main(main, line, env=env, stderr=log) for line in words]
     client = redis.Redis.from_url(server.url)
-    found = Served(
-        f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", started[1], client, folder / "log"
-    )
+    url, old_url = (f"http://127.0.0.1:{port}" for port in ports)
+    found = Served(url, old_url, started[1], client, folder / "log", httpx.Client(verify=False))
     try:
         wait_until(
             lambda: all(map(answers, (found.url, found.old_url))), within_s=60, log=found.log.read_text
@@ -127,6 +127,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             stop(process, 20)
         log.close()
         client.close()
+        found.http.close()
         server.kill()
 
 

@@ -152,7 +152,7 @@ def test_a_program_that_ends_leaves_no_process() -> None:
         from scorers.rows import many
         row = {"type": "graph", "answer": {"value": "abc"}}
         pairs = [("<answer>abc</answer>", row), ("", row)]
-        assert [one.value for one in score_many(pairs, workers=2)] == [1.0, 0.0]
+        assert [one.value for one in score_many(pairs, workers=1)] == [1.0, 0.0]
         print(*many.pids())
         """
     )

@@ -64,13 +64,13 @@ def value_of(reply: str, solution: str, criteria: str = CRITERIA) -> float | Non
     return verdict_of(reply, "stop", RubricCase("What is it?", criteria, solution)).value
 
 
-@pytest.mark.parametrize("said", VERBATIM)
-def test_a_total_that_a_solution_holds_in_escapes_is_none(said: str) -> None:
-    solution = f"It is so.\n{said}"
-    for reply in (said, f"It ends so:\n{said}", f"```json\n{said}\n```", f"Good.\n\n{said}", f"- {said}"):
-        assert not value_of(reply, solution), reply
-    assert not value_of(f"Total Score: {said.splitlines()[-1]}", solution)
-    assert not value_of("Total Score: 10/10", solution)
+def test_a_total_that_a_solution_holds_in_escapes_is_none() -> None:
+    for said in VERBATIM:
+        solution = f"It is so.\n{said}"
+        for reply in (said, f"It ends so:\n{said}", f"```json\n{said}\n```", f"Good.\n\n{said}", f"- {said}"):
+            assert not value_of(reply, solution), reply
+        assert not value_of(f"Total Score: {said.splitlines()[-1]}", solution)
+        assert not value_of("Total Score: 10/10", solution)
 
 
 @pytest.mark.prove(after=6)
@@ -89,18 +89,18 @@ def test_the_same_totals_count_for_a_solution_without_them() -> None:
     assert {value_of(reply, plain) for _, reply in UNDONE} == {1.0}
 
 
-@pytest.mark.parametrize(("said", "reply"), UNDONE)
-def test_a_total_whose_escapes_the_model_undoes_is_none(said: str, reply: str) -> None:
-    solution = f"It is so. {said}"
-    assert value_of(reply, solution) is None
-    case = RubricCase("What is it?", CRITERIA, solution)
-    assert verdict_of(f"Total Score: 10/10 (code: {case.nonce})", "stop", case).value == 1.0
-    assert value_of("Total Score: 0/10", solution) == 0.0
+def test_a_total_whose_escapes_the_model_undoes_is_none() -> None:
+    for said, reply in UNDONE:
+        solution = f"It is so. {said}"
+        assert value_of(reply, solution) is None
+        case = RubricCase("What is it?", CRITERIA, solution)
+        assert verdict_of(f"Total Score: 10/10 (code: {case.nonce})", "stop", case).value == 1.0
+        assert value_of("Total Score: 0/10", solution) == 0.0
 
 
-@pytest.mark.parametrize(("solution", "reply"), HONEST)
-def test_a_number_that_is_no_grade_leaves_the_models_total_what_it_is(solution: str, reply: str) -> None:
-    assert value_of(reply, solution) == 1.0
+def test_a_number_that_is_no_grade_leaves_the_models_total_what_it_is() -> None:
+    for solution, reply in HONEST:
+        assert value_of(reply, solution) == 1.0
 
 
 def test_a_total_in_escapes_that_stands_in_the_criteria_is_none() -> None:

@@ -104,14 +104,13 @@ def test_what_is_sent_is_the_config_and_the_messages(
     assert server.calls[1].headers["authorization"] == "Bearer planted"
 
 
-@pytest.mark.parametrize("form", ["{}/v1", "{}", "{}/", "{}/v1/", "{}/v1/chat/completions"])
-def test_an_address_is_read_as_other_systems_do(server: ScriptedEndpoint, build: Build, form: str) -> None:
-    assert said(build(form.format(server.url.removesuffix("/v1")))) == "True"
+def test_an_address_is_read_as_other_systems_do(server: ScriptedEndpoint, build: Build) -> None:
+    for form in ["{}/v1", "{}", "{}/", "{}/v1/", "{}/v1/chat/completions"]:
+        assert said(build(form.format(server.url.removesuffix("/v1")))) == "True"
 
 
-@pytest.mark.parametrize(
-    ("url", "said_of_it"),
-    [
+def test_what_is_no_address_is_refused_with_the_config() -> None:
+    for url, said_of_it in [
         ("<STEM_LLM_JUDGE_URL>", "expected http://HOST:PORT"),
         ("localhost:8000", "expected http://HOST:PORT"),
         ("http://", "expected http://HOST:PORT"),
@@ -120,12 +119,10 @@ def test_an_address_is_read_as_other_systems_do(server: ScriptedEndpoint, build:
         ("ftp://user:planted@h", "expected http://HOST:PORT"),
         ("http://h:8000/v1?key=planted", "an address ends with its path, got 'http://h:8000/v1'"),
         ("http://h:8000/#planted", "an address ends with its path, got 'http://h:8000/'"),
-    ],
-)
-def test_what_is_no_address_is_refused_with_the_config(url: str, said_of_it: str) -> None:
-    with pytest.raises(ValidationError, match=said_of_it) as caught:
-        EndpointConfig(urls=(url,))
-    assert "planted" not in caught.value.errors()[0]["msg"]
+    ]:
+        with pytest.raises(ValidationError, match=said_of_it) as caught:
+            EndpointConfig(urls=(url,))
+        assert "planted" not in caught.value.errors()[0]["msg"]
 
 
 @pytest.mark.parametrize("temperature", [-0.1, 2.1])
@@ -134,20 +131,16 @@ def test_a_temperature_that_every_server_refuses_is_refused_with_the_config(temp
         EndpointConfig(temperature=temperature)
 
 
-@pytest.mark.parametrize(
-    ("saying", "reply"),
-    [
+def test_a_reply_is_what_was_said(server: ScriptedEndpoint, build: Build) -> None:
+    cases: list[tuple[Saying, Reply]] = [
         (Saying("No", "stop"), Reply("No", "stop")),
         (Saying("I thin", "length"), Reply("I thin", "length")),
         (Saying(None, "length"), Reply("", "length")),
         (Saying(None, None), Reply("", None)),
-    ],
-)
-def test_a_reply_is_what_was_said(
-    server: ScriptedEndpoint, build: Build, saying: Saying, reply: Reply
-) -> None:
-    server.script = in_turn(saying)
-    assert ask(build(server)).result(PATIENCE_S) == reply
+    ]
+    for saying, reply in cases:
+        server.script = in_turn(saying)
+        assert ask(build(server)).result(PATIENCE_S) == reply
 
 
 def body(message: object) -> Saying:
@@ -421,12 +414,10 @@ def test_half_a_character_is_a_reply_like_any_other(server: ScriptedEndpoint, bu
     assert [said(endpoint), said(endpoint)] == ["half of a pair: \ud83d"] * 2
 
 
-@pytest.mark.parametrize(
-    "url", ["http://xn--\u2603.example:1", "http://\u200b:1", f"http://{'a' * 64}.example:1"]
-)
-def test_an_address_that_can_be_none_is_the_configurations_error(build: Build, url: str) -> None:
-    assert isinstance(error := error_of(build(url)), EndpointMisused)
-    assert "no address" in str(error)
+def test_an_address_that_can_be_none_is_the_configurations_error(build: Build) -> None:
+    for url in ["http://xn--\u2603.example:1", "http://\u200b:1", f"http://{'a' * 64}.example:1"]:
+        assert isinstance(error := error_of(build(url)), EndpointMisused)
+        assert "no address" in str(error)
 
 
 def test_certificates_that_can_not_be_read_are_the_configurations_error(

@@ -42,7 +42,7 @@ from tests.scorers.simulation.corpus import (
 from tests.support.growth import is_linear
 from tests.support.text_tables import listed
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +136,8 @@ def test_what_python_would_warn_of_in_an_answer_is_kept_out_of_the_log(scorer: S
     assert said == []
 
 
-@pytest.mark.parametrize(
-    ("got", "expected", "is_json", "is_same"),
-    [
+def test_values_are_alike_by_kind_and_content() -> None:
+    cases: list[tuple[object, object, bool, bool]] = [
         *((1, 1.0, True, True), (1.0, 1, False, True), (True, 1, True, False), (1, True, False, False)),
         *((0.3, 0.1 + 0.2, True, True), (0.3, 0.1 + 0.2, False, False), (0, 1e-9, True, False)),
         *((3, 3.0000001, True, True), (8.0000001, 8, True, False), (10**400, 1.5, True, False)),
@@ -158,13 +157,10 @@ def test_what_python_would_warn_of_in_an_answer_is_kept_out_of_the_log(scorer: S
         *((b"a", "a", False, False), (..., ..., False, True), ([1, 2], [1, 2, 3], True, False)),
         ({"a": 1}, {"a": 1, "b": 2}, True, False),
         (object(), [1], True, False),
-    ],
-)
-def test_values_are_alike_by_kind_and_content(
-    got: object, expected: object, is_json: bool, is_same: bool
-) -> None:
-    assert same(got, expected, is_json) is is_same
-    assert (got == Data(expected, is_json)) is is_same
+    ]
+    for got, expected, is_json, is_same in cases:
+        assert same(got, expected, is_json) is is_same
+        assert (got == Data(expected, is_json)) is is_same
 
 
 def given(n: int) -> str:
@@ -237,9 +233,8 @@ def test_a_sandbox_that_fails_makes_no_zero(sandbox: Sandbox) -> None:
     assert scorer.score(r'\boxed{"output": [1, 2]}', ROWS["a list"]).value == 1.0  # nothing runs
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
+def test_a_row_that_lacks_something_is_refused_by_name(scorer: Simulation) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({}, "a codeio row needs"),
         ({"value": 5}, "without 'predict'"),
         ({"value": "5"}, "without 'predict'"),
@@ -261,14 +256,11 @@ def test_a_sandbox_that_fails_makes_no_zero(sandbox: Sandbox) -> None:
         ({"functional": "def f(): pass", "output": 1}, "a literal of Python"),
         ({"functional": "def f(): pass", "input": "1) + (2"}, "text of the arguments"),
         ({"functional": "def f(): pass", "input": [1]}, "text of the arguments"),
-    ],
-)
-def test_a_row_that_lacks_something_is_refused_by_name(
-    scorer: Simulation, answer: dict[str, Any], message: str
-) -> None:
-    row_type = "cruxeval" if "functional" in answer else "codeio"
-    with pytest.raises(BadMessage, match=message):
-        scorer.check_row({"type": row_type, "answer": answer})
+    ]
+    for answer, message in cases:
+        row_type = "cruxeval" if "functional" in answer else "codeio"
+        with pytest.raises(BadMessage, match=message):
+            scorer.check_row({"type": row_type, "answer": answer})
 
 
 def verl(source: str, truth: str, prompt: str, **extra: Any) -> dict[str, Any]:

@@ -50,18 +50,18 @@ NULL = [
 EMPTY_ROWS = [patches(), edits({"b.py": SORT}, {"b.py": SORT}), edits({}, {}), whole("", ""), whole(ADD, ADD)]
 
 
-@pytest.mark.parametrize("row", [ADD_ROW, SORT_ROW, PATCH_ROW, *EMPTY_ROWS])
-@pytest.mark.parametrize("text", NULL)
-def test_nothing_is_worth_0(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, row: Row, text: str) -> None:
-    for swe in (swe_scorer, strict_swe_scorer):
-        score = swe.score(text, row)
-        assert (score.value, score.components) == (0.0, {"edit": 0.0})
-        assert score.reason.startswith("no edit: ")
+def test_nothing_is_worth_0(swe_scorer: SwePatch, strict_swe_scorer: SwePatch) -> None:
+    cases: list[Row] = [ADD_ROW, SORT_ROW, PATCH_ROW, *EMPTY_ROWS]
+    for row in cases:
+        for text in NULL:
+            for swe in (swe_scorer, strict_swe_scorer):
+                score = swe.score(text, row)
+                assert (score.value, score.components) == (0.0, {"edit": 0.0})
+                assert score.reason.startswith("no edit: ")
 
 
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
+def test_a_change_on_one_side_only_is_0(swe_scorer: SwePatch) -> None:
+    cases: list[tuple[Row, str]] = [
         (whole(ADD, ADD), fenced(ADD)),
         (whole(ADD, ADD), fenced(ADD_FIXED)),
         (ADD_ROW, fenced(ADD + "\n\n")),
@@ -69,10 +69,9 @@ def test_nothing_is_worth_0(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, r
         (SORT_ROW, solution(edit("b.py", SORT_HEAD, "x"), edit("b.py", "x", SORT_HEAD))),
         (patches(), DIFF),
         (patches(""), DIFF),
-    ],
-)
-def test_a_change_on_one_side_only_is_0(swe_scorer: SwePatch, row: Row, text: str) -> None:
-    assert swe_scorer.score(text, row).value == 0.0
+    ]
+    for row, text in cases:
+        assert swe_scorer.score(text, row).value == 0.0
 
 
 WRONG = [  # no edit: what could be read, with its reason
@@ -119,12 +118,12 @@ WRONG = [  # no edit: what could be read, with its reason
 ]
 
 
-@pytest.mark.parametrize(("row", "text", "reason"), WRONG)
-def test_what_is_no_edit_is_0_and_says_why(swe_scorer: SwePatch, row: Row, text: str, reason: str) -> None:
-    score = swe_scorer.score(text, row)
-    assert (score.value, score.components) == (0.0, {"edit": 0.0})
-    assert score.reason.startswith("no edit: ")
-    assert reason in score.reason
+def test_what_is_no_edit_is_0_and_says_why(swe_scorer: SwePatch) -> None:
+    for row, text, reason in WRONG:
+        score = swe_scorer.score(text, row)
+        assert (score.value, score.components) == (0.0, {"edit": 0.0})
+        assert score.reason.startswith("no edit: ")
+        assert reason in score.reason
 
 
 DOUBLING = [edit("b.py", SORT_HEAD, f"{SORT_HEAD}\n{SORT_HEAD}")] * 40
@@ -232,9 +231,8 @@ def test_the_self_test_passes(swe_scorer: SwePatch) -> None:
     swe_scorer.self_test()
 
 
-@pytest.mark.parametrize(
-    ("row", "names"),
-    [
+def test_a_row_that_no_answer_could_match_is_refused(swe_scorer: SwePatch) -> None:
+    cases: list[tuple[Row, str]] = [
         ({"type": "code", "answer": {}}, "of type 'swe'"),
         ({"type": "swe"}, "without an answer"),
         ({"type": "swe", "answer": "x"}, "without an answer"),
@@ -248,11 +246,10 @@ def test_the_self_test_passes(swe_scorer: SwePatch) -> None:
         (edits({"a.py": "", "./a.py": ""}, {}), "names one file twice"),
         ({"type": "swe", "answer": {"oracle_patches": "x"}}, "must be a list of unified diffs"),
         (patches("@@ -1 +1 @@\n-a\n+b"), "can't be read"),
-    ],
-)
-def test_a_row_that_no_answer_could_match_is_refused(swe_scorer: SwePatch, row: Row, names: str) -> None:
-    with pytest.raises(BadMessage) as refusal:
-        swe_scorer.check_row(row)
-    assert names in str(refusal.value)
-    with pytest.raises(BadMessage):
-        swe_scorer.score(fenced("x"), row)
+    ]
+    for row, names in cases:
+        with pytest.raises(BadMessage) as refusal:
+            swe_scorer.check_row(row)
+        assert names in str(refusal.value)
+        with pytest.raises(BadMessage):
+            swe_scorer.score(fenced("x"), row)

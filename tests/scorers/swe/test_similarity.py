@@ -34,6 +34,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(similarity, "SMALL", request.param)
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("small")
 class TestAsDifflib:
     """The oracle is difflib itself."""

@@ -140,12 +140,12 @@ WITH_A_NEW_FILE = solution(
 @pytest.mark.parametrize(
     ("info", "text"),
     [
+        (ROW, RIGHT),
         (WHOLE, fenced(CALC_FIXED)),
         (
             row(BOTH_FILES, IN_SRC, {"src/stats/calc.py": CALC_FIXED}),
             RIGHT.replace("### stats", "### src/stats"),
         ),
-        (ROW, RIGHT),
         (ROW, WITH_A_NEW_FILE),
     ],
 )
