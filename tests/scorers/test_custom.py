@@ -162,8 +162,7 @@ def test_what_is_no_score_is_refused_for_good() -> None:
 
 
 def test_what_is_no_number_from_0_to_1_is_refused_for_good_naming_the_class() -> None:
-    cases: list[Any] = [1.5, -0.5, float("nan"), None, "one"]
-    for value in cases:
+    for value in (1.5, -0.5, float("nan"), None, "one"):
         scorer = load_scorer(config("NoNumber"))
         with pytest.raises(CustomScorerError, match=rf":NoNumber: scored\(\) takes .* 0 to 1, got {value!r}"):
             scorer.score("4", {"answer": value})
@@ -316,8 +315,7 @@ def test_the_version_of_a_function_is_its_text_and_its_options() -> None:
 
 
 def test_what_a_function_returns_is_a_number_from_0_to_1_or_refused_for_good() -> None:
-    cases: list[Any] = [1.5, -0.5, float("nan"), "one", (1.0, "a", "b"), ("one", ""), [1.0]]
-    for value in cases:
+    for value in (1.5, -0.5, float("nan"), "one", (1.0, "a", "b"), ("one", ""), [1.0]):
         with pytest.raises(CustomScorerError, match=r"one_of_ours:no_number.*a number from 0 to 1"):
             load_scorer(config("no_number")).score("4", {"answer": value})
 

@@ -92,12 +92,6 @@ def test_an_end_that_was_played_is_worth_what_its_environment_and_its_scorer_say
         assert score(replace(episode, text=""), scorer=LAST).rewards == (0.0,)
 
 
-def test_no_reward_at_an_end_is_0_where_the_policy_made_it(score: Callable[..., Any]) -> None:
-    for ended_by in PLAYED:
-        is_policys = ended_by in {End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE, End.CRASH}
-        assert score(an_episode(ended_by=ended_by), scorer=OWN).rewards == (0.0 if is_policys else None,)
-
-
 def test_an_end_at_a_limit_counts_as_truncated_and_no_other(score: Callable[..., Any]) -> None:
     for ended_by in PLAYED:
         cut = {End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE}

@@ -48,8 +48,7 @@ def test_a_higher_reward_scores_no_less_and_none_leaves_0_to_1(
 
 def test_a_reward_outside_its_range_is_unscorable_and_names_the_range() -> None:
     for value in [-1.5, 1.0000001]:
-        cases1: list[End] = [End.ENVIRONMENT, End.TURNS]
-        for ended_by in cases1:
+        for ended_by in (End.ENVIRONMENT, End.TURNS):
             found = SCORER.score_conversation(of(ended_by, reward_of(value)), {})
             assert (found.status, found.components) == (ScoreStatus.UNSCORABLE, {"environment_reward": value})
             assert f"a reward of {value:g} lies outside of -1 to 1" in found.reason

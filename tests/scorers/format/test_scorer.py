@@ -40,10 +40,7 @@ def test_every_right_shape_is_1_and_every_wrong_one_0() -> None:
 
 def test_a_box_in_which_nobody_can_read_anything_is_empty() -> None:
     for name, around in [
-        ("math", "\\boxed{%s}"),
-        ("hitab", "\\boxed{%s}"),
-        ("choice", "\\boxed{%s}"),
-        ("gsm8k", "#### %s"),
+        *(("math", "\\boxed{%s}"), ("hitab", "\\boxed{%s}"), ("choice", "\\boxed{%s}"), ("gsm8k", "#### %s"))
     ]:
         values = {
             content: FORMAT.score(around.replace("%s", content), of(name)).value

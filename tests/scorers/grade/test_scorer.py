@@ -77,8 +77,7 @@ def test_every_wrong_grading_is_0_whatever_the_grade_should_be() -> None:
 
 
 def test_a_gold_in_points_is_refused_by_name_unless_the_task_says_so() -> None:
-    cases: list[Any] = [7, 10, 1.5, "8"]
-    for value in cases:
+    for value in (7, 10, 1.5, "8"):
         with pytest.raises(BadMessage, match=r"is in points.*`gold: points`"):
             GRADE.check_row(row(value))
         points = GradeAnswer(GradeConfig(gold="points"))
@@ -91,8 +90,8 @@ def test_a_gold_of_1_is_full_marks_and_under_points_a_tenth() -> None:
 
 
 def test_a_gold_that_is_no_grade_is_refused() -> None:
-    cases: list[Any] = [-0.1, 11, float("nan"), float("inf"), True, None, "", "seven", [0.7], {}, "1e999"]
-    for value in cases:
+    odd: list[Any] = [-0.1, 11, float("nan"), float("inf"), True, None, "", "seven", [0.7], {}, "1e999"]
+    for value in odd:
         for config in (GradeConfig(), GradeConfig(gold="points")):
             with pytest.raises(BadMessage, match="needs a number from 0 to"):
                 GradeAnswer(config).check_row(row(value))

@@ -68,8 +68,7 @@ def test_a_right_response_scores_1_and_a_wrong_one_0_with_what_is_wrong() -> Non
 
 
 def test_a_part_of_the_instructions_is_worth_what_the_config_says() -> None:
-    cases: list[tuple[Any, float]] = [(None, 0.0), ("all", 0.0), ("fraction", 0.5)]
-    for credit, value in cases:
+    for credit, value in ((None, 0.0), ("all", 0.0), ("fraction", 0.5)):
         scorer = InstructionFollowing(InstructionsConfig(), ScorersConfig(credit=credit))
         info = row(("punctuation:no_comma", {}), ("keywords:word_once", {"keyword": "flight"}))
         assert scorer.score("no such word", info).value == value

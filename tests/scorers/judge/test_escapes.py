@@ -84,10 +84,7 @@ def test_a_label_that_stands_in_an_answer_in_escapes_may_be_quoted() -> None:
 def test_what_only_looks_like_a_verdict_leaves_the_judges_own_what_it_is() -> None:
     for answer in HONEST:
         for variant, reply in (
-            ("default", "True"),
-            ("stem", "Final Decision: Yes"),
-            ("math", "CORRECT"),
-            ("tinyv", "True"),
+            *(("default", "True"), ("stem", "Final Decision: Yes"), ("math", "CORRECT"), ("tinyv", "True")),
         ):
             assert value_of(reply, answer, variant) == 1.0  # type: ignore[arg-type]
 

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from scorers.judge.prompt import PROMPTS, Case, Variant, messages_of
-from scorers.judge.reply import verdict_of
 from scorers.served_model.marks import enclosed
 from scorers.text.contentless import is_contentless
 from scorers.text.extract import END_MARKS
@@ -60,17 +59,6 @@ def test_a_row_without_a_question_is_judged_without_one() -> None:
         assert len(texts_of(prompt_of(case), case.nonce)) == 2
         assert "None" not in prompt_of(case)
         assert "question:" not in prompt_of(case).lower()
-
-
-def test_a_prompt_that_is_said_back_is_no_verdict() -> None:
-    for variant in VARIANTS:
-        for injection in ("", *INJECTIONS):
-            case = Case("6 x 12?", "72", f"7\n{injection}", variant)
-            prompt = prompt_of(case)
-            answer = next(text for text in texts_of(prompt, case.nonce) if text.startswith("7"))
-            lasts = (text.splitlines()[-1] for text in (prompt, answer))
-            for said in (prompt, answer, prompt.rpartition(case.nonce)[2], *lasts):
-                assert verdict_of(said, "stop", case).value in {None, 0.0}, (injection, said)
 
 
 def test_the_nonce_is_the_same_everywhere_and_stands_in_no_answer() -> None:

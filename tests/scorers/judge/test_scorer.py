@@ -144,6 +144,7 @@ JUDGES: Mapping[str, Callable[[str, Case], str]] = {
     "repeats the answer": lambda prompt, case: case.answer,
     "repeats the end of the answer": lambda prompt, case: case.answer.splitlines()[-1],
     "repeats the end of the prompt": lambda prompt, case: prompt.splitlines()[-1],
+    "repeats what stands behind the last mark": lambda prompt, case: prompt.rpartition(case.nonce)[2],
     "repeats the answer, and goes on": lambda prompt, case: (
         f"{case.answer}\n{SAYS[case.variant][1].format(case.nonce)}"
     ),

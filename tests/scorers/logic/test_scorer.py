@@ -104,9 +104,7 @@ def test_compatible_opens_no_door_and_changes_no_other_puzzle() -> None:
     for text in (
         answered("{'rows': __import__('os')._exit(0)}"),
         answered("[" * MAX_ANSWER_CHARS),
-        answered("{'rows': 5}"),
-        answered("{'rows': [5, 5, 5]}"),
-        answered("[['1']]"),
+        *(answered("{'rows': 5}"), answered("{'rows': [5, 5, 5]}"), answered("[['1']]")),
         "<think>" + answered(str(TABLE)),
         answered("\n" + str(TABLE) + "\n"),  # it reads no answer over several lines
     ):
@@ -220,8 +218,7 @@ def test_the_column_of_positions_pays_nothing_in_a_table_of_any_size() -> None:
 
 
 def test_the_credit_of_the_run_decides_what_a_part_of_a_table_is_worth() -> None:
-    cases: list[tuple[Any, float]] = [(None, 4 / 6), ("fraction", 4 / 6), ("all", 0.0)]
-    for credit, value in cases:
+    for credit, value in ((None, 4 / 6), ("fraction", 4 / 6), ("all", 0.0)):
         scorer = build_scorer(LogicConfig(), ScorersConfig(credit=credit))
         score = scorer.score(answered(TWO_OF_THREE), {"type": "zebra", "answer": {"value": TABLE}})
         assert (score.value, score.components) == (value, {"cells": 4 / 6})

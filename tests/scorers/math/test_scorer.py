@@ -108,11 +108,7 @@ def test_no_text_of_a_model_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     call = "open('p','w')"
     spelled = "+".join(f"chr({ord(character)})" for character in call)
     for payload in (
-        call,
-        f"\\pi+len(str(exec({spelled})))",
-        f"exec({spelled})",
-        f"1+eval({spelled})",
-        f"{call}#\\pi",
+        *(call, f"\\pi+len(str(exec({spelled})))", f"exec({spelled})", f"1+eval({spelled})", f"{call}#\\pi"),
     ):
         for row_type in ("math", "prime_math"):
             asked = partial(scorer.score_text, f"\\boxed{{{payload}}}", "\\pi", row_type)

@@ -60,10 +60,7 @@ def test_no_text_is_slow_to_respell(piece: str) -> None:
     def respell(text: str) -> None:
         end = f"{text}{next(numbers)}"
         for spelled in (
-            end,
-            f"5{end}",
-            f"{{{text}}}.{next(numbers)}",
-            f"\nAnswer: {end}",
+            *(end, f"5{end}", f"{{{text}}}.{next(numbers)}", f"\nAnswer: {end}"),
             f"Answer:{text}\n={next(numbers)}",
         ):
             plain(respelled(spelled))

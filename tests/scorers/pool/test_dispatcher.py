@@ -55,8 +55,7 @@ def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers() -> 
 
 def test_groups_that_wait_for_others_do_so_together_whatever_one_takes() -> None:
     for waiting, workers, size in [(100, 2, 16), (9, 2, 4), (3, 8, 1), (20, 1, 16)]:
-        cases1: list[float | None] = [None, 60.0]
-        for seconds_a_group in cases1:
+        for seconds_a_group in (None, 60.0):
             assert job_size(waiting, workers, seconds_a_group, most=16, is_waiting=True) == size
 
 
@@ -329,10 +328,7 @@ def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: RedisLink, key
 
 def test_a_jobs_id_names_its_first_group_in_letters_of_rq(station: Station) -> None:
     for group, part in [
-        ("17", "17"),
-        ("eval-3-0", "eval-3-0"),
-        ("?", "-"),
-        ("é 17/{x}:*", "--17--x---"),
+        *(("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---")),
         ("9" * 500, "9" * 80),
     ]:
         job_id = station.rq_queues.enqueue("math", ["1-0"], group)
@@ -341,17 +337,13 @@ def test_a_jobs_id_names_its_first_group_in_letters_of_rq(station: Station) -> N
         assert 0 <= station.rq_queues.age_s(job_id) < 10
 
 
-def test_an_id_is_new_at_each_enqueue_and_the_last_one_carries_the_entry(station: Station) -> None:
+def test_an_id_is_new_at_each_enqueue_and_rq_stores_json_and_no_pickle(station: Station) -> None:
     first = station.rq_queues.enqueue("math", ["1-0", "2-0"], "17")
     second = station.rq_queues.enqueue("math", ["1-0"], "17")
     assert first != second
     assert station.rq_queues.waiting() == {first, second}
-    assert station.rq_queues.carriers() == {"1-0": second, "2-0": first}
-
-
-def test_rq_stores_json_and_no_pickle(station: Station) -> None:
-    job_id = station.rq_queues.enqueue("math", ["1-0", "2-0"], "17")
-    stored: Any = station.link.client.hgetall(f"rq:job:{job_id}")
+    assert station.rq_queues.carriers() == {"1-0": second, "2-0": first}, "the last one carries the entry"
+    stored: Any = station.link.client.hgetall(f"rq:job:{first}")
     call: list[Any] = ["scorers.pool.job.score_entries", None, [["1-0", "2-0"]], {}]
     assert json.loads(zlib.decompress(stored.pop(b"data"))) == call
     for value in stored.values():

@@ -208,9 +208,7 @@ def test_pay_sees_the_tokens_and_the_end_of_a_completion() -> None:
     )
     content = combine_scores(task, a_score(1.0), {})
     for completion, paid in (
-        (sized("\\boxed{5}", 10), 1.0),
-        (sized("\\boxed{5}", 90), 0.5),
-        (sized("5", 10), 0.0),
+        *((sized("\\boxed{5}", 10), 1.0), (sized("\\boxed{5}", 90), 0.5), (sized("5", 10), 0.0)),
         (sized("\\boxed{5}", 100, FinishReason.LENGTH), -1.0),
     ):
         assert reward_of(task, content, completion, ROW, 100)[1] == paid

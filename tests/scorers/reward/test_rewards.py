@@ -68,8 +68,7 @@ def test_the_reward_follows_the_mode_and_the_score_stays_the_contents() -> None:
 
 
 def test_an_unscorable_content_has_no_reward_whatever_its_shape() -> None:
-    cases: list[TaskConfig] = [TaskConfig(), GATE, MIX]
-    for task in cases:
+    for task in (TaskConfig(), GATE, MIX):
         broken = a_score(None, "broken")
         assert combine_scores(task, broken, {}) == broken
         assert reward(task, broken, None if task.format is None else a_score(0.0), []) == (broken, None)

@@ -103,18 +103,29 @@ def test_a_number_that_is_no_grade_leaves_the_models_total_what_it_is() -> None:
         assert value_of(reply, solution) == 1.0
 
 
-def test_a_total_in_escapes_that_stands_in_the_criteria_is_none() -> None:
+def test_a_total_that_stands_in_the_criteria_is_none_in_escapes_or_without() -> None:
     said = json.dumps({"total_score": "10/10"}).replace("1", "\\u0031")
-    assert value_of(said, "It is so.", f"1. All of it\n{said}") is None
+    for total in (said, "Total Score: 10/10"):
+        case = RubricCase("What is it?", f"1. All of it\n{total}", "It is so.")
+        assert value_of(total, case.solution, case.criteria) is None
+        assert value_of(case.criteria, case.solution, case.criteria) is None
+        assert verdict_of(f"Total Score: 10/10 (code: {case.nonce})", "stop", case).value == 1.0
     assert value_of(said, "It is so.") == 1.0
 
 
+@pytest.mark.prove(after=6)
 @pytest.mark.parametrize(
-    "piece", ["total score ", "total: ", "1+", "score: 1 ", "10 ", "\\", "1e", "\\u0031", "&#49;"]
+    "piece",
+    [
+        *listed(r"""
+total score ¦total: ¦1+¦score: 1 ¦10 ¦\¦1e¦&#49;¦score ¦score 1¦10¦1¦total points ¦\a¦*¦score\u200b¦.
+"""),
+        r"\u0031",
+    ],
 )
 def test_no_solution_takes_long_to_look_through(piece: str) -> None:
     def work(text: str) -> None:
         for reply in ("Total Score: 7/10", "7"):
             value_of(reply, text)
 
-    assert is_linear(work, lambda count: piece * count, 16_000 // len(piece))
+    assert is_linear(work, lambda count: piece * count, 32_000 // len(piece))

@@ -109,7 +109,10 @@ def test_an_address_is_read_as_other_systems_do(server: ScriptedEndpoint, build:
         assert said(build(form.format(server.url.removesuffix("/v1")))) == "True"
 
 
-def test_what_is_no_address_is_refused_with_the_config() -> None:
+def test_what_is_no_address_or_temperature_is_refused_with_the_config() -> None:
+    for temperature in (-0.1, 2.1):
+        with pytest.raises(ValidationError, match="temperature"):
+            EndpointConfig(temperature=temperature)
     for url, said_of_it in [
         ("<STEM_LLM_JUDGE_URL>", "expected http://HOST:PORT"),
         ("localhost:8000", "expected http://HOST:PORT"),
@@ -123,12 +126,6 @@ def test_what_is_no_address_is_refused_with_the_config() -> None:
         with pytest.raises(ValidationError, match=said_of_it) as caught:
             EndpointConfig(urls=(url,))
         assert "planted" not in caught.value.errors()[0]["msg"]
-
-
-@pytest.mark.parametrize("temperature", [-0.1, 2.1])
-def test_a_temperature_that_every_server_refuses_is_refused_with_the_config(temperature: float) -> None:
-    with pytest.raises(ValidationError, match="temperature"):
-        EndpointConfig(temperature=temperature)
 
 
 def test_a_reply_is_what_was_said(server: ScriptedEndpoint, build: Build) -> None:
@@ -265,16 +262,17 @@ def test_a_wrong_key_is_said_without_the_key(
     assert "planted" not in str(error)
     server.script = in_turn(Saying(status=401, body=b'{"error": "Unauthorized"}'))  # vLLM's own words
     assert str(error_of(build(server))) == f"{server.url}/chat/completions: HTTP 401 Unauthorized"
+    monkeypatch.setenv("LLM_JUDGE_API_KEY", "planted-and-long")
+    server.script = in_turn(Saying(status=401, body=b"x" * (SAID_CHARS - 7) + b"planted-and-long"))
+    said = str(error_of(build(server)))
+    assert "xxx***" in said, "half of a key at the end of a long error"
+    assert "plant" not in said
 
 
 def test_money_that_is_used_up_is_nothing_to_wait_for(server: ScriptedEndpoint, build: Build) -> None:
     answer = b'{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}'
     server.script = in_turn(Saying(status=429, body=answer, headers={"retry-after": "1"}))
     assert isinstance(error_of(build(server)), EndpointMisused)
-
-
-def test_no_address_is_permanent(build: Build) -> None:
-    assert "set `urls`" in str(error_of(build()))
 
 
 @pytest.mark.parametrize(("models", "served"), [(("a", "b"), "a, b"), ((), "none")])
@@ -376,16 +374,6 @@ def test_who_is_busy_for_too_long_is_named(
     )
 
 
-def test_half_of_a_key_at_the_end_of_a_long_error_is_not_shown(
-    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LLM_JUDGE_API_KEY", "planted-and-long")
-    server.script = in_turn(Saying(status=401, body=b"x" * (SAID_CHARS - 7) + b"planted-and-long"))
-    error = error_of(build(server))
-    assert "xxx***" in str(error)
-    assert "plant" not in str(error)
-
-
 @pytest.mark.parametrize("key", ["two\nlines of it", "secr\u00e9t", "secr\x01t"])
 def test_a_key_that_no_header_can_carry_is_an_error_that_does_not_show_it(
     server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch, key: str
@@ -408,16 +396,11 @@ def test_a_reply_that_the_server_broke_off_is_none_and_is_asked_for_again(
     assert said(endpoint) == "Not so fast."
 
 
-def test_half_a_character_is_a_reply_like_any_other(server: ScriptedEndpoint, build: Build) -> None:
-    server.script = in_turn("half of a pair: \ud83d", "another one")
-    endpoint = build(server, cache=True)
-    assert [said(endpoint), said(endpoint)] == ["half of a pair: \ud83d"] * 2
-
-
 def test_an_address_that_can_be_none_is_the_configurations_error(build: Build) -> None:
     for url in ["http://xn--\u2603.example:1", "http://\u200b:1", f"http://{'a' * 64}.example:1"]:
         assert isinstance(error := error_of(build(url)), EndpointMisused)
         assert "no address" in str(error)
+    assert "set `urls`" in str(error_of(build()))
 
 
 def test_certificates_that_can_not_be_read_are_the_configurations_error(
@@ -594,11 +577,13 @@ def test_the_same_question_is_asked_once(server: ScriptedEndpoint, build: Build)
     assert said(endpoint, "a") == "4"
 
 
-def test_what_was_no_answer_is_not_kept(server: ScriptedEndpoint, build: Build) -> None:
-    server.script = in_turn(FAILING, Saying(None), "True")
+def test_what_was_no_answer_is_not_kept_and_half_a_character_is(
+    server: ScriptedEndpoint, build: Build
+) -> None:
+    server.script = in_turn(FAILING, Saying(None), "half of a pair: \ud83d", "another one")
     endpoint = build(server, cache=True)
     assert isinstance(error_of(endpoint), Retryable)
-    assert [said(endpoint) for _ in range(3)] == ["", "True", "True"]
+    assert [said(endpoint) for _ in range(3)] == ["", *["half of a pair: \ud83d"] * 2]
 
 
 def tasks_at(*endpoints: dict[str, Any]) -> dict[str, Any]:

@@ -51,8 +51,7 @@ EMPTY_ROWS = [patches(), edits({"b.py": SORT}, {"b.py": SORT}), edits({}, {}), w
 
 
 def test_nothing_is_worth_0(swe_scorer: SwePatch, strict_swe_scorer: SwePatch) -> None:
-    cases: list[Row] = [ADD_ROW, SORT_ROW, PATCH_ROW, *EMPTY_ROWS]
-    for row in cases:
+    for row in (ADD_ROW, SORT_ROW, PATCH_ROW, *EMPTY_ROWS):
         for text in NULL:
             for swe in (swe_scorer, strict_swe_scorer):
                 score = swe.score(text, row)

@@ -231,10 +231,7 @@ def test_a_python_file_that_is_broken_is_0(swe_scorer: SwePatch) -> None:
 
 def test_the_penalty_is_a_reward_and_no_score(strict_swe_scorer: SwePatch) -> None:
     for text, paid in [
-        ("", -1.0),
-        ("I don't know", -1.0),
-        (fenced(ADD), 0.0),
-        (fenced(ADD_FIXED), 1.0),
+        *(("", -1.0), ("I don't know", -1.0), (fenced(ADD), 0.0), (fenced(ADD_FIXED), 1.0)),
         ("<think>x", -1.0),
     ]:
         task = TaskConfig(scorer=SweConfig(format_penalty=True))
