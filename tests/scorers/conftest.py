@@ -36,8 +36,6 @@ SERVED: dict[str, Any] = {
 
 @pytest.fixture(scope="session")
 def complete() -> Complete:
-    """Return a completion of one token with the given text."""
-
     def make(text: str) -> Completion:
         return Completion.of_one_segment(
             token_ids=np.array([7], np.int32),
@@ -130,7 +128,6 @@ def math_scorer() -> MathAnswer:
 
 @pytest.fixture(scope="session")
 def math_worker() -> Iterator[MathAnswer]:
-    """Yield the math scorer as a worker has it, one killable child for the session."""
     scorer = MathAnswer(MathConfig())
     yield scorer
     scorer.close()
@@ -138,7 +135,6 @@ def math_worker() -> Iterator[MathAnswer]:
 
 @pytest.fixture(scope="session")
 def swe_scorer() -> Iterator[SwePatch]:
-    """Yield the swe scorer with its defaults, one child for the session."""
     scorer = SwePatch(SweConfig(), ScorersConfig())
     yield scorer
     scorer.close()

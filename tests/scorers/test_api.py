@@ -161,7 +161,7 @@ def test_threads_and_forks_get_their_own_answers() -> None:
 
 
 @pytest.mark.prove
-def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorable(
+def test_a_killed_worker_is_replaced_unless_a_row_kills_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deadly.py").write_text(

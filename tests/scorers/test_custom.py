@@ -251,7 +251,6 @@ class Miscounting(Served):
 
 
 def served(tmp_path: Path, name: str, wanted: int) -> GroupScorer:
-    """Return a pool's scorer of one task, whose class is in a module beside the others."""
     (tmp_path / "served_scorer.py").write_text(SERVED)
     task = TaskConfig(scorer=config(name, "served_scorer", wanted=wanted))
     return GroupScorer(ScorersConfig(tasks={"served": task}))
@@ -282,9 +281,7 @@ def test_a_prefetch_that_fails_is_said_and_the_completion_is_scored_all_the_same
     scorer.close()
 
 
-def test_counts_of_names_that_nobody_knows_are_refused_by_the_class(
-    group: Callable[..., SampledGroup], tmp_path: Path
-) -> None:
+def test_counts_of_unknown_names_are_refused(group: Callable[..., SampledGroup], tmp_path: Path) -> None:
     scorer = served(tmp_path, "Miscounting", 1)
     with pytest.raises(CustomScorerError, match=r"served_scorer:Miscounting: take_counts\(\) must return"):
         scorer.score(asked(group), worker="w")

@@ -16,7 +16,6 @@ MATH500_EXCEPTIONS: dict[str, str] = {}
 
 
 def solutions(file: str) -> list[str]:
-    """Return each row's worked solution, which ends in its answer."""
     path = DATA / file
     if not path.exists():
         pytest.skip(f"{path} is not here: it holds the published data set")
@@ -24,7 +23,6 @@ def solutions(file: str) -> list[str]:
 
 
 def answers(file: str, before: str) -> list[str]:
-    """Return the text after the last `before` of each."""
     return [solution.rpartition(before)[2].strip() for solution in solutions(file)]
 
 

@@ -81,9 +81,7 @@ def score(group: Group) -> Iterator[Callable[..., Any]]:
         one.close()
 
 
-def test_an_end_that_was_played_is_worth_what_its_environment_and_its_scorer_say(
-    score: Callable[..., Any],
-) -> None:
+def test_an_end_that_was_played_is_worth_what_environment_or_scorer_say(score: Callable[..., Any]) -> None:
     """Both rewards of a crash too: it is the policy's doing, and scored as it stands."""
     for ended_by in PLAYED:
         episode = an_episode(ended_by=ended_by, reward=reward_of(0.5))

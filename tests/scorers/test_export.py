@@ -21,7 +21,6 @@ EXTRA = {"index": 0, "split": "train"}
 
 
 def as_verl_loads_it() -> Any:
-    """Load the file as verl loads a `custom_reward_function.path`."""
     spec = importlib.util.spec_from_file_location("custom_module", str(scorers.export.__file__))
     assert spec is not None
     assert spec.loader is not None

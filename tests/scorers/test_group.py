@@ -120,9 +120,7 @@ def test_the_format_gates_the_reward_of_its_task_alone(scorer: GroupScorer, grou
     assert strict.scores[1].components == {"math": 1.0, "format": 0.0}
 
 
-def test_broken_machinery_is_tried_again_after_longer_waits(
-    monkeypatch: pytest.MonkeyPatch, group: Group
-) -> None:
+def test_broken_machinery_is_tried_after_longer_waits(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
     scorer, flaky = flaky_group_scorer(monkeypatch, FlakyScorer(2))
     assert scorer.score(group("a"), worker="w").rewards == (1.0,)
     first, second, third = flaky.asked_at
@@ -208,9 +206,7 @@ def judged_group(server: ScriptedEndpoint, extra: bool) -> GroupScorer:
 
 
 @pytest.mark.parametrize("extra", [False, True], ids=["the task's own scorer", "a part beside it"])
-def test_a_judge_that_is_away_is_waited_for_by_all_completions_of_a_group_together(
-    group: Group, extra: bool
-) -> None:
+def test_a_judge_that_is_away_is_waited_for_by_a_whole_group_together(group: Group, extra: bool) -> None:
     """Each alone, a group of 16 waited 16 times as long as one completion."""
     texts = [f"\\boxed{{5}} by way {number}" for number in range(16)]
     with scripted_endpoint("False") as server:
@@ -293,9 +289,7 @@ def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch:
     assert built == ["math", "swe"]
 
 
-def test_broken_machinery_is_unscorable_and_never_a_zero(
-    monkeypatch: pytest.MonkeyPatch, group: Group
-) -> None:
+def test_broken_machinery_is_unscorable_and_no_zero(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
     scorer, _ = flaky_group_scorer(monkeypatch, FlakyScorer(3))
     scored = scorer.score(group("a", "b"), worker="w")
     assert scored.rewards == (None, 1.0)

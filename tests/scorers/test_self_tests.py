@@ -51,8 +51,6 @@ class Busy:
 
 
 class BusyRun:
-    """One program in it."""
-
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
         self.failure, self.compiler_s = prepared.failure, prepared.compiler_s

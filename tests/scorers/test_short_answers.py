@@ -96,7 +96,6 @@ def not_worth(task: str, cases: list[Case], value: float) -> list[tuple[Any, str
 
 
 def renderings(task: str, answer: dict[str, Any]) -> list[str]:
-    """Return the reference as the sets' prompts ask for it."""
     value = answer["value"]
     if task == "table":
         return [boxed("|".join(map(str, value)) if isinstance(value, list) else str(value))]
@@ -175,9 +174,7 @@ def test_a_score_is_the_same_every_time_and_on_every_thread(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", SCORERS)
-def test_the_registry_builds_it_with_a_self_test_that_notices(
-    task: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_registry_builds_it_with_a_real_self_test(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = CONFIGS[task]
     scorer = build_scorer(config, ScorersConfig())
     assert (scorer.name, config.queue) == (task, "light")

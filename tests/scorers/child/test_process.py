@@ -29,7 +29,6 @@ MOST_LOOKS = 6
 
 
 def act(request: Request) -> Reply:  # noqa: C901, PLR0911, PLR0912 - a case each
-    """Does what the request names."""
     match request["do"]:
         case "echo":
             return {"said": request["text"]}

@@ -163,8 +163,6 @@ ATTACKS: list[tuple[dict[str, Any], str, str]] = [
 
 
 class Measured(NamedTuple):
-    """One measured score beside ours."""
-
     answer: dict[str, Any]
     text: str
     old: float

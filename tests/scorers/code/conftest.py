@@ -13,7 +13,6 @@ from scorers.code.scorer import CodeTests
 
 @pytest.fixture(scope="session")
 def scorer() -> Iterator[CodeTests]:
-    """Yield it; the sandbox behind it is the best that this machine has."""
     built = CodeTests(CodeConfig(), ScorersConfig())
     yield built
     built.close()

@@ -104,9 +104,7 @@ UNTOLD = {
 
 @pytest.mark.parametrize("program", UNTOLD.values(), ids=UNTOLD)
 @pytest.mark.parametrize("answer", [ONE, CALL, CHECK, PYTEST], ids=["assert", "call", "check", "pytest"])
-def test_an_untold_exception_is_a_wrong_answer(
-    scorer: CodeTests, program: str, answer: dict[str, Any]
-) -> None:
+def test_an_untold_exception_is_wrong(scorer: CodeTests, program: str, answer: dict[str, Any]) -> None:
     score = judged(scorer, program, answer)
     assert score.value == 0.0, score.reason
     assert score.reason.encode("utf-8"), "a message carries it"
@@ -140,9 +138,7 @@ def test_only_infinity_is_infinite(scorer: CodeTests, program: str, expected: An
     ],
     ids=["assert", "from", "check", "pytest", "inside a test"],
 )
-def test_a_package_that_tests_need_and_nobody_has_is_no_zero(
-    scorer: CodeTests, answer: dict[str, Any]
-) -> None:
+def test_a_package_that_tests_need_and_lack_is_no_zero(scorer: CodeTests, answer: dict[str, Any]) -> None:
     with pytest.raises(SandboxUnavailable, match="the tests need missing_package"):
         judged(scorer, "def f(x): return x", answer)
 
@@ -180,7 +176,7 @@ WHEN_CALLED = "def f(x):\n    give_up()\n    return x"
     [("give_up()\ndef f(x): return x", ONE), (WHEN_CALLED, CALL), (WHEN_CALLED, PYTEST)],
     ids=["assert, at load", "call", "pytest"],
 )
-def test_an_answer_that_gives_up_its_pipe_and_lives_on_is_not_waited_for(
+def test_an_answer_without_its_pipe_is_not_waited_for(
     scorer: CodeTests, program: str, answer: dict[str, Any]
 ) -> None:
     score = judged(scorer, f"{GIVES_UP}{program}", answer)

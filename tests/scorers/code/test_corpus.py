@@ -63,8 +63,6 @@ def one_shape_each(cases: list[Case]) -> list[Case]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is judged behind one wall."""
-
     attacks: list[Case]
     honest: list[Case]
 
@@ -131,14 +129,12 @@ class Reports:
 
 
 def is_here(case: Case) -> bool:
-    """Return whether this machine has what the case is written in."""
     program = {"cpp": "g++", "c++": "g++", "javascript": "node", "js": "node"}.get(case.language)
     return program is None or shutil.which(program) is not None
 
 
 @pytest.fixture(scope="module")
 def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
-    """Judge the cases that this session selected."""
     wanted: dict[str, set[str]] = {}
     for item in request.session.items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})

@@ -62,7 +62,7 @@ def test_a_hang_costs_twice_the_limit_of_a_case_and_a_second(hasty: CodeTests, n
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", SWE)
-def test_a_package_that_hangs_costs_twice_the_limit_of_a_test_and_a_second(
+def test_a_hanging_package_costs_twice_the_limit_and_a_second(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     shape = SHAPES[name]
@@ -156,24 +156,19 @@ PYTEST = {"pytest": "from solution import f\ndef test_f(): assert f(1) == 1\n"}
 HALF = "def f(x):\n    while x == 2: pass\n    return x"
 
 
-@pytest.mark.prove(after=99)
-@pytest.mark.parametrize(
-    ("is_all", "cases", "expected"),
-    [
+def test_the_first_failure_is_the_reason() -> None:
+    table: list[tuple[bool, list[str | None], tuple[float, float, str]]] = [
         (True, [None, None], (1.0, 1.0, "all 2 cases passed")),
         (True, [None, "no"], (0.0, 0.5, "1 of 2 cases passed; case 2: no")),
         (False, [None, "no"], (0.5, 0.5, "1 of 2 cases passed; case 2: no")),
         (True, ["no"], (0.0, 0.0, "0 of 2 cases passed (1 ran); case 1: no")),
-    ],
-)
-def test_the_first_failure_is_the_reason(
-    is_all: bool, cases: list[str | None], expected: tuple[float, float, str]
-) -> None:
-    tally = CaseTally(2, is_all)
-    for reason in cases:
-        tally.add(reason)
-    assert tally.is_decided
-    assert tally.score() == expected
+    ]
+    for is_all, cases, expected in table:
+        tally = CaseTally(2, is_all)
+        for reason in cases:
+            tally.add(reason)
+        assert tally.is_decided
+        assert tally.score() == expected
 
 
 def test_the_first_failure_says_whether_it_was_a_limit() -> None:

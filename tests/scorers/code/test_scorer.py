@@ -29,7 +29,6 @@ MBPP = DATA / "mbpp.jsonl"
 
 
 def variant(scorer: CodeTests, *, credit: str | None = None, **options: Any) -> CodeTests:
-    """Return the same sandbox under another config."""
     config = scorer._config.model_copy(update=options)
     return CodeTests(config, scorer._scorers.model_copy(update={"credit": credit}), scorer._sandbox.get())
 
@@ -313,10 +312,8 @@ def test_a_row_is_checked_without_a_sandbox() -> None:
     scorer.close()
 
 
-@pytest.mark.prove(after=99)
-@pytest.mark.parametrize(
-    ("text", "language", "program"),
-    [
+def test_the_last_block_of_the_language_is_the_program() -> None:
+    cases: list[tuple[str, Language, str]] = [
         ("```cpp\na\n```\n```python\nb\n```", Language.CPP, "a"),
         ("```js\na\n```", Language.JAVASCRIPT, "a"),
         ("```python\na\n```<|im_end|>", Language.PYTHON, "a"),
@@ -329,10 +326,9 @@ def test_a_row_is_checked_without_a_sandbox() -> None:
         ("```python\na\n```\nIt prints:\n```\n8\n```", Language.PYTHON, "a"),
         ("```python\na\n```\nRun it:\n```bash\necho 8\n```", Language.PYTHON, "a"),
         ("<think>```python\nb\n```</think>\n```python\na\n```", Language.PYTHON, "a"),
-    ],
-)
-def test_the_last_block_of_the_language_is_the_program(text: str, language: Language, program: str) -> None:
-    assert program_of(text, language).strip() == program
+    ]
+    for text, language, program in cases:
+        assert program_of(text, language).strip() == program
 
 
 def test_the_block_of_another_language_is_no_program() -> None:
@@ -408,7 +404,7 @@ def test_verls_rows_of_kodcode_are_scored_by_their_asserts(scorer: CodeTests) ->
         ),
     ],
 )  # fmt: skip
-def test_an_answer_without_imports_is_right_and_one_without_work_is_not(
+def test_an_answer_without_imports_is_right(
     scorer: CodeTests, truth: dict[str, Any], right: str, wrong: str
 ) -> None:
     assert of_verl(scorer, right, truth) == 1.0

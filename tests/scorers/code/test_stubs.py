@@ -163,16 +163,12 @@ def simulation() -> Iterator[Simulation]:
         (cruxeval(FIRST, "input", output="[4]"), ""),
     ],
 )
-def test_an_input_without_any_effect_is_named(
-    simulation: Simulation, info: dict[str, Any], stub: str
-) -> None:
+def test_an_input_without_effect_is_named(simulation: Simulation, info: dict[str, Any], stub: str) -> None:
     assert simulation.passing_stub(info) == stub
 
 
 @pytest.mark.prove
-def test_the_gold_test_refuses_such_a_row_by_the_stubs_name_in_any_case(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_gold_test_refuses_such_a_row_by_its_stubs_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     loose, strict = calls(([1], True), ([2], True)), calls(([1], 2), ([2], 3))
     told = "every test passes for a function that returns True: add a case that tells it from a right answer"

@@ -35,9 +35,7 @@ def test_the_range_becomes_0_to_1_beside_the_reward() -> None:
 
 
 @given(st.lists(FINITE, min_size=2, max_size=2, unique=True), st.lists(FINITE, min_size=2, max_size=2))
-def test_a_higher_reward_scores_no_less_and_none_leaves_0_to_1(
-    bounds: list[float], values: list[float]
-) -> None:
+def test_a_higher_reward_scores_no_less_and_within_0_to_1(bounds: list[float], values: list[float]) -> None:
     low, high = sorted(bounds)
     inside = sorted(min(max(value, low), high) for value in values)
     shares = [share_of_range(reward_of(value, low, high)) for value in (low, *inside, high)]

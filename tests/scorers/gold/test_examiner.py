@@ -54,7 +54,7 @@ def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_th
     ],
     ids=["no grid", "no letter", "a served model's", "no mathematics"],
 )
-def test_a_row_that_can_teach_nothing_is_told_from_one_that_can_not_be_tested(
+def test_a_useless_row_is_told_from_an_untested_one(
     candidate: Candidate, verdict: Verdict, reason: str
 ) -> None:
     (found,) = verdicts(candidate)
@@ -83,9 +83,7 @@ def test_what_an_environment_scores_is_untested_and_says_so(extra: bool) -> None
     ],
     ids=["right", "too little", "broken", "none"],
 )  # fmt: skip
-def test_an_episode_is_examined_by_its_reference(
-    played: dict[str, Any], verdict: Verdict, reason: str
-) -> None:
+def test_an_episode_is_told_by_its_reference(played: dict[str, Any], verdict: Verdict, reason: str) -> None:
     lake = {"environment": {"type": "custom", "import_path": "lake:Lake"}, "scorer": {"type": "environment"}}
     if "episode" in played:
         reward = {"value": played["episode"], "low": -1.0, "high": 1.0}

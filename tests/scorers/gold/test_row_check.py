@@ -44,8 +44,6 @@ class Bug:
 
 
 class Picky(Bug):
-    """A user's scorer that takes no row."""
-
     name = "picky"
 
     def check_row(self, verification_info: Any) -> None:

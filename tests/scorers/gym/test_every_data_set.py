@@ -65,7 +65,6 @@ def generous() -> Iterator[GymAnswer]:
 
 
 def entries_of(name: str) -> list[dict[str, Any]]:
-    """Return entries as they are read from a file."""
     made = import_module("reasoning_gym").create_dataset(name, size=ENTRIES, seed=SEED)
     return [json.loads(json.dumps(made[number], default=str)) for number in range(ENTRIES)]
 

@@ -114,9 +114,7 @@ def test_an_answer_that_takes_too_long_is_wrong_and_costs_the_others_nothing(san
     ],
     ids=["lacks its metadata", "is another", "is no answer"],
 )
-def test_a_row_whose_own_answer_is_wrong_is_unscorable(
-    scorer: GymAnswer, row: dict[str, Any], said: str
-) -> None:
+def test_a_row_that_is_wrong_itself_is_unscorable(scorer: GymAnswer, row: dict[str, Any], said: str) -> None:
     score = scorer.score("<answer>0.5</answer>", row)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert said in score.reason
@@ -179,8 +177,6 @@ def test_what_a_second_look_finds_is_said(scorer: GymAnswer) -> None:
 @needs_library
 def test_a_group_is_judged_by_one_run(sandbox: Sandbox, group: Group) -> None:
     class Counting:
-        """A sandbox that counts what is prepared in it."""
-
         prepared = 0
 
         def __getattr__(self, name: str) -> Any:
@@ -243,7 +239,7 @@ BARE = {"question": "4 + 4?", "answer": "8", "metadata": {}}
     ],
     ids=["metadata", "bare", "entry", "json", "object"],
 )
-def test_rows_of_verl_are_read_as_reasoning360_and_the_library_write_them(
+def test_rows_of_verl_are_read_in_every_form(
     source: str, truth: object, extra: object, entry: object
 ) -> None:
     row = {

@@ -14,8 +14,6 @@ from tests.support.text_tables import listed_by_kind
 
 
 class Said(NamedTuple):
-    """One reply."""
-
     text: str | None
     old: float | Literal["-"]
     value: float | None

@@ -24,12 +24,10 @@ def prompt_of(case: Case) -> str:
 
 
 def texts_of(prompt: str, nonce: str) -> list[str]:
-    """Return what stands between the marks."""
     return re.findall(rf"^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt, re.MULTILINE | re.DOTALL)
 
 
 def frame_of(case: Case) -> str:
-    """Return the prompt without what is in it."""
     prompt = prompt_of(case)
     for text in texts_of(prompt, case.nonce):
         prompt = prompt.replace(f"]\n{text}\n[", "]\n[", 1)

@@ -52,7 +52,6 @@ def row(
 
 
 def texts_of(prompt: str) -> list[str]:
-    """Return what stands between its marks."""
     nonce = nonce_of(prompt)
     return re.findall(rf"^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt, re.MULTILINE | re.DOTALL)
 
@@ -77,9 +76,7 @@ def knows(variant: Variant) -> Callable[[Call], str]:
     return says
 
 
-def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once(
-    build: Asking, server: ScriptedEndpoint
-) -> None:
+def test_right_answers_score_1_and_wrong_ones_0_all_at_once(build: Asking, server: ScriptedEndpoint) -> None:
     judge = knows("default")
     scorer = build()
     rows = [(answered, 1.0) for answered in HONEST] + [(answered, 0.0) for answered in WRONG]
@@ -99,7 +96,7 @@ def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once
 
 
 @pytest.mark.parametrize("row_type", ["judge", "llm_judge", "stem_llm_judge", "math_llm_judge"])
-def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(
+def test_a_reference_is_1_and_silence_0_without_a_judge(
     build: Asking, server: ScriptedEndpoint, row_type: str
 ) -> None:
     server.script = lambda _: "True"
@@ -207,9 +204,7 @@ def test_a_judge_that_fails_gives_no_score(
         (Saying("True\nFalse"), "both verdicts"),
     ],
 )
-def test_no_verdict_is_unscorable(
-    build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str
-) -> None:
+def test_no_verdict_is_no_score(build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
     server.script = lambda _: saying
     score = build().score("seventy-two", row())
     assert score.status is ScoreStatus.UNSCORABLE
@@ -243,7 +238,7 @@ def test_what_was_begun_and_failed_begins_anew_beside_others(build: Asking, serv
     assert server.most_at_once == 8
 
 
-def test_what_is_begun_and_never_asked_for_is_forgotten(
+def test_what_is_never_asked_for_is_lost(
     build: Asking, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefetch, "MAX_PREFETCHED", 3)
@@ -319,7 +314,7 @@ def test_a_row_that_lacks_something_is_refused(build: Asking, info: Mapping[str,
 
 
 @pytest.mark.parametrize("variant", SAYS)
-def test_the_self_test_passes_with_a_judge_that_can_tell_two_from_three(
+def test_the_self_test_needs_a_judge_that_can_tell(
     build: Asking, server: ScriptedEndpoint, variant: Variant
 ) -> None:
     server.script = knows(variant)

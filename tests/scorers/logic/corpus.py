@@ -206,8 +206,6 @@ _OTHER_HEADER = table("1,pilot,apple;2,chef,bread;3,nurse,corn", "Position,Job,F
 
 
 class Measured(NamedTuple):
-    """A row of the reference's sections 2.10 to 2.13."""
-
     row_type: str
     value: Any
     text: str

@@ -15,8 +15,6 @@ from tests.support.text_tables import Pair, paired_right_and_wrong
 
 
 class Form(NamedTuple):
-    """A reference, an answer, and what math-verify alone makes of them."""
-
     reference: str
     answer: str
     is_taken: bool
@@ -41,18 +39,15 @@ def pairs(table: Mapping[str, Iterable[Form]]) -> dict[str, tuple[Pair, ...]]:
 
 
 def matrix(rows: int, columns: int) -> str:
-    """Return a multiplication table."""
     lines = (" & ".join(str(row * column) for column in range(1, columns + 1)) for row in range(1, rows + 1))
     return r"\begin{pmatrix} " + r" \\ ".join(lines) + r" \end{pmatrix}"
 
 
 def polynomial(degree: int) -> str:
-    """Return a polynomial with all its powers written out, the highest one first."""
     return " + ".join(f"{power}x^{{{power}}}" for power in range(degree, 0, -1))
 
 
 def nested(opening: str, core: str, depth: int) -> str:
-    """Return the core inside so many openings, each with its brace closed."""
     return opening * depth + core + "}" * depth
 
 

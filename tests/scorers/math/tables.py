@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One measured score beside ours."""
-
     text: str
     reference: str
     old: float

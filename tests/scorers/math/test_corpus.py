@@ -31,7 +31,6 @@ PIECES = listed(r"0¦1 ¦\text{¦\text{ or¦or  ¦6-¦a^¦}^2¦\frac¦\frac{¦\s
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[MathAnswer]:
-    """Yield a scorer that gives an answer a second."""
     scorer = MathAnswer(MathConfig(deadline_s=1.0))
     yield scorer
     scorer.close()
@@ -154,7 +153,7 @@ def test_no_number_is_infinite_in_the_compatible_mode_either() -> None:
         *(("v5", 0.0), ("$x = 5$", 1.0), ("1.5", 0.0), ("15/3", 1.0)),
     ],
 )
-def test_a_bare_number_is_found_without_reading_the_text_as_a_program(
+def test_a_bare_number_is_found_without_parse_expr(
     monkeypatch: pytest.MonkeyPatch, text: str, value: float
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

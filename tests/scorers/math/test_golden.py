@@ -16,7 +16,6 @@ ROWS = [(row_type, row) for row_type, rows in TABLES.items() for row in rows]
 
 @pytest.fixture(scope="module")
 def compatible() -> MathAnswer:
-    """Return the scorer in its compatible mode."""
     return JudgedHere(MathConfig(compatible=True))
 
 
@@ -32,7 +31,7 @@ def test_the_compatible_mode_scores_as_old_systems_do(compatible: MathAnswer) ->
         assert score.value == row.old, score.reason
 
 
-def test_what_was_broken_or_pays_for_nothing_is_not_repeated(
+def test_what_was_broken_or_pays_nothing_is_not_repeated(
     math_scorer: MathAnswer, compatible: MathAnswer
 ) -> None:
     for row in PRIME_NOT_REPEATED:

@@ -41,7 +41,7 @@ SOME = [
 
 
 @pytest.mark.parametrize(("text", "reference", "value"), SOME)
-def test_an_answer_scores_1_where_it_equals_the_reference(
+def test_an_answer_is_1_where_it_is_equal(
     math_scorer: MathAnswer, text: str, reference: str, value: float
 ) -> None:
     score = math_scorer.score_text(text, reference)
@@ -128,9 +128,7 @@ def test_no_text_of_a_model_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 @pytest.mark.parametrize("text", ["\\boxed{5}", "no box"])
-def test_a_broken_reference_is_unscorable_whatever_the_answer(
-    hasty: MathAnswer, reference: str, reason: str, text: str
-) -> None:
+def test_a_broken_reference_is_unscorable(hasty: MathAnswer, reference: str, reason: str, text: str) -> None:
     score = hasty.score_text(text, reference)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert reason in score.reason

@@ -60,7 +60,6 @@ def test_groups_that_wait_for_others_do_so_together_whatever_one_takes() -> None
 
 
 def costing(station: Station, seconds_a_group: float) -> Station:
-    """Let its groups have taken so long so far."""
     tally = Tally()
     tally.count("math", "math", {"groups": 10}, seconds=10 * seconds_a_group)
     tally.write(station.link.client, station.keys, is_due=True)
@@ -69,7 +68,6 @@ def costing(station: Station, seconds_a_group: float) -> Station:
 
 @contextmanager
 def holding(station: Station) -> Iterator[Dispatcher]:
-    """A dispatcher that has read what is there."""
     with station.dispatcher() as dispatcher:
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         yield dispatcher
@@ -97,7 +95,6 @@ def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(sta
 
 
 def jobs_of(station: Station) -> dict[str, list[list[str]]]:
-    """Return the entries of each job, by queue."""
     queues = station.rq_queues.queues.items()
     return {name: [station.entries_of(job) for job in queue.get_job_ids()] for name, queue in queues}
 
@@ -379,9 +376,7 @@ def test_a_job_of_another_function_is_refused_and_forgotten(
     assert station.queued_entries() == []
 
 
-def test_a_job_without_json_is_refused_and_the_next_done(
-    station: Station, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_job_without_json_is_refused_alone(station: Station, caplog: pytest.LogCaptureFixture) -> None:
     job = station.rq_queues.queues["math"].enqueue(FUNCTION, ["1-0"])
     station.link.client.hset(f"rq:job:{job.id}", "data", b"\x80\x04N.")
     delivered(station, 0)

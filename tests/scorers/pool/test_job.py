@@ -37,14 +37,11 @@ def station(link: RedisLink, keys: Keys) -> Station:
 
 @pytest.fixture
 def pair(station: Station) -> Station:
-    """Return a station with the groups 0 and 1 in one job."""
     delivered(station, 0, 1)
     return station
 
 
 def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
-    """Return a scorer that raises `error` at one group."""
-
     def before(rollout: SampledGroup) -> None:
         if rollout.prompt.group_id == group_id:
             raise error
@@ -92,9 +89,7 @@ def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Stati
     assert station.ids("dead") == []
 
 
-def test_a_bug_at_a_group_costs_it_a_try_and_others_nothing(
-    pair: Station, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bug_costs_a_group_a_try_and_others_none(pair: Station, caplog: pytest.LogCaptureFixture) -> None:
     pair.work(fail_for("0", ZeroDivisionError("a bug")))
     assert (pair.ids("scored"), pair.ids(ROLLOUTS)) == (["1"], ["0"])
     assert re.search(
@@ -408,9 +403,7 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_a_lost_job_is_replaced_at_any_time(
-    station: Station, monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
+def test_a_lost_job_is_made_anew(station: Station, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
     (entry,) = delivered(station, 0)
     right = time.time
     monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)

@@ -46,7 +46,6 @@ class Mine(SimpleScorer):
 
 
 def hanging_for(seconds: float) -> dict[str, object]:
-    """Return a scorer whose hanging answers cost so many seconds."""
     return {"tasks": {"math": {"scorer": {"type": "math", "deadline_s": seconds}}}}
 
 
@@ -121,9 +120,7 @@ def test_sigterm_finishes_the_job_and_leaves_the_next(link: RedisLink, keys: Key
     assert station.rq_queues.living_workers() == []
 
 
-def test_kill_9_costs_what_is_not_handed_over_a_try_at_most(
-    link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+def test_kill_9_costs_what_is_not_handed_over_one_try(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(1.0), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
         both[0].until(lambda: station.rq_queues.serving()["math"] == 2)
@@ -196,7 +193,7 @@ def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
 
 
 @pytest.mark.parametrize("part", ["worker", "dispatcher"])
-def test_a_part_that_is_told_to_end_before_the_run_is_there_ends_with_0(
+def test_a_part_told_to_end_before_its_run_is_there_ends(
     link: RedisLink, keys: Keys, tmp_path: Path, part: str
 ) -> None:
     station = Station(link, keys, make_run())
@@ -221,7 +218,6 @@ DEADLY = {"type": "custom", "import_path": "tests.support.sleeper:Deadly"}
 
 
 def leases(station: Station) -> list[tuple[str, int]]:
-    """Consumer and deliveries of each pending entry of `rollouts`."""
     found = station.client.xpending_range(station.keys(ROLLOUTS), GROUP, "-", "+", 100)
     return [(item["consumer"].decode(), item["times_delivered"]) for item in found]
 
@@ -321,7 +317,7 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]
 
 
 @pytest.mark.prove
-def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(
+def test_a_worker_that_redis_ends_at_work_is_started_again(
     own_redis: RedisServer, keys: Keys, tmp_path: Path
 ) -> None:
     link = RedisLink(own_redis.url, outage_s=30)

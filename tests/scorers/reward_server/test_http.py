@@ -346,9 +346,7 @@ def test_what_is_ten_minutes_old_is_forgotten_and_nothing_younger(joined: Joined
     assert sizes == [0, 0, 0, 0]
 
 
-def test_a_client_that_comes_back_is_told_what_came_or_asked_for_anew(
-    joined: Joined, link: RedisLink
-) -> None:
+def test_a_client_that_comes_back_is_told_what_came_or_asked_anew(joined: Joined, link: RedisLink) -> None:
     async def come_back() -> list[RewardResult]:
         pending = PendingRequests(joined, lingers_s=20.0)
         pending.open()
@@ -384,7 +382,7 @@ def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: RedisL
     assert reason == "not scored within 0.3 s: a worker failed at it: ValueError: no such mood"
 
 
-def test_what_redis_forgets_comes_again(
+def test_what_redis_forgets_is_asked(
     joined: Joined, link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_requests, "CHECK_S", 0.05)
@@ -425,8 +423,6 @@ def test_results_of_a_redis_with_an_earlier_clock_are_read(joined: Joined, link:
 
 
 class SimpleNamespaceClient(SimpleNamespace):
-    """A client of Redis at whose place it is later."""
-
     def __init__(self, client: Any, seconds: float) -> None:
         super().__init__(client=client, seconds=seconds)
 

@@ -72,11 +72,9 @@ class Served:
         return self.post("/reward", {"llm_output": text, "verification_info": info}, **options)
 
     def scored(self) -> int:
-        """Requests that the pool has finished, so far."""
         return self.log.read_text().count("scorers.group: scored group=")
 
     def left_over(self) -> dict[str, int]:
-        """Return what Redis still has of requests."""
         sizes = {
             name: self.client.zcard(KEYS(name)) if name == "slots" else self.client.hlen(KEYS(name))
             for name in ("slots", "where", "jobs", "tries")

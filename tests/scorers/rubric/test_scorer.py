@@ -53,7 +53,6 @@ TINYV_ROW = {"type": "tinyv", "answer": {"value": "72", "question": "6 x 12?"}}
 
 
 def texts_of(prompt: str) -> list[str]:
-    """Return what stands between its marks."""
     nonce = re.findall(r"line \[begin ([0-9a-f]{12})\]", prompt)[0]
     return re.findall(rf"(?ms)^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt)
 
@@ -72,7 +71,7 @@ def teacher(call: Call) -> Saying:
     )
 
 
-def test_sound_solutions_score_1_and_miracle_steps_a_tenth_and_behind_a_gate_wrong_ones_0(
+def test_sound_solutions_score_1_miracles_a_tenth_and_wrong_ones_0(
     build: Asking, server: ScriptedEndpoint
 ) -> None:
     server.script = teacher
@@ -220,9 +219,7 @@ def test_a_reference_that_the_rule_cannot_use_is_unscorable_but_where_no_rule_is
     assert [build(mode).score(RIGHT, info).value for mode in MODES] == [0.8, None, None, None]
 
 
-def test_a_busy_model_is_waited_for_and_asked_once_of_each_solution(
-    build: Asking, server: ScriptedEndpoint
-) -> None:
+def test_a_busy_model_is_waited_for_and_asked_once(build: Asking, server: ScriptedEndpoint) -> None:
     server.script = in_turn(busy(), "Total Score: 8/10")
     scorer = build("mixed", weight=0.5)
     for _ in range(3):

@@ -69,8 +69,6 @@ ATTACKS: list[tuple[Any, str, str]] = [
 
 
 class Measured(NamedTuple):
-    """One score of verl's beside ours."""
-
     value: Any
     text: str
     old: float

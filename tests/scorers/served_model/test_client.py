@@ -276,9 +276,7 @@ def test_money_that_is_used_up_is_nothing_to_wait_for(server: ScriptedEndpoint, 
 
 
 @pytest.mark.parametrize(("models", "served"), [(("a", "b"), "a, b"), ((), "none")])
-def test_a_model_that_must_be_named_is_not_guessed(
-    build: Build, models: tuple[str, ...], served: str
-) -> None:
+def test_a_model_to_be_named_is_not_guessed(build: Build, models: tuple[str, ...], served: str) -> None:
     with scripted_endpoint(models=models) as server:
         error = error_of(build(server, model=None))
         assert isinstance(error, EndpointMisused)
@@ -307,9 +305,7 @@ def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(
         assert len(failing.calls) == len(other.calls) == 1
 
 
-def test_doubt_is_not_for_ever(
-    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doubt_has_an_end(server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "FIRST_WAIT_S", 0.05)
     with scripted_endpoint(FAILING, "True") as once_failing:
         endpoint = build(once_failing, server)
@@ -318,9 +314,7 @@ def test_doubt_is_not_for_ever(
         assert len(server.calls) >= 4
 
 
-def test_what_every_server_said_is_told_and_one_that_may_get_well_is_enough_to_try_again(
-    server: ScriptedEndpoint, build: Build
-) -> None:
+def test_what_all_servers_said_is_told_and_one_may_get_well(server: ScriptedEndpoint, build: Build) -> None:
     server.script = in_turn(Saying(status=401))
     with scripted_endpoint(FAILING) as failing:
         error = error_of(build(server, failing))
@@ -343,9 +337,7 @@ def test_too_many_requests_cost_no_attempt(
     assert len(server.calls) == 6
 
 
-def test_retry_after_is_obeyed_and_another_server_asked_meanwhile(
-    server: ScriptedEndpoint, build: Build
-) -> None:
+def test_retry_after_is_obeyed_and_another_server_asked(server: ScriptedEndpoint, build: Build) -> None:
     server.script = in_turn(busy("0.3"), "from the busy one")
     endpoint = build(server)
     asked = [ask(endpoint)]
@@ -464,7 +456,6 @@ def test_a_refusing_proxy_is_said_without_its_password(build: Build, monkeypatch
 
 @contextmanager
 def refusing_proxy() -> Iterator[str]:
-    """Return a proxy that answers each CONNECT with 407."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
@@ -526,9 +517,7 @@ def test_what_is_cancelled_leaves_its_place_to_others(server: ScriptedEndpoint, 
     assert said(endpoint) == "True"
 
 
-def test_closing_ends_what_is_under_way_and_the_next_call_works(
-    server: ScriptedEndpoint, build: Build
-) -> None:
+def test_closing_ends_all_calls_and_the_next_call_works(server: ScriptedEndpoint, build: Build) -> None:
     server.script = in_turn(*[SILENT] * 3, "True")
     endpoint = build(server)
     asked = [ask(endpoint) for _ in range(3)]
@@ -577,9 +566,7 @@ def test_the_same_question_is_asked_once(server: ScriptedEndpoint, build: Build)
     assert said(endpoint, "a") == "4"
 
 
-def test_what_was_no_answer_is_not_kept_and_half_a_character_is(
-    server: ScriptedEndpoint, build: Build
-) -> None:
+def test_no_answer_is_not_kept_and_half_a_character_is(server: ScriptedEndpoint, build: Build) -> None:
     server.script = in_turn(FAILING, Saying(None), "half of a pair: \ud83d", "another one")
     endpoint = build(server, cache=True)
     assert isinstance(error_of(endpoint), Retryable)

@@ -50,7 +50,6 @@ REFUSALS = {
 
 
 def refusing(what: str, refusal: Saying = REFUSALS["too long"], says: str = "True") -> Script:
-    """Refuse every question that holds `what`."""
     return lambda call: refusal if what in call.prompt else Saying(says)
 
 
@@ -72,9 +71,7 @@ def is_refused(score: Score) -> bool:
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_an_answer_that_the_server_refuses_twice_is_0_where_the_same_row_is_taken(
-    server: ScriptedEndpoint, build: Asking, refusal: str
-) -> None:
+def test_an_answer_that_is_refused_twice_is_0(server: ScriptedEndpoint, build: Asking, refusal: str) -> None:
     server.script = refusing(ODD, REFUSALS[refusal])
     assert is_refused(build().score(ODD, row()))
     assert [ODD in call.prompt for call in server.calls] == [True, False, True]
@@ -98,9 +95,7 @@ def test_each_scorer_knows_an_answer_that_is_refused(server: ScriptedEndpoint, b
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_server_that_refuses_all_makes_none_wrong(
-    server: ScriptedEndpoint, build: Asking, refusal: str
-) -> None:
+def test_refusing_all_makes_none_wrong(server: ScriptedEndpoint, build: Asking, refusal: str) -> None:
     server.script = in_turn(REFUSALS[refusal])
     scorer = build()
     if (REFUSALS[refusal].status or 200) in {403, 406, 431, 451}:
@@ -140,7 +135,7 @@ def test_what_the_server_takes_at_the_second_try_is_judged(
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_server_that_breaks_meanwhile_leaves_the_answer_without_a_score(
+def test_a_server_that_breaks_meanwhile_gives_no_score(
     server: ScriptedEndpoint, build: Asking, after: int
 ) -> None:
     """It refuses, and then fails: a key that is taken back, a restart."""
@@ -152,7 +147,7 @@ def test_a_server_that_breaks_meanwhile_leaves_the_answer_without_a_score(
             build().score(ODD, row())
 
 
-def test_a_group_of_answers_that_are_refused_costs_a_second_try_each_and_one_plain_question(
+def test_a_refused_group_costs_a_second_try_each_and_one_question(
     server: ScriptedEndpoint, build: Asking
 ) -> None:
     server.script = refusing(ODD)
@@ -182,9 +177,7 @@ def test_an_earlier_reply_proves_nothing_of_a_server_that_refuses_everything_now
     assert scorer.score("seventy-two", row()).value == 1.0
 
 
-def test_an_answer_is_refused_once_each_of_several_servers_has(
-    server: ScriptedEndpoint, build: Asking
-) -> None:
+def test_an_answer_is_refused_once_each_server_has(server: ScriptedEndpoint, build: Asking) -> None:
     server.script = in_turn(REFUSALS["a bad request"])  # whatever it is asked
     with scripted_endpoint() as other:
         assert {build("judge", other).score(f"about {n}", row()).value for n in range(8)} == {1.0}

@@ -168,7 +168,6 @@ def given(n: int) -> str:
 
 
 def of_f(functional: str, asserted: str, **answer: Any) -> tuple[dict[str, Any], str]:
-    """Return a row of such a function, and an answer."""
     return {"type": "cruxeval", "answer": {"functional": functional, **answer}}, block(f"assert {asserted}")
 
 
@@ -185,7 +184,7 @@ def of_f(functional: str, asserted: str, **answer: Any) -> tuple[dict[str, Any],
         (*of_f("import no_such\ndef f(): return 1", "f() == 1", output="1"), "no_such"),
     ],
 )
-def test_a_program_that_fails_its_own_row_makes_it_unscorable(
+def test_a_program_that_fails_its_row_is_no_0(
     scorer: Simulation, row: dict[str, Any], text: str, said: str
 ) -> None:
     score = scorer.score(text, row)
@@ -213,8 +212,6 @@ def test_a_share_of_a_groups_time_cuts_the_answers_run_off_and_not_the_rows_tria
 
 
 class Failing:
-    """A sandbox that is away."""
-
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
 
@@ -339,9 +336,7 @@ def test_the_self_test_passes(scorer: Simulation, monkeypatch: pytest.MonkeyPatc
     scorer.self_test()
 
 
-def test_the_self_test_tells_of_one_that_pays_for_all(
-    scorer: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_self_test_notices_pay_for_all(scorer: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CodeTests, "self_test", lambda _: None)
     monkeypatch.setattr(Simulation, "_run", lambda self, *_: self._score(0.0, 1.0, "paid"))
     with pytest.raises(SelfTestFailed, match=r"a wrong input gave 1\.0"):

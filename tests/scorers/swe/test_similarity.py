@@ -30,15 +30,12 @@ def standard_diff(before: str, after: str) -> str:
 
 @pytest.fixture(params=[0, 10, similarity.SMALL], ids=["numpy", "both", "sets"])
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every size of stretch by every way of searching it."""
     monkeypatch.setattr(similarity, "SMALL", request.param)
 
 
 @pytest.mark.prove
 @pytest.mark.usefixtures("small")
 class TestAsDifflib:
-    """The oracle is difflib itself."""
-
     @given(FEW_LETTERS, FEW_LETTERS)
     def test_blocks_and_ratio_of_any_two_texts(self, first: str, second: str) -> None:
         theirs = difflib.SequenceMatcher(None, first, second, autojunk=False)

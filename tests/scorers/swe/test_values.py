@@ -45,8 +45,6 @@ pytestmark = pytest.mark.process
 
 
 def expected_ratio(before: str, mine: str, reference: str) -> float:
-    """Return what difflib says of the two changes."""
-
     def change(after: str) -> str:
         return "\n".join(list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm=""))[2:])
 
@@ -173,9 +171,7 @@ EXACT = [
 ]
 
 
-def test_the_reference_itself_is_1_however_it_is_written(
-    swe_scorer: SwePatch, strict_swe_scorer: SwePatch
-) -> None:
+def test_a_reference_is_1_however_it_is_written(swe_scorer: SwePatch, strict_swe_scorer: SwePatch) -> None:
     for row, text in EXACT:
         score = swe_scorer.score(text, row)
         assert (score.value, score.components) == (1.0, {"edit": 1.0}), score.reason

@@ -162,8 +162,6 @@ TWINS = [{"12.5|9.1", "['12.5', 9.1]"}, {"0.141", "14.1%"}]
 
 
 class Measured(NamedTuple):
-    """One measured score beside ours."""
-
     row_type: str
     answer: dict[str, Any]
     text: str

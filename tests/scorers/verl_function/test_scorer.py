@@ -69,7 +69,6 @@ Make = Callable[..., VerlFunction]
 
 @contextmanager
 def built_of(path: Path, source: str, deadline_s: float) -> Iterator[Make]:
-    """Yield what builds scorers of a file's functions."""
     path.write_text(source, encoding="utf-8")
     made: list[VerlFunction] = []
 
@@ -104,7 +103,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         ("waits", {}, "", 1.0),
     ],
 )
-def test_a_value_is_the_score(
+def test_its_value_counts(
     make: Make, function: str, settings: dict[str, Any], text: str, value: float
 ) -> None:
     assert make(function, **settings).score(text, ROW).value == value

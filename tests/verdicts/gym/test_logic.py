@@ -24,9 +24,7 @@ P \u2227\u2227 Q¦P & q¦P & Q # no¦therefore P & Q
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " and ".join(case[0]))
-def test_what_repeats_premises_is_no_conclusion_however_it_is_written(
-    case: tuple[list[str], str, list[str], list[str]],
-) -> None:
+def test_what_repeats_premises_is_no_conclusion(case: tuple[list[str], str, list[str], list[str]]) -> None:
     premises, example, right, repeated = case
     row = logic_row(premises, example)
     failed = [f"refused: {formula}" for formula in right if worth(row, signs(formula)) != 1.0]

@@ -11,7 +11,6 @@ from verdicts.gym.rules import counted, refusal
 
 
 def of(dataset: str, answer: str | None, **metadata: Any) -> Row:
-    """Return a row for the rules, which ask no library."""
     return Row(
         dataset=DataSet(name=dataset, module=f"reasoning_gym.{dataset}", packages=()),
         metadata=metadata,
