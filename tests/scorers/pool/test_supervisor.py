@@ -342,13 +342,14 @@ def test_a_failing_pool_ends_it(
 def test_a_run_that_has_ended_leaves_the_others_their_pools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pools = with_children(tmp_path, monkeypatch, "[ $part = api ] || exit 0", "$4")
+    ends = f"trap 'echo TERM >> {tmp_path}/signals; exit 0' TERM"
+    pools = with_children(tmp_path, monkeypatch, f"{ends}; [ $part = api ] || exit 0", "$4")
     caplog.set_level("INFO")
     early: list[str] = []
 
     def is_one_left() -> bool:
         early[:] = pools.lines("signals")
-        return "pool_ended run=first code=0" in caplog.text
+        return len(pools.all()) == 2 and "pool_ended run=first code=0" in caplog.text
 
     assert runs_after(is_one_left) == 0
     assert (early, pools.lines("signals")) == ([], ["TERM"])
