@@ -197,6 +197,7 @@ def test_a_killed_worker_is_replaced_unless_a_row_kills_each(
     assert process.close() == 0
 
 
+@pytest.mark.prove
 def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text(
         "import os, subprocess, sys, time\nfrom scorers.custom import SimpleScorer\n"

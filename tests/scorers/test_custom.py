@@ -317,6 +317,7 @@ def test_what_a_function_returns_is_a_number_from_0_to_1_or_refused_for_good() -
             load_scorer(config("no_number")).score("4", {"answer": value})
 
 
+@pytest.mark.prove
 def test_modules_of_our_names_beside_a_scorer_do_no_harm(tmp_path: Path) -> None:
     """The folder of the start comes last on the path, and the roles that `up` starts leave it out at first."""
     folder = tmp_path / "mine"

@@ -143,6 +143,7 @@ def test_a_package_that_tests_need_and_lack_is_no_zero(scorer: CodeTests, answer
         judged(scorer, "def f(x): return x", answer)
 
 
+@pytest.mark.prove
 def test_a_package_that_tests_can_do_without_may_be_missing(scorer: CodeTests) -> None:
     tests = "try:\n    import missing_package\nexcept ImportError:\n    missing_package = None\n"
     assert judged(scorer, "def f(x): return x", {"pytest": tests + OF_PYTEST}).value == 1.0

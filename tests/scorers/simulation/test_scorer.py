@@ -61,14 +61,13 @@ def told(row: str, text: str, score: Score) -> str:
     return f"{row}: {text[:100]!r} gave {score.value}: {score.reason}"
 
 
-@pytest.mark.prove(cases=("attacks", "right, others", "wrong, others"))
 @pytest.mark.parametrize(
     ("cases", "value"),
     [
         pytest.param(HONEST[::6], 1.0, id="right"),
+        pytest.param(WRONG[::6], 0.0, id="wrong"),
         pytest.param([case for number, case in enumerate(HONEST) if number % 6], 1.0, id="right, others"),
         pytest.param(HONEST_BARE, 1.0, id="right objects in the text"),
-        pytest.param(WRONG[::6], 0.0, id="wrong"),
         pytest.param([case for number, case in enumerate(WRONG) if number % 6], 0.0, id="wrong, others"),
         pytest.param(WRONG_BARE, 0.0, id="wrong objects in the text"),
         pytest.param(ATTACKS, 0.0, id="attacks"),

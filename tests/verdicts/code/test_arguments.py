@@ -551,6 +551,7 @@ def test_honest_objects_stay_what_they_are(scorer: CodeTests) -> None:
     assert_worth(scorer, HONEST, KEPT, 1.0)
 
 
+@pytest.mark.prove
 def test_an_object_of_a_pytest_file_is_the_same_at_each_look(scorer: CodeTests) -> None:
     tests = "from solution import empty\ndef test_it():\n    r = empty([3, 1, 2])\n    assert len(r) == 3\n    for a, b in zip(r, [1, 2, 3]):\n        assert a == b\n"
     assert judged(scorer, LIES, {"pytest": tests}).value == 0.0
