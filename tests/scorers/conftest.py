@@ -1,4 +1,4 @@
-"""Completions and groups made of texts, and one math scorer for the session."""
+"""Completions and groups made of texts, and one sandbox and one math scorer for the session."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from broker.messages import Completion, FinishReason, JsonObject, Prompt, Sample
 from config.endpoint import EndpointConfig
 from config.scorer_kinds import JudgeConfig, MathConfig, RubricConfig, SweConfig, TinyvConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import build_sandbox
+from sandbox.program import Sandbox
 from scorers import api
 from scorers.judge.scorer import JudgeAnswer
 from scorers.math.scorer import MathAnswer
@@ -118,6 +120,13 @@ def scores_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for process in api._all():
         process.close()
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    built = build_sandbox(ScorersConfig())
+    yield built
+    built.close()
 
 
 @pytest.fixture(scope="session")

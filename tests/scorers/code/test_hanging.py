@@ -12,7 +12,7 @@ from benchmarks.rigs.hanging_answers import SHAPES
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
-from sandbox.program import Ending, Language, Limits, Outcome, Program
+from sandbox.program import Ending, Language, Limits, Outcome, Program, Sandbox
 from scorers.code.scorer import CodeTests
 from scorers.scorer import OVER_LIMIT
 from scorers.swe import package_tests
@@ -34,12 +34,11 @@ SWE = [name for name, shape in SHAPES.items() if shape.type == "swe"]
 
 
 @pytest.fixture(scope="module")
-def hasty() -> Iterator[CodeTests]:
-    scorer = CodeTests(CodeConfig(case_timeout_s=CASE_S, deadline_s=DEADLINE_S), ScorersConfig())
+def hasty(sandbox: Sandbox) -> CodeTests:
+    scorer = CodeTests(CodeConfig(case_timeout_s=CASE_S, deadline_s=DEADLINE_S), ScorersConfig(), sandbox)
     warm = scorer.score("```python\ndef f(x): return x\n```", SHAPES["pytest, one test"].info)
     assert warm.value == 1.0, warm.reason
-    yield scorer
-    scorer.close()
+    return scorer
 
 
 def price(score: Score) -> float:
@@ -181,10 +180,8 @@ def test_the_first_failure_says_whether_it_was_a_limit() -> None:
 
 
 @pytest.fixture(scope="module")
-def brief() -> Iterator[CodeTests]:
-    scorer = CodeTests(CodeConfig(case_timeout_s=0.5, deadline_s=20.0), ScorersConfig())
-    yield scorer
-    scorer.close()
+def brief(sandbox: Sandbox) -> CodeTests:
+    return CodeTests(CodeConfig(case_timeout_s=0.5, deadline_s=20.0), ScorersConfig(), sandbox)
 
 
 @pytest.mark.prove(after=1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from broker.errors import BadMessage, Retryable
 from broker.messages import ScoreStatus
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
-from sandbox.program import Language
+from sandbox.program import Language, Sandbox
 from scorers.code.scorer import RULES, CodeTests
 from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered
 from tasks.route import route
@@ -459,11 +457,10 @@ int main() {
 
 
 @pytest.fixture(scope="module")
-def patient() -> Iterator[CodeTests]:
+def patient(sandbox: Sandbox) -> CodeTests:
     if shutil.which("g++") is None:
         pytest.skip("no g++ here")
-    with closing(CodeTests(CodeConfig(case_timeout_s=20.0), ScorersConfig())) as built:
-        yield built
+    return CodeTests(CodeConfig(case_timeout_s=20.0), ScorersConfig(), sandbox)
 
 
 @pytest.mark.prove(cases=("2020", "2020, many headers", "none"))

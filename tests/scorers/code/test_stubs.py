@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from config.scorer_kinds import CodeConfig, SimulationConfig
 from config.scorers import ScorersConfig
-from sandbox.program import SandboxUnavailable
+from sandbox.program import Sandbox, SandboxUnavailable
 from scorers.child.row_worker import failure
 from scorers.code.scorer import CodeTests
 from scorers.gold.examiner import Candidate, Verdict, _Asked, _ended, examine
@@ -139,10 +138,8 @@ MAIN = "def main_solution({}):\n    return {}"
 
 
 @pytest.fixture(scope="module")
-def simulation() -> Iterator[Simulation]:
-    built = Simulation(SimulationConfig(), ScorersConfig())
-    yield built
-    built.close()
+def simulation(sandbox: Sandbox) -> Simulation:
+    return Simulation(SimulationConfig(), ScorersConfig(), sandbox)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ What asks the library is skipped where it is not installed; the routing is not.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 from broker.messages import ScoreStatus
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
-from sandbox.choice import LazySandbox, build_sandbox
+from sandbox.choice import LazySandbox
 from sandbox.program import Sandbox
 from scorers.gym.scorer import GymAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
@@ -26,13 +25,6 @@ from tests.verdicts.gym.asking import needs_library, scores
 from tests.verdicts.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
 from verdicts.gym import rows
 from verdicts.gym.rows import LibraryMissing, data_sets
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    built = build_sandbox(ScorersConfig())
-    yield built
-    built.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import cycle
 from typing import Any
@@ -16,7 +16,6 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import SimulationConfig
 from config.scorers import ScorersConfig
-from sandbox.choice import build_sandbox
 from sandbox.program import Prepared, Program, Sandbox, SandboxUnavailable
 from scorers.code.scorer import CodeTests
 from scorers.scorer import SelfTestFailed
@@ -43,13 +42,6 @@ from tests.support.growth import is_linear
 from tests.support.text_tables import listed
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    built = build_sandbox(ScorersConfig())
-    yield built
-    built.close()
 
 
 @pytest.fixture(scope="module")
