@@ -1,4 +1,4 @@
-"""Completions and groups made of texts, and one math scorer for the session."""
+"""Completions and groups made of texts, and one sandbox and one math scorer for the session."""
 
 from __future__ import annotations
 
@@ -9,21 +9,35 @@ import numpy as np
 import pytest
 
 from broker.messages import Completion, FinishReason, JsonObject, Prompt, SampledGroup, Span, Split
-from config.scorer_kinds import MathConfig, SweConfig
+from config.endpoint import EndpointConfig
+from config.scorer_kinds import JudgeConfig, MathConfig, RubricConfig, SweConfig, TinyvConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import build_sandbox
+from sandbox.program import Sandbox
+from scorers import api
+from scorers.judge.scorer import JudgeAnswer
 from scorers.math.scorer import MathAnswer
+from scorers.rows import judged_lines, row_workers
+from scorers.rubric.scorer import RubricAnswer
+from scorers.served_model.scorer import ServedModelScorer
 from scorers.swe.scorer import SwePatch
+from scorers.tinyv.scorer import TinyvAnswer
 from tests.support.endpoint_server import ScriptedEndpoint, scripted_endpoint
 from tests.support.judged_here import JudgedHere
+from tests.support.row_worker_here import RowWorkerHere
 
 Complete = Callable[[str], Completion]
 Group = Callable[..., SampledGroup]
+Asking = Callable[..., Any]
+SERVED: dict[str, Any] = {
+    "judge": (JudgeAnswer, JudgeConfig),
+    "rubric": (RubricAnswer, RubricConfig),
+    "tinyv": (TinyvAnswer, TinyvConfig),
+}
 
 
 @pytest.fixture(scope="session")
 def complete() -> Complete:
-    """Return a completion of one token with the given text."""
-
     def make(text: str) -> Completion:
         return Completion.of_one_segment(
             token_ids=np.array([7], np.int32),
@@ -77,6 +91,44 @@ def server() -> Iterator[ScriptedEndpoint]:
         yield running
 
 
+@pytest.fixture
+def asking(server: ScriptedEndpoint) -> Iterator[Asking]:
+    """Yield what builds a scorer that asks the server, and `more`, with options of its endpoint and its section."""
+    built: list[ServedModelScorer[Any, Any]] = []
+
+    def make(
+        kind: str, endpoint: Mapping[str, Any] | None = None, *more: ScriptedEndpoint, **options: Any
+    ) -> Any:
+        urls = tuple(one.url for one in (server, *more))
+        asked = EndpointConfig(**{"urls": urls, "timeout_s": 5.0, "cache": False} | dict(endpoint or {}))
+        answer, section = SERVED[kind]
+        built.append(answer(section(endpoint=asked, **options)))
+        return built[-1]
+
+    yield make
+    for scorer in built:
+        scorer.close()
+
+
+@pytest.fixture
+def scores_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have `score`, `score_many` and what examines rows do their work in this process."""
+    for module in (api, row_workers, judged_lines):
+        monkeypatch.setattr(module, "RowWorkerClient", RowWorkerHere)
+    monkeypatch.setattr(api, "_process", None)
+    monkeypatch.setattr(api, "_judging", {})
+    yield
+    for process in api._all():
+        process.close()
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    built = build_sandbox(ScorersConfig())
+    yield built
+    built.close()
+
+
 @pytest.fixture(scope="session")
 def math_scorer() -> MathAnswer:
     """Return the math scorer with its defaults, which judges in this process."""
@@ -85,7 +137,6 @@ def math_scorer() -> MathAnswer:
 
 @pytest.fixture(scope="session")
 def math_worker() -> Iterator[MathAnswer]:
-    """Yield the math scorer as a worker has it, one killable child for the session."""
     scorer = MathAnswer(MathConfig())
     yield scorer
     scorer.close()
@@ -93,7 +144,6 @@ def math_worker() -> Iterator[MathAnswer]:
 
 @pytest.fixture(scope="session")
 def swe_scorer() -> Iterator[SwePatch]:
-    """Yield the swe scorer with its defaults, one child for the session."""
     scorer = SwePatch(SweConfig(), ScorersConfig())
     yield scorer
     scorer.close()

@@ -23,9 +23,10 @@ from scorers import api, score
 from scorers.api import TRIES, RowWorkerClient, ScoringFailed, all_tasks
 from tests.conftest import ROOT
 from tests.support.endpoint_server import scripted_endpoint
+from tests.support.row_worker_here import RowWorkerHere
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 INFO = {"type": "math", "answer": {"value": "72"}}
 RIGHT = "so it is \\boxed{72}"
@@ -55,10 +56,7 @@ def is_alive(group: int) -> bool:
 @pytest.mark.parametrize(
     ("text", "row", "value"),
     [
-        (RIGHT, INFO, 1.0),
-        (RIGHT, json.dumps(INFO), 1.0),
-        ("\\boxed{71}", INFO, 0.0),
-        ("", INFO, 0.0),
+        *((RIGHT, INFO, 1.0), (RIGHT, json.dumps(INFO), 1.0), ("\\boxed{71}", INFO, 0.0), ("", INFO, 0.0)),
         (RIGHT, {"verification_info": json.dumps(INFO), "data_source": "ours"}, 1.0),
         (RIGHT, {"verification_info": INFO, "type": "function", "id": 3}, 1.0),
         (RIGHT, verl("math_mathverify", "72") | {"type": "function", "answer": None}, 1.0),
@@ -71,6 +69,7 @@ def is_alive(group: int) -> bool:
         ("\ud800 \\boxed{72}", INFO, 1.0),
     ],
 )
+@pytest.mark.usefixtures("scores_here")
 def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], value: float) -> None:
     found = score(text, row, judge_url="http://judge.test")
     assert (found.status, found.value) == (ScoreStatus.SCORED, value)
@@ -79,9 +78,8 @@ def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], v
     assert found.version
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
+def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones() -> None:
+    cases: list[tuple[Any, str]] = [
         ({"question": "?"}, r'known are \{"verification_info": .*, or \{"data_source"'),
         ({"type": "mat", "answer": {"value": "72"}}, "no scorer for rows of type 'mat'; did you mean math?"),
         ({"type": "math", "answer": {}}, "no answer to check against"),
@@ -89,11 +87,10 @@ def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], v
         ("[1]", "must be an object, got list"),
         (verl("openai/gsm8", "72"), "unknown data_source 'openai/gsm8'"),
         (verl("ood__of_tomorrow", "72"), "not scored by this version"),
-    ],
-)
-def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones(row: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        score(RIGHT, row)
+    ]
+    for row, message in cases:
+        with pytest.raises(ValueError, match=message):
+            score(RIGHT, row)
 
 
 def test_a_text_that_is_none_is_a_type_error() -> None:
@@ -164,7 +161,7 @@ def test_threads_and_forks_get_their_own_answers() -> None:
 
 
 @pytest.mark.prove
-def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorable(
+def test_a_killed_worker_is_replaced_unless_a_row_kills_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "deadly.py").write_text(
@@ -200,6 +197,7 @@ def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorabl
     assert process.close() == 0
 
 
+@pytest.mark.prove
 def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text(
         "import os, subprocess, sys, time\nfrom scorers.custom import SimpleScorer\n"
@@ -225,9 +223,7 @@ def test_a_worker_in_the_middle_of_a_row_ends_with_the_program_that_asked(tmp_pa
 
 
 @pytest.mark.parametrize("broken", [(socket, "socketpair"), (subprocess, "Popen")])
-def test_a_machine_without_room_for_a_worker_says_so(
-    broken: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_without_room_says_so(broken: tuple[Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No descriptor, no process left: nothing stays open, and the next row may find room."""
 
     def full(*_: Any, **__: Any) -> None:
@@ -250,16 +246,15 @@ def test_a_worker_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch, tm
         process.result(line())
 
 
-def test_a_scorer_that_this_machine_lacks_is_no_value_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    process = RowWorkerClient(of_custom("mine", "no_such:Thing"))
+def test_a_scorer_that_this_machine_lacks_is_no_value_error() -> None:
+    process = RowWorkerHere(of_custom("mine", "no_such:Thing"))
     found = process.result(line(info={"type": "mine", "answer": 1}))
     assert (found["status"], found["fault"]) == ("error", "machine")
     assert "import_path no_such:Thing: No module named 'no_such'" in found["reason"]
     process.close()
 
 
+@pytest.mark.usefixtures("scores_here")
 def test_a_judge_that_the_caller_names_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_JUDGE_BASE_URL", "http://127.0.0.1:9/v1")  # where nobody answers
     info = {"type": "llm_judge", "answer": {"value": "72"}}
@@ -272,7 +267,6 @@ def test_a_judge_that_the_caller_names_is_asked(monkeypatch: pytest.MonkeyPatch)
         assert score("<answer>abc</answer>", row, server.url).value == 1.0
     with pytest.raises(ValueError, match="expected http://HOST:PORT"):
         score("seventy-two", info, "judge")
-    api._judging.pop(server.url).close()
 
 
 def test_the_environments_services_are_used_without_a_run_too(monkeypatch: pytest.MonkeyPatch) -> None:

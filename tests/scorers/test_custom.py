@@ -135,9 +135,8 @@ def test_options_are_the_arguments_of_the_class() -> None:
     assert scorer.score("4", {"type": "t", "answer": {"value": ""}}).value == 0.5
 
 
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
+def test_what_is_wrong_with_a_scorer_is_named_when_it_is_loaded() -> None:
+    cases: list[tuple[CustomConfig, str]] = [
         (config("Parity", "no_such_module"), "Parity: No module named 'no_such_module'.*importable where"),
         (config("Parity", "broken_on_import"), r"importing it failed: RuntimeError\('no GPU'\)"),
         (config("Parity", "broken_syntax"), "importing it failed: SyntaxError"),
@@ -151,11 +150,10 @@ def test_options_are_the_arguments_of_the_class() -> None:
         (config("too_few"), r"too_few can't be called as a scorer is, \(text, verification_info\): too many"),
         (config("even", price=1), r"even can't be called.*unexpected keyword argument 'price'"),
         (config("waits"), r"waits is `async`: a scorer returns its value"),
-    ],
-)
-def test_what_is_wrong_with_a_scorer_is_named_when_it_is_loaded(section: CustomConfig, message: str) -> None:
-    with pytest.raises(CustomScorerError, match=message):
-        load_scorer(section)
+    ]
+    for section, message in cases:
+        with pytest.raises(CustomScorerError, match=message):
+            load_scorer(section)
 
 
 def test_what_is_no_score_is_refused_for_good() -> None:
@@ -163,12 +161,17 @@ def test_what_is_no_score_is_refused_for_good() -> None:
         load_scorer(config("Float")).score("4", {})
 
 
-@pytest.mark.parametrize("value", [1.5, -0.5, float("nan"), None, "one"])
-def test_what_is_no_number_from_0_to_1_is_refused_for_good_naming_the_class(value: Any) -> None:
-    scorer = load_scorer(config("NoNumber"))
-    with pytest.raises(CustomScorerError, match=rf":NoNumber: scored\(\) takes .* 0 to 1, got {value!r}"):
-        scorer.score("4", {"answer": value})
-    assert [scorer.score("4", {"answer": good}).value for good in (0, 1, True, 0.5)] == [0.0, 1.0, 1.0, 0.5]
+def test_what_is_no_number_from_0_to_1_is_refused_for_good_naming_the_class() -> None:
+    for value in (1.5, -0.5, float("nan"), None, "one"):
+        scorer = load_scorer(config("NoNumber"))
+        with pytest.raises(CustomScorerError, match=rf":NoNumber: scored\(\) takes .* 0 to 1, got {value!r}"):
+            scorer.score("4", {"answer": value})
+        assert [scorer.score("4", {"answer": good}).value for good in (0, 1, True, 0.5)] == [
+            0.0,
+            1.0,
+            1.0,
+            0.5,
+        ]
 
 
 def test_a_class_that_reads_conversations_is_seen_to_and_checked_as_it_is_by_texts() -> None:
@@ -248,7 +251,6 @@ class Miscounting(Served):
 
 
 def served(tmp_path: Path, name: str, wanted: int) -> GroupScorer:
-    """Return a pool's scorer of one task, whose class is in a module beside the others."""
     (tmp_path / "served_scorer.py").write_text(SERVED)
     task = TaskConfig(scorer=config(name, "served_scorer", wanted=wanted))
     return GroupScorer(ScorersConfig(tasks={"served": task}))
@@ -279,32 +281,26 @@ def test_a_prefetch_that_fails_is_said_and_the_completion_is_scored_all_the_same
     scorer.close()
 
 
-def test_counts_of_names_that_nobody_knows_are_refused_by_the_class(
-    group: Callable[..., SampledGroup], tmp_path: Path
-) -> None:
+def test_counts_of_unknown_names_are_refused(group: Callable[..., SampledGroup], tmp_path: Path) -> None:
     scorer = served(tmp_path, "Miscounting", 1)
     with pytest.raises(CustomScorerError, match=r"served_scorer:Miscounting: take_counts\(\) must return"):
         scorer.score(asked(group), worker="w")
     scorer.close()
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "reason"),
-    [
-        ("4", 1.0, "even gave 1"),
-        ("5", 0.0, "even gave 0"),
-        ("said", 0.5, "half of it"),
+def test_a_plain_function_is_a_scorer_too() -> None:
+    cases: list[tuple[str, float | None, str]] = [
+        *(("4", 1.0, "even gave 1"), ("5", 0.0, "even gave 0"), ("said", 0.5, "half of it")),
         ("whole", 1.0, "its own"),
         ("broken", None, "even gave no value"),
-    ],
-)
-def test_a_plain_function_is_a_scorer_too(text: str, value: float | None, reason: str) -> None:
-    scorer = load_scorer(config("even"))
-    scorer.check_row({"type": "parity"})
-    scorer.self_test()
-    found = scorer.score(text, {"type": "parity"})
-    assert (found.value, found.reason, found.scorer) == (value, reason, "even")
-    scorer.close()
+    ]
+    for text, value, reason in cases:
+        scorer = load_scorer(config("even"))
+        scorer.check_row({"type": "parity"})
+        scorer.self_test()
+        found = scorer.score(text, {"type": "parity"})
+        assert (found.value, found.reason, found.scorer) == (value, reason, "even")
+        scorer.close()
 
 
 def test_the_version_of_a_function_is_its_text_and_its_options() -> None:
@@ -315,12 +311,13 @@ def test_the_version_of_a_function_is_its_text_and_its_options() -> None:
     assert paid.score("4", {}).value == 0.5
 
 
-@pytest.mark.parametrize("value", [1.5, -0.5, float("nan"), "one", (1.0, "a", "b"), ("one", ""), [1.0]])
-def test_what_a_function_returns_is_a_number_from_0_to_1_or_refused_for_good(value: Any) -> None:
-    with pytest.raises(CustomScorerError, match=r"one_of_ours:no_number.*a number from 0 to 1"):
-        load_scorer(config("no_number")).score("4", {"answer": value})
+def test_what_a_function_returns_is_a_number_from_0_to_1_or_refused_for_good() -> None:
+    for value in (1.5, -0.5, float("nan"), "one", (1.0, "a", "b"), ("one", ""), [1.0]):
+        with pytest.raises(CustomScorerError, match=r"one_of_ours:no_number.*a number from 0 to 1"):
+            load_scorer(config("no_number")).score("4", {"answer": value})
 
 
+@pytest.mark.prove
 def test_modules_of_our_names_beside_a_scorer_do_no_harm(tmp_path: Path) -> None:
     """The folder of the start comes last on the path, and the roles that `up` starts leave it out at first."""
     folder = tmp_path / "mine"

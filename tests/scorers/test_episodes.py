@@ -81,42 +81,30 @@ def score(group: Group) -> Iterator[Callable[..., Any]]:
         one.close()
 
 
-@pytest.mark.parametrize("ended_by", PLAYED)
-def test_an_end_that_was_played_is_worth_what_its_environment_and_its_scorer_say(
-    score: Callable[..., Any], ended_by: End
-) -> None:
+def test_an_end_that_was_played_is_worth_what_environment_or_scorer_say(score: Callable[..., Any]) -> None:
     """Both rewards of a crash too: it is the policy's doing, and scored as it stands."""
-    episode = an_episode(ended_by=ended_by, reward=reward_of(0.5))
-    assert score(episode, scorer=OWN).rewards == (0.75,)
-    assert score(episode, scorer=LAST).rewards == (1.0,)
-    assert score(replace(episode, text=""), scorer=LAST).rewards == (0.0,)
+    for ended_by in PLAYED:
+        episode = an_episode(ended_by=ended_by, reward=reward_of(0.5))
+        assert score(episode, scorer=OWN).rewards == (0.75,)
+        assert score(episode, scorer=LAST).rewards == (1.0,)
+        assert score(replace(episode, text=""), scorer=LAST).rewards == (0.0,)
 
 
-@pytest.mark.parametrize("ended_by", PLAYED)
-def test_an_end_without_a_reward_is_0_where_the_policy_brought_it_about(
-    score: Callable[..., Any], ended_by: End
-) -> None:
-    is_policys = ended_by in {End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE, End.CRASH}
-    assert score(an_episode(ended_by=ended_by), scorer=OWN).rewards == (0.0 if is_policys else None,)
-
-
-@pytest.mark.parametrize("ended_by", PLAYED)
-def test_an_end_at_a_limit_counts_as_truncated_and_no_other(score: Callable[..., Any], ended_by: End) -> None:
-    cut = {End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE}
-    assert ended_by.is_cut == (ended_by in cut)
-    found = score(an_episode(ended_by=ended_by), scorer=LAST, format={"answer": "any"})
-    assert found.rollout.completions[0].finish_reason is (
-        FinishReason.LENGTH if ended_by in cut else FinishReason.STOP
-    )
-    assert found.rewards == (0.0 if ended_by in cut else 1.0,), "`finish: required` tells them apart"
+def test_an_end_at_a_limit_counts_as_truncated_and_no_other(score: Callable[..., Any]) -> None:
+    for ended_by in PLAYED:
+        cut = {End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE}
+        assert ended_by.is_cut == (ended_by in cut)
+        found = score(an_episode(ended_by=ended_by), scorer=LAST, format={"answer": "any"})
+        assert found.rollout.completions[0].finish_reason is (
+            FinishReason.LENGTH if ended_by in cut else FinishReason.STOP
+        )
+        assert found.rewards == (0.0 if ended_by in cut else 1.0,), "`finish: required` tells them apart"
 
 
 @pytest.mark.parametrize(
     "task",
     [
-        {"scorer": OWN},
-        {"scorer": LAST},
-        {"scorer": WHOLE},
+        *({"scorer": OWN}, {"scorer": LAST}, {"scorer": WHOLE}),
         {"scorer": LAST, "extra_scorers": {"won": {"scorer": OWN, "weight": 0.5}}},
     ],
     ids=["environment", "last message", "conversation", "both"],
@@ -171,9 +159,7 @@ class Quiet(WholeEpisode):
         """Begin nothing."""
 
 
-def test_an_environments_reward_stands_beside_a_scorers_by_weight_or_gates_it(
-    score: Callable[..., Any],
-) -> None:
+def test_an_environments_reward_has_a_weight_beside_a_scorers_or_gates_it(score: Callable[..., Any]) -> None:
     episodes = [an_episode(reward=reward_of(0.0)), an_episode("lost", reward=reward_of(1.0))]
     weighed = score(*episodes, scorer=LAST, extra_scorers={"won": {"scorer": OWN, "weight": 0.5}})
     assert weighed.rewards == (0.75, 0.5)

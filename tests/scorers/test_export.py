@@ -11,13 +11,16 @@ import scorers.export
 from scorers.export import NoScore, compute_score, compute_score_batch
 from tests.support.endpoint_server import scripted_endpoint
 
-pytestmark = pytest.mark.process
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.together("mathematics"),
+    pytest.mark.usefixtures("scores_here"),
+]
 
 EXTRA = {"index": 0, "split": "train"}
 
 
 def as_verl_loads_it() -> Any:
-    """Load the file as verl loads a `custom_reward_function.path`."""
     spec = importlib.util.spec_from_file_location("custom_module", str(scorers.export.__file__))
     assert spec is not None
     assert spec.loader is not None
@@ -26,21 +29,23 @@ def as_verl_loads_it() -> Any:
     return module
 
 
-@pytest.mark.parametrize(
-    ("source", "text", "truth", "value"),
-    [
+def test_the_value_is_verls_number() -> None:
+    cases: list[tuple[str, str, Any, float]] = [
         ("openai/gsm8k", "so it is\n#### 72", "72", 1.0),
         ("openai/gsm8k", "so it is\n#### 71", "72", 0.0),
         ("lighteval/MATH", "\\boxed{\\frac12}", "\\frac{1}{2}", 1.0),
         ("searchR1_nq", "<answer>Paris</answer>", {"target": ["Paris"]}, 1.0),
-    ],
-)
-def test_the_value_is_verls_number(source: str, text: str, truth: Any, value: float) -> None:
-    called = as_verl_loads_it().compute_score
-    found = called(
-        data_source=source, solution_str=text, ground_truth=truth, extra_info=EXTRA, sandbox_fusion_url=None
-    )
-    assert (type(found), found) == (float, value)
+    ]
+    for source, text, truth, value in cases:
+        called = as_verl_loads_it().compute_score
+        found = called(
+            data_source=source,
+            solution_str=text,
+            ground_truth=truth,
+            extra_info=EXTRA,
+            sandbox_fusion_url=None,
+        )
+        assert (type(found), found) == (float, value)
 
 
 def test_a_batch_is_scored_side_by_side_in_its_order() -> None:

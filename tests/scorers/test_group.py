@@ -28,7 +28,7 @@ from tests.support.endpoint_server import Saying, ScriptedEndpoint, scripted_end
 from tests.support.scores import a_score
 from tests.support.tried_again import on_a_busy_machine, unless_starved
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 Group = Callable[..., SampledGroup]
 CONFIG = ScorersConfig(
@@ -96,9 +96,7 @@ def test_a_group_is_scored_in_order(scorer: GroupScorer, group: Group) -> None:
     assert (scored.worker, scored.group_id) == ("w1", "17")
 
 
-def test_one_hanging_completion_costs_one_deadline_and_the_others_get_their_scores(
-    scorer: GroupScorer, group: Group
-) -> None:
+def test_a_hang_costs_one_deadline_and_the_others_get_their_scores(scorer: GroupScorer, group: Group) -> None:
     scorer.score(group("\\boxed{5}"), worker="w1")
     rollout = group("\\boxed{5}", f"\\boxed{{{HANGING}}}", *["\\boxed{4 + 1}", "\\boxed{6}"] * 3)
     with child_waits() as waits, on_a_busy_machine():
@@ -122,9 +120,7 @@ def test_the_format_gates_the_reward_of_its_task_alone(scorer: GroupScorer, grou
     assert strict.scores[1].components == {"math": 1.0, "format": 0.0}
 
 
-def test_broken_machinery_is_tried_again_with_doubled_waits(
-    monkeypatch: pytest.MonkeyPatch, group: Group
-) -> None:
+def test_broken_machinery_is_tried_after_longer_waits(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
     scorer, flaky = flaky_group_scorer(monkeypatch, FlakyScorer(2))
     assert scorer.score(group("a"), worker="w").rewards == (1.0,)
     first, second, third = flaky.asked_at
@@ -210,9 +206,7 @@ def judged_group(server: ScriptedEndpoint, extra: bool) -> GroupScorer:
 
 
 @pytest.mark.parametrize("extra", [False, True], ids=["the task's own scorer", "a part beside it"])
-def test_a_judge_that_is_away_is_waited_for_by_all_completions_of_a_group_together(
-    group: Group, extra: bool
-) -> None:
+def test_a_judge_that_is_away_is_waited_for_by_a_whole_group_together(group: Group, extra: bool) -> None:
     """Each alone, a group of 16 waited 16 times as long as one completion."""
     texts = [f"\\boxed{{5}} by way {number}" for number in range(16)]
     with scripted_endpoint("False") as server:
@@ -295,9 +289,7 @@ def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch:
     assert built == ["math", "swe"]
 
 
-def test_machinery_that_stays_broken_is_unscorable_and_never_a_zero(
-    monkeypatch: pytest.MonkeyPatch, group: Group
-) -> None:
+def test_broken_machinery_is_unscorable_and_no_zero(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
     scorer, _ = flaky_group_scorer(monkeypatch, FlakyScorer(3))
     scored = scorer.score(group("a", "b"), worker="w")
     assert scored.rewards == (None, 1.0)
@@ -330,6 +322,7 @@ def test_what_no_retry_can_mend_goes_to_the_caller(scorer: GroupScorer, group: G
         scorer.score(group("\\boxed{5}", verification_info={"type": "math", "answer": {}}), worker="w")
 
 
+@pytest.mark.prove
 def test_the_self_test_holds_here(scorer: GroupScorer) -> None:
     unless_starved(scorer.self_test)
 

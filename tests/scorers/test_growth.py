@@ -12,6 +12,6 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize("linear", [True, False])
 def test_what_takes_the_square_of_a_text_is_told_from_what_takes_the_text(*, linear: bool) -> None:
     def work(text: str) -> int:
-        return sum(1 for _ in text for _ in range(1000 if linear else len(text)))
+        return sum(1 for _ in text for _ in range(800 if linear else len(text)))
 
-    assert is_linear(work, lambda count: "a" * count, 2400) == linear
+    assert is_linear(work, lambda count: "a" * count, 1600) == linear

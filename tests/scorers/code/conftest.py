@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
+from sandbox.program import Sandbox
 from scorers.code.scorer import CodeTests
 
 
 @pytest.fixture(scope="session")
-def scorer() -> Iterator[CodeTests]:
-    """Yield it; the sandbox behind it is the best that this machine has."""
-    built = CodeTests(CodeConfig(), ScorersConfig())
-    yield built
-    built.close()
+def scorer(sandbox: Sandbox) -> CodeTests:
+    return CodeTests(CodeConfig(), ScorersConfig(), sandbox)

@@ -70,6 +70,7 @@ def test_an_object_that_pytest_can_not_print_ends_no_file_early(scorer: CodeTest
     assert "1 of 4 cases passed" in score.reason
 
 
+@pytest.mark.prove
 def test_an_object_that_pytest_can_not_print_makes_no_patch_right() -> None:
     before = "def is_even(x):\n    return x == 2\n"
     row = {
@@ -103,9 +104,7 @@ UNTOLD = {
 
 @pytest.mark.parametrize("program", UNTOLD.values(), ids=UNTOLD)
 @pytest.mark.parametrize("answer", [ONE, CALL, CHECK, PYTEST], ids=["assert", "call", "check", "pytest"])
-def test_an_exception_that_can_not_be_told_is_a_wrong_answer(
-    scorer: CodeTests, program: str, answer: dict[str, Any]
-) -> None:
+def test_an_untold_exception_is_wrong(scorer: CodeTests, program: str, answer: dict[str, Any]) -> None:
     score = judged(scorer, program, answer)
     assert score.value == 0.0, score.reason
     assert score.reason.encode("utf-8"), "a message carries it"
@@ -139,13 +138,12 @@ def test_only_infinity_is_infinite(scorer: CodeTests, program: str, expected: An
     ],
     ids=["assert", "from", "check", "pytest", "inside a test"],
 )
-def test_a_package_that_the_tests_need_and_the_machine_lacks_is_no_zero(
-    scorer: CodeTests, answer: dict[str, Any]
-) -> None:
+def test_a_package_that_tests_need_and_lack_is_no_zero(scorer: CodeTests, answer: dict[str, Any]) -> None:
     with pytest.raises(SandboxUnavailable, match="the tests need missing_package"):
         judged(scorer, "def f(x): return x", answer)
 
 
+@pytest.mark.prove
 def test_a_package_that_tests_can_do_without_may_be_missing(scorer: CodeTests) -> None:
     tests = "try:\n    import missing_package\nexcept ImportError:\n    missing_package = None\n"
     assert judged(scorer, "def f(x): return x", {"pytest": tests + OF_PYTEST}).value == 1.0
@@ -179,7 +177,7 @@ WHEN_CALLED = "def f(x):\n    give_up()\n    return x"
     [("give_up()\ndef f(x): return x", ONE), (WHEN_CALLED, CALL), (WHEN_CALLED, PYTEST)],
     ids=["assert, at load", "call", "pytest"],
 )
-def test_an_answer_that_gives_up_its_pipe_and_lives_on_is_not_waited_for(
+def test_an_answer_without_its_pipe_is_not_waited_for(
     scorer: CodeTests, program: str, answer: dict[str, Any]
 ) -> None:
     score = judged(scorer, f"{GIVES_UP}{program}", answer)
@@ -195,6 +193,7 @@ def test_what_passed_before_an_answer_gave_up_its_pipe_counts(scorer: CodeTests)
     assert score.value == pytest.approx(2 / 3), score.reason
 
 
+@pytest.mark.prove
 def test_tests_that_hear_no_alarm_are_ended_and_it_was_the_time() -> None:
     scorer = CodeTests(CodeConfig(case_timeout_s=0.3, deadline_s=40.0), ScorersConfig())
     score = judged(scorer, "def f(x): return range(10 ** 15)", {"tests": ["assert sum(f(9)) == 1"]})

@@ -12,7 +12,7 @@ from benchmarks.rigs.hanging_answers import SHAPES
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
-from sandbox.program import Ending, Language, Limits, Outcome, Program
+from sandbox.program import Ending, Language, Limits, Outcome, Program, Sandbox
 from scorers.code.scorer import CodeTests
 from scorers.scorer import OVER_LIMIT
 from scorers.swe import package_tests
@@ -34,12 +34,11 @@ SWE = [name for name, shape in SHAPES.items() if shape.type == "swe"]
 
 
 @pytest.fixture(scope="module")
-def hasty() -> Iterator[CodeTests]:
-    scorer = CodeTests(CodeConfig(case_timeout_s=CASE_S, deadline_s=DEADLINE_S), ScorersConfig())
+def hasty(sandbox: Sandbox) -> CodeTests:
+    scorer = CodeTests(CodeConfig(case_timeout_s=CASE_S, deadline_s=DEADLINE_S), ScorersConfig(), sandbox)
     warm = scorer.score("```python\ndef f(x): return x\n```", SHAPES["pytest, one test"].info)
     assert warm.value == 1.0, warm.reason
-    yield scorer
-    scorer.close()
+    return scorer
 
 
 def price(score: Score) -> float:
@@ -62,7 +61,7 @@ def test_a_hang_costs_twice_the_limit_of_a_case_and_a_second(hasty: CodeTests, n
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", SWE)
-def test_a_package_that_hangs_costs_twice_the_limit_of_a_test_and_a_second(
+def test_a_hanging_package_costs_twice_the_limit_and_a_second(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     shape = SHAPES[name]
@@ -156,24 +155,19 @@ PYTEST = {"pytest": "from solution import f\ndef test_f(): assert f(1) == 1\n"}
 HALF = "def f(x):\n    while x == 2: pass\n    return x"
 
 
-@pytest.mark.prove(after=99)
-@pytest.mark.parametrize(
-    ("is_all", "cases", "expected"),
-    [
+def test_the_first_failure_is_the_reason() -> None:
+    table: list[tuple[bool, list[str | None], tuple[float, float, str]]] = [
         (True, [None, None], (1.0, 1.0, "all 2 cases passed")),
         (True, [None, "no"], (0.0, 0.5, "1 of 2 cases passed; case 2: no")),
         (False, [None, "no"], (0.5, 0.5, "1 of 2 cases passed; case 2: no")),
         (True, ["no"], (0.0, 0.0, "0 of 2 cases passed (1 ran); case 1: no")),
-    ],
-)
-def test_the_first_failure_is_the_reason(
-    is_all: bool, cases: list[str | None], expected: tuple[float, float, str]
-) -> None:
-    tally = CaseTally(2, is_all)
-    for reason in cases:
-        tally.add(reason)
-    assert tally.is_decided
-    assert tally.score() == expected
+    ]
+    for is_all, cases, expected in table:
+        tally = CaseTally(2, is_all)
+        for reason in cases:
+            tally.add(reason)
+        assert tally.is_decided
+        assert tally.score() == expected
 
 
 def test_the_first_failure_says_whether_it_was_a_limit() -> None:
@@ -186,19 +180,15 @@ def test_the_first_failure_says_whether_it_was_a_limit() -> None:
 
 
 @pytest.fixture(scope="module")
-def brief() -> Iterator[CodeTests]:
-    scorer = CodeTests(CodeConfig(case_timeout_s=0.5, deadline_s=20.0), ScorersConfig())
-    yield scorer
-    scorer.close()
+def brief(sandbox: Sandbox) -> CodeTests:
+    return CodeTests(CodeConfig(case_timeout_s=0.5, deadline_s=20.0), ScorersConfig(), sandbox)
 
 
-@pytest.mark.prove(after=2)
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("program", "answer", "kind", "is_over"),
     [
-        (HANG, STDIO, "code", True),
-        (HANG, CALLS, "code", True),
-        (HANG, PYTEST, "code", True),
+        *((HANG, STDIO, "code", True), (HANG, CALLS, "code", True), (HANG, PYTEST, "code", True)),
         (HALF, CALLS, "code", True),
         (HALF, CALLS, "code_verifiable", False),  # half a score is no zero
         ("print('exceeded its limit')", STDIO, "code", False),

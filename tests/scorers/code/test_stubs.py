@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from config.scorer_kinds import CodeConfig, SimulationConfig
 from config.scorers import ScorersConfig
-from sandbox.program import SandboxUnavailable
+from sandbox.program import Sandbox, SandboxUnavailable
 from scorers.child.row_worker import failure
 from scorers.code.scorer import CodeTests
 from scorers.gold.examiner import Candidate, Verdict, _Asked, _ended, examine
@@ -19,7 +18,7 @@ from scorers.scorer import Trying
 from scorers.simulation.scorer import Simulation
 from tests.support.sandbox.unable import Unable
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
 Answer = dict[str, Any]
 CONFIG = ScorersConfig.model_validate(
@@ -139,10 +138,8 @@ MAIN = "def main_solution({}):\n    return {}"
 
 
 @pytest.fixture(scope="module")
-def simulation() -> Iterator[Simulation]:
-    built = Simulation(SimulationConfig(), ScorersConfig())
-    yield built
-    built.close()
+def simulation(sandbox: Sandbox) -> Simulation:
+    return Simulation(SimulationConfig(), ScorersConfig(), sandbox)
 
 
 @pytest.mark.parametrize(
@@ -163,15 +160,12 @@ def simulation() -> Iterator[Simulation]:
         (cruxeval(FIRST, "input", output="[4]"), ""),
     ],
 )
-def test_an_input_that_no_program_looks_at_is_named(
-    simulation: Simulation, info: dict[str, Any], stub: str
-) -> None:
+def test_an_input_without_effect_is_named(simulation: Simulation, info: dict[str, Any], stub: str) -> None:
     assert simulation.passing_stub(info) == stub
 
 
-def test_the_gold_test_refuses_such_a_row_by_the_stubs_name_with_a_reference_and_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.prove
+def test_the_gold_test_refuses_such_a_row_by_its_stubs_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     loose, strict = calls(([1], True), ([2], True)), calls(([1], 2), ([2], 3))
     told = "every test passes for a function that returns True: add a case that tells it from a right answer"
@@ -218,9 +212,8 @@ SCORED: dict[str, Any] = {"status": "scored", "value": 1.0, "reason": "", "compo
 UNSCORED: dict[str, Any] = {"status": "unscorable", "value": None, "reason": "why", "components": {}}
 
 
-@pytest.mark.parametrize(
-    ("scored", "tried", "verdict"),
-    [
+def test_a_failure_of_the_machinery_and_a_lack_of_the_machine_are_no_verdict() -> None:
+    cases: list[tuple[dict[str, Any] | None, dict[str, Any], Verdict]] = [
         (SCORED, {"stub": ""}, Verdict.RIGHT),
         (SCORED, {"stub": "a program that prints nothing"}, Verdict.REFUSED),
         (SCORED, failure("no such row", fault="row"), Verdict.REFUSED),
@@ -232,10 +225,7 @@ UNSCORED: dict[str, Any] = {"status": "unscorable", "value": None, "reason": "wh
         (SCORED | {"value": 0.5}, {"stub": "a program that prints nothing"}, Verdict.WRONG),
         (None, {"stub": ""}, Verdict.UNTESTED),
         (None, {"stub": "a program that prints nothing"}, Verdict.REFUSED),
-    ],
-)
-def test_a_failure_of_the_machinery_and_a_lack_of_the_machine_are_no_verdict(
-    scored: dict[str, Any] | None, tried: dict[str, Any], verdict: Verdict
-) -> None:
-    reference = None if scored is None else ("text", done(scored))
-    assert _ended(_Asked(reference, done(tried), "none is known")).verdict is verdict
+    ]
+    for scored, tried, verdict in cases:
+        reference = None if scored is None else ("text", done(scored))
+        assert _ended(_Asked(reference, done(tried), "none is known")).verdict is verdict

@@ -28,7 +28,6 @@ pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[LocalSandbox]:
-    """Yield the best sandbox that this machine has."""
     try:
         sandbox = best_local()
     except SandboxMissing as error:
@@ -114,8 +113,6 @@ REPLY = RunReply(status="Success").model_dump_json().encode()
 
 
 class Gated(_Runner):
-    """It answers when its gate is opened."""
-
     gate: asyncio.Event
 
     async def ask(self, request: bytes) -> bytes:
@@ -150,15 +147,16 @@ def test_the_service_takes_no_more_than_it_can_hold(monkeypatch: pytest.MonkeyPa
     assert [(answer.status_code, answer.json()["status"]) for answer in taken] == [(200, "Success")] * 5
 
 
-@pytest.mark.prove(after=99)
-@pytest.mark.parametrize(
-    "error",
-    [SandboxUnavailable("no room"), OSError(28, "no room"), ValueError("no room for a file of that name")],
-)
-def test_what_the_machinery_can_not_do_costs_one_request_and_not_the_process(error: Exception) -> None:
-    reply = run_request(Unable(error), RunRequest(code="", language="python"))
-    assert (reply.status, reply.run_result, reply.compile_result) == ("SandboxError", None, None)
-    assert "no room" in (reply.message or "")
+def test_what_the_machinery_can_not_do_costs_one_request_and_not_the_process() -> None:
+    cases: list[Exception] = [
+        SandboxUnavailable("no room"),
+        OSError(28, "no room"),
+        ValueError("no room for a file of that name"),
+    ]
+    for error in cases:
+        reply = run_request(Unable(error), RunRequest(code="", language="python"))
+        assert (reply.status, reply.run_result, reply.compile_result) == ("SandboxError", None, None)
+        assert "no room" in (reply.message or "")
 
 
 @pytest.mark.parametrize(("is_crowded", "status"), [(False, "Success"), (True, "SandboxError")])

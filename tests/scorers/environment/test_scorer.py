@@ -23,29 +23,19 @@ def of(ended_by: End, reward: EnvironmentReward | None) -> Conversation:
     return asked
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "score"),
-    [
-        (1.0, -1.0, 1.0, 1.0),
-        (0.0, -1.0, 1.0, 0.5),
-        (-1.0, -1.0, 1.0, 0.0),
-        (-50.0, -200.0, 0.0, 0.75),
+def test_the_range_becomes_0_to_1_beside_the_reward() -> None:
+    for value, low, high, score in [
+        *((1.0, -1.0, 1.0, 1.0), (0.0, -1.0, 1.0, 0.5), (-1.0, -1.0, 1.0, 0.0), (-50.0, -200.0, 0.0, 0.75)),
         (0.25, 0.0, 1.0, 0.25),
         (0.0, -1.7e308, 1.7e308, 0.5),
-    ],
-)
-def test_the_range_becomes_0_to_1_and_the_reward_keeps_its_unit(
-    value: float, low: float, high: float, score: float
-) -> None:
-    found = SCORER.score_conversation(of(End.ENVIRONMENT, reward_of(value, low, high)), {})
-    assert (found.value, found.components) == (score, {"environment_reward": value})
-    assert found.reason == f"reward {value:g} of {low:g} to {high:g}"
+    ]:
+        found = SCORER.score_conversation(of(End.ENVIRONMENT, reward_of(value, low, high)), {})
+        assert (found.value, found.components) == (score, {"environment_reward": value})
+        assert found.reason == f"reward {value:g} of {low:g} to {high:g}"
 
 
 @given(st.lists(FINITE, min_size=2, max_size=2, unique=True), st.lists(FINITE, min_size=2, max_size=2))
-def test_a_higher_reward_never_scores_less_and_none_leaves_0_to_1(
-    bounds: list[float], values: list[float]
-) -> None:
+def test_a_higher_reward_scores_no_less_and_within_0_to_1(bounds: list[float], values: list[float]) -> None:
     low, high = sorted(bounds)
     inside = sorted(min(max(value, low), high) for value in values)
     shares = [share_of_range(reward_of(value, low, high)) for value in (low, *inside, high)]
@@ -54,34 +44,27 @@ def test_a_higher_reward_never_scores_less_and_none_leaves_0_to_1(
     assert shares == sorted(shares)
 
 
-@pytest.mark.parametrize("value", [-1.5, 1.0000001])
-@pytest.mark.parametrize("ended_by", [End.ENVIRONMENT, End.TURNS])
-def test_a_reward_outside_its_range_is_unscorable_and_names_the_range(value: float, ended_by: End) -> None:
-    found = SCORER.score_conversation(of(ended_by, reward_of(value)), {})
-    assert (found.status, found.components) == (ScoreStatus.UNSCORABLE, {"environment_reward": value})
-    assert f"a reward of {value:g} lies outside of -1 to 1" in found.reason
-    assert "`environment.reward_range`" in found.reason
+def test_a_reward_outside_its_range_is_unscorable_and_names_the_range() -> None:
+    for value in [-1.5, 1.0000001]:
+        for ended_by in (End.ENVIRONMENT, End.TURNS):
+            found = SCORER.score_conversation(of(ended_by, reward_of(value)), {})
+            assert (found.status, found.components) == (ScoreStatus.UNSCORABLE, {"environment_reward": value})
+            assert f"a reward of {value:g} lies outside of -1 to 1" in found.reason
+            assert "`environment.reward_range`" in found.reason
 
 
-@pytest.mark.parametrize(
-    ("ended_by", "value"),
-    [
-        (End.MESSAGE, None),
-        (End.ENVIRONMENT, None),
-        (End.TURNS, 0.0),
-        (End.CONTEXT, 0.0),
-        (End.TOKENS, 0.0),
-        (End.DEADLINE, 0.0),
-        (End.CRASH, 0.0),
-    ],
-)
-def test_no_reward_is_a_zero_where_the_policy_brought_the_end_about_and_no_score_where_not(
-    ended_by: End, value: float | None
-) -> None:
-    found = SCORER.score_conversation(of(ended_by, None), {})
-    assert found.value == value
-    assert found.reason.startswith("no reward before" if value == 0.0 else "the environment gave no reward")
-    assert f"ended by {ended_by}" in found.reason
+def test_no_reward_is_a_zero_where_the_policy_brought_the_end_about_and_no_score_where_not() -> None:
+    cases: list[tuple[End, float | None]] = [
+        *((End.MESSAGE, None), (End.ENVIRONMENT, None), (End.TURNS, 0.0), (End.CONTEXT, 0.0)),
+        *((End.TOKENS, 0.0), (End.DEADLINE, 0.0), (End.CRASH, 0.0)),
+    ]
+    for ended_by, value in cases:
+        found = SCORER.score_conversation(of(ended_by, None), {})
+        assert found.value == value
+        assert found.reason.startswith(
+            "no reward before" if value == 0.0 else "the environment gave no reward"
+        )
+        assert f"ended by {ended_by}" in found.reason
 
 
 def test_a_text_alone_has_no_score_and_is_told_why() -> None:
@@ -90,9 +73,7 @@ def test_a_text_alone_has_no_score_and_is_told_why() -> None:
     assert "a text alone has no environment's reward" in found.reason
 
 
-def test_every_row_will_do_and_the_self_test_notices_a_range_that_is_turned_round(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_row_will_do_and_the_self_test_notices_a_turned_range(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(SCORER, Conversing)
     SCORER.check_row({"type": "lake"})
     SCORER.self_test()

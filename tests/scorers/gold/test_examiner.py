@@ -9,7 +9,7 @@ import pytest
 from config.scorers import ScorersConfig
 from scorers.gold.examiner import Candidate, Examined, Verdict, examine
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1), pytest.mark.together("mathematics")]
 
 KINDS = ("math", "logic", "table", "choice", "search", "grade", "simulation", "code", "judge", "instructions")
 CONFIG = ScorersConfig.model_validate({"tasks": {kind: {"scorer": {"type": kind}} for kind in KINDS}})
@@ -25,10 +25,8 @@ def verdicts(*rows: Candidate) -> list[Examined]:
     return list(examine(CONFIG, rows))
 
 
-def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_their_rows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+@pytest.mark.usefixtures("scores_here")
+def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_their_rows() -> None:
     rows = [
         row("math", "math", "\\frac{1}{2}"),
         row("math", "gsm8k", "1,024"),
@@ -56,7 +54,7 @@ def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_th
     ],
     ids=["no grid", "no letter", "a served model's", "no mathematics"],
 )
-def test_a_row_that_can_teach_nothing_is_told_from_one_that_can_not_be_tested(
+def test_a_useless_row_is_told_from_an_untested_one(
     candidate: Candidate, verdict: Verdict, reason: str
 ) -> None:
     (found,) = verdicts(candidate)
@@ -74,6 +72,7 @@ def test_what_an_environment_scores_is_untested_and_says_so(extra: bool) -> None
     assert (found.verdict, found.reason) == (Verdict.UNTESTED, reason)
 
 
+@pytest.mark.usefixtures("scores_here")
 @pytest.mark.parametrize(
     ("played", "verdict", "reason"),
     [
@@ -84,9 +83,7 @@ def test_what_an_environment_scores_is_untested_and_says_so(extra: bool) -> None
     ],
     ids=["right", "too little", "broken", "none"],
 )  # fmt: skip
-def test_an_episode_is_examined_by_what_came_of_its_reference(
-    played: dict[str, Any], verdict: Verdict, reason: str
-) -> None:
+def test_an_episode_is_told_by_its_reference(played: dict[str, Any], verdict: Verdict, reason: str) -> None:
     lake = {"environment": {"type": "custom", "import_path": "lake:Lake"}, "scorer": {"type": "environment"}}
     if "episode" in played:
         reward = {"value": played["episode"], "low": -1.0, "high": 1.0}

@@ -44,8 +44,6 @@ class Bug:
 
 
 class Picky(Bug):
-    """A user's scorer that takes no row."""
-
     name = "picky"
 
     def check_row(self, verification_info: Any) -> None:
@@ -66,9 +64,7 @@ def test_what_is_refused_is_told_from_what_could_not_be_looked_at() -> None:
 
 
 @pytest.mark.parametrize("alone_s", [-1.0, 1e9], ids=["in forks", "alone"])
-def test_dear_rows_are_shared_and_come_back_in_their_order(
-    alone_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dear_rows_are_shared_and_come_back_in_order(alone_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_check, "ALONE_S", alone_s)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     rows = (line("choice", "B" if number % 3 else "none") for number in range(BATCH * 30 + 7))

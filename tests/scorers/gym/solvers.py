@@ -71,7 +71,6 @@ def _moves(
 
 
 def boxnet(state: Mapping[str, list[str]]) -> str:
-    """Return a plan that moves one box a step, first along the first coordinate."""
     places = {
         item: [float(part) for part in key.split("_")] for key, items in state.items() for item in items
     }

@@ -65,15 +65,12 @@ def generous() -> Iterator[GymAnswer]:
 
 
 def entries_of(name: str) -> list[dict[str, Any]]:
-    """Return entries as they are read from a file."""
     made = import_module("reasoning_gym").create_dataset(name, size=ENTRIES, seed=SEED)
     return [json.loads(json.dumps(made[number], default=str)) for number in range(ENTRIES)]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_own_answers_are_right_and_wrong_ones_worth_nothing_or_the_librarys_share(
-    generous: GymAnswer, name: str
-) -> None:
+def test_own_answers_are_right_and_wrong_ones_0_or_the_librarys_share(generous: GymAnswer, name: str) -> None:
     entries = entries_of(name)
     own = [right_answer(entry) for entry in entries]
     failed = []

@@ -6,7 +6,6 @@ What asks the library is skipped where it is not installed; the routing is not.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 from broker.messages import ScoreStatus
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
-from sandbox.choice import LazySandbox, build_sandbox
+from sandbox.choice import LazySandbox
 from sandbox.program import Sandbox
 from scorers.gym.scorer import GymAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
@@ -26,13 +25,6 @@ from tests.verdicts.gym.asking import needs_library, scores
 from tests.verdicts.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
 from verdicts.gym import rows
 from verdicts.gym.rows import LibraryMissing, data_sets
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    built = build_sandbox(ScorersConfig())
-    yield built
-    built.close()
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +106,7 @@ def test_an_answer_that_takes_too_long_is_wrong_and_costs_the_others_nothing(san
     ],
     ids=["lacks its metadata", "is another", "is no answer"],
 )
-def test_a_row_whose_own_answer_is_not_right_is_unscorable(
-    scorer: GymAnswer, row: dict[str, Any], said: str
-) -> None:
+def test_a_row_that_is_wrong_itself_is_unscorable(scorer: GymAnswer, row: dict[str, Any], said: str) -> None:
     score = scorer.score("<answer>0.5</answer>", row)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert said in score.reason
@@ -179,8 +169,6 @@ def test_what_a_second_look_finds_is_said(scorer: GymAnswer) -> None:
 @needs_library
 def test_a_group_is_judged_by_one_run(sandbox: Sandbox, group: Group) -> None:
     class Counting:
-        """A sandbox that counts what is prepared in it."""
-
         prepared = 0
 
         def __getattr__(self, name: str) -> Any:
@@ -213,9 +201,7 @@ def test_its_self_test_passes(scorer: GymAnswer) -> None:
     scorer.self_test()
 
 
-def test_where_the_library_is_missing_the_command_that_installs_it_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_the_library_is_missing_its_installation_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "DISTRIBUTION", "reasoning-gym-of-nobody")
     monkeypatch.setattr(rows, "data_sets", data_sets.__wrapped__)
     scorer = GymAnswer(GymConfig(), ScorersConfig())
@@ -245,7 +231,7 @@ BARE = {"question": "4 + 4?", "answer": "8", "metadata": {}}
     ],
     ids=["metadata", "bare", "entry", "json", "object"],
 )
-def test_rows_of_verl_are_read_as_reasoning360_and_the_library_write_them(
+def test_rows_of_verl_are_read_in_every_form(
     source: str, truth: object, extra: object, entry: object
 ) -> None:
     row = {

@@ -60,7 +60,6 @@ def nudged(text: str, which: int, by: str) -> str | None:
 
 
 def other_unit(text: str) -> str | None:
-    """Return the text with another unit, or another word in a unit's place; None where there is none."""
     return next((text.replace(one, other) for one, other in _UNITS.items() if one in text), None)
 
 

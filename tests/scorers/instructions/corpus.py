@@ -55,7 +55,6 @@ ENGLISH = LANGUAGES["en"].lower().strip(".")
 
 
 def _cases(table: str) -> dict[str, Case]:
-    """Read cases, each behind its rule and the rule's arguments."""
     return {
         head.split(" ")[0]: Case(json.loads(head.split(" ", 1)[1]), right, wrong)
         for head, right, wrong in right_and_wrong(table)

@@ -70,7 +70,7 @@ ATTACKS: list[tuple[str, dict[str, Any] | None, str]] = [
 ]
 
 
-@pytest.mark.prove(after=6)
+@pytest.mark.prove(after=3)
 @pytest.mark.parametrize("name", INVISIBLE)
 def test_every_case_is_judged_the_same_with_invisible_characters_in_it(name: str) -> None:
     mark = INVISIBLE[name]

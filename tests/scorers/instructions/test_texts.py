@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from scorers.instructions.catalogue import checks_of
 from scorers.instructions.texts import begins_with, ends_with, paragraphs, sentences, words
 from tests.support.text_tables import listed, listed_by_kind
@@ -20,18 +18,17 @@ A heading⏎⏎A sentence.¦He got a Ph.D. in law. |She left.¦I live in the U.S
 """)
 
 
-@pytest.mark.parametrize("text", SENTENCES)
-def test_marks_end_sentences_but_not_those_of_abbreviations_numbers_and_lists(text: str) -> None:
-    assert sentences(text.replace("|", "")) == [sentence.strip() for sentence in text.split("|")]
+def test_marks_end_sentences_but_not_those_of_abbreviations_numbers_and_lists() -> None:
+    for text in SENTENCES:
+        assert sentences(text.replace("|", "")) == [sentence.strip() for sentence in text.split("|")]
 
 
 def test_marks_alone_are_no_sentence() -> None:
     assert sentences("... !!! ***") == sentences("") == []
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_punctuation_is_no_word() -> None:
+    cases: list[tuple[str, list[str]]] = [
         ("Don't stop: well-known l\u2019eau 3.5", ["Don't", "stop", "well-known", "l\u2019eau", "3.5"]),
         ("1,000 of it", ["1,000", "of", "it"]),
         ("_one_ **two**, \u201cthree\u201d 'four'", ["one", "two", "three", "four"]),
@@ -41,10 +38,9 @@ def test_marks_alone_are_no_sentence() -> None:
             ["\u0939\u093f\u0928\u094d\u0926\u0940", "\u0939\u0948"],
         ),
         ("--- \U0001f600 ...", []),
-    ],
-)
-def test_punctuation_is_no_word(text: str, found: list[str]) -> None:
-    assert words(text) == found
+    ]
+    for text, found in cases:
+        assert words(text) == found
 
 
 # By the number of words that `words` finds; `length_constraints:number_words` counts as many.
@@ -70,15 +66,13 @@ He has a B.Sc., an M.Sc. and a Ph.D
 """)
 
 
-@pytest.mark.parametrize(
-    ("text", "count"), [(text, int(count)) for count, texts in ABBREVIATED.items() for text in texts]
-)
-def test_an_abbreviation_with_dots_is_one_word(text: str, count: int) -> None:
-    assert len(words(text)) == count
-    for number, is_held in ((count, True), (count + 1, False)):
-        arguments = {"num_words": number, "relation": "at least"}
-        (check,) = checks_of(["length_constraints:number_words"], [arguments]).values()
-        assert (check(text) is None) is is_held
+def test_an_abbreviation_with_dots_is_one_word() -> None:
+    for text, count in [(text, int(count)) for count, texts in ABBREVIATED.items() for text in texts]:
+        assert len(words(text)) == count
+        for number, is_held in ((count, True), (count + 1, False)):
+            arguments = {"num_words": number, "relation": "at least"}
+            (check,) = checks_of(["length_constraints:number_words"], [arguments]).values()
+            assert (check(text) is None) is is_held
 
 
 def test_instructions_about_words_count_an_abbreviation_once() -> None:
@@ -107,33 +101,19 @@ def test_blank_lines_separate_paragraphs() -> None:
     assert paragraphs("\n\none\ntwo\n  \n\nthree\n\n") == ["one\ntwo", "three"]
 
 
-@pytest.mark.parametrize(
-    ("text", "phrase", "is_so"),
-    [
-        ("Yes, we can.", "yes", True),
-        ('"Yes" we can', "YES", True),
-        ("# yes", "yes", True),
-        ("Yesterday", "yes", False),
-        ("In short, no", "in short", True),
-        ("#tag it", "#tag", True),
+def test_a_text_begins_with_a_word_whatever_marks_it_has() -> None:
+    for text, phrase, is_so in [
+        *(("Yes, we can.", "yes", True), ('"Yes" we can', "YES", True), ("# yes", "yes", True)),
+        *(("Yesterday", "yes", False), ("In short, no", "in short", True), ("#tag it", "#tag", True)),
         ("", "yes", False),
         ("Is it", "yes", False),
-    ],
-)
-def test_a_text_begins_with_a_word_whatever_marks_it_has(text: str, phrase: str, is_so: bool) -> None:
-    assert begins_with(text, phrase) is is_so
+    ]:
+        assert begins_with(text, phrase) is is_so
 
 
-@pytest.mark.parametrize(
-    ("text", "phrase", "is_so"),
-    [
-        ("We go home.", "home", True),
-        ('"We go Home!"**', "home", True),
-        ("chrome", "home", False),
-        ("home we", "home", False),
-        ("That is all", "is all", True),
-        ("Stra\u00dfe", "STRASSE", True),
-    ],
-)
-def test_a_text_ends_with_a_word_whatever_marks_it_has(text: str, phrase: str, is_so: bool) -> None:
-    assert ends_with(text, phrase) is is_so
+def test_a_text_ends_with_a_word_whatever_marks_it_has() -> None:
+    for text, phrase, is_so in [
+        *(("We go home.", "home", True), ('"We go Home!"**', "home", True), ("chrome", "home", False)),
+        *(("home we", "home", False), ("That is all", "is all", True), ("Stra\u00dfe", "STRASSE", True)),
+    ]:
+        assert ends_with(text, phrase) is is_so

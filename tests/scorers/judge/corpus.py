@@ -8,8 +8,6 @@ from tests.support.text_tables import paired
 
 
 class Answered(NamedTuple):
-    """One answer."""
-
     question: str
     reference: str
     text: str

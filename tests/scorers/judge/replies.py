@@ -14,8 +14,6 @@ from tests.support.text_tables import listed_by_kind
 
 
 class Said(NamedTuple):
-    """One reply."""
-
     text: str | None
     old: float | Literal["-"]
     value: float | None
@@ -89,9 +87,7 @@ The answer is 42.⏎True⏎since both are 42
 # 0.0 None the thinking never ended
 <think>It is True⏎True
 """),
-        Said("", 0.0, None, NONE),
-        Said(None, "-", None, NONE),
-        Said("# Correct", 0.0, 1.0, STYLE),
+        *(Said("", 0.0, None, NONE), Said(None, "-", None, NONE), Said("# Correct", 0.0, 1.0, STYLE)),
         Said("{" * 50_000 + "}", 0.0, None, NO_VERDICT),
         Said("qwe rty " * 40, 0.0, None, NO_VERDICT),
         Said("True " * 30_000, 0.0, None, NO_VERDICT),

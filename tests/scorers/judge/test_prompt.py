@@ -7,7 +7,6 @@ import re
 import pytest
 
 from scorers.judge.prompt import PROMPTS, Case, Variant, messages_of
-from scorers.judge.reply import verdict_of
 from scorers.served_model.marks import enclosed
 from scorers.text.contentless import is_contentless
 from scorers.text.extract import END_MARKS
@@ -25,12 +24,10 @@ def prompt_of(case: Case) -> str:
 
 
 def texts_of(prompt: str, nonce: str) -> list[str]:
-    """Return what stands between the marks."""
     return re.findall(rf"^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt, re.MULTILINE | re.DOTALL)
 
 
 def frame_of(case: Case) -> str:
-    """Return the prompt without what is in it."""
     prompt = prompt_of(case)
     for text in texts_of(prompt, case.nonce):
         prompt = prompt.replace(f"]\n{text}\n[", "]\n[", 1)
@@ -41,34 +38,25 @@ def spaced(text: str) -> str:
     return re.sub(r"\s", "", text)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_no_answer_changes_the_structure_of_the_prompt(variant: Variant) -> None:
-    plain = frame_of(Case("6 x 12?", "72", "7", variant))
-    for injection in INJECTIONS:
-        case = Case("6 x 12?", "72", f"7\n{injection}", variant)
-        texts = texts_of(prompt_of(case), case.nonce)
-        assert sorted(map(spaced, texts)) == sorted(map(spaced, ("6 x 12?", "72", case.answer))), injection
-        assert frame_of(case) == plain, injection
-        assert case.answer not in prompt_of(case).splitlines()[-1]
+def test_no_answer_changes_the_structure_of_the_prompt() -> None:
+    for variant in VARIANTS:
+        plain = frame_of(Case("6 x 12?", "72", "7", variant))
+        for injection in INJECTIONS:
+            case = Case("6 x 12?", "72", f"7\n{injection}", variant)
+            texts = texts_of(prompt_of(case), case.nonce)
+            assert sorted(map(spaced, texts)) == sorted(map(spaced, ("6 x 12?", "72", case.answer))), (
+                injection
+            )
+            assert frame_of(case) == plain, injection
+            assert case.answer not in prompt_of(case).splitlines()[-1]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_row_without_a_question_is_judged_without_one(variant: Variant) -> None:
-    case = Case(None, "72", "7", variant)
-    assert len(texts_of(prompt_of(case), case.nonce)) == 2
-    assert "None" not in prompt_of(case)
-    assert "question:" not in prompt_of(case).lower()
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_prompt_that_is_said_back_is_no_verdict(variant: Variant) -> None:
-    for injection in ("", *INJECTIONS):
-        case = Case("6 x 12?", "72", f"7\n{injection}", variant)
-        prompt = prompt_of(case)
-        answer = next(text for text in texts_of(prompt, case.nonce) if text.startswith("7"))
-        lasts = (text.splitlines()[-1] for text in (prompt, answer))
-        for said in (prompt, answer, prompt.rpartition(case.nonce)[2], *lasts):
-            assert verdict_of(said, "stop", case).value in {None, 0.0}, (injection, said)
+def test_a_row_without_a_question_is_judged_without_one() -> None:
+    for variant in VARIANTS:
+        case = Case(None, "72", "7", variant)
+        assert len(texts_of(prompt_of(case), case.nonce)) == 2
+        assert "None" not in prompt_of(case)
+        assert "question:" not in prompt_of(case).lower()
 
 
 def test_the_nonce_is_the_same_everywhere_and_stands_in_no_answer() -> None:
@@ -101,27 +89,24 @@ def test_an_answer_that_had_its_own_nonce_would_get_another(monkeypatch: pytest.
     assert Case("?", "72", "aaaaaaaaaaaa BBBBBBBBBBBB").nonce == "BBBBBBBBBBBB"
 
 
-@pytest.mark.parametrize(
-    "mark",
-    [
+def test_no_special_token_reaches_the_judges_tokenizer() -> None:
+    for mark in [
         *listed(r"""
 <|im_start|>¦<|start_header_id|>¦<\uff5cAssistant\uff5c>¦<s>¦[INST]¦[/INST]¦[TOOL_CALLS]¦<<SYS>>
 [|endofturn|]¦[THINK]¦[gMASK]¦<sop>¦<seed:eos>¦<reserved_106>¦<start_of_turn>¦<bos>¦<think>¦</think>
 <tool_call>¦<|turn>
 """),
         *END_MARKS,
-    ],
-)
-def test_no_special_token_reaches_the_judges_tokenizer(mark: str) -> None:
-    for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", f"[{mark}]", f"<|{mark}|>"):
-        said = enclosed(text, "0" * 12)
-        assert mark not in said
-        assert spaced(text) in spaced(said)
+    ]:
+        for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", f"[{mark}]", f"<|{mark}|>"):
+            said = enclosed(text, "0" * 12)
+            assert mark not in said
+            assert spaced(text) in spaced(said)
 
 
-@pytest.mark.parametrize("text", ["a < b |> c <| d", "x<y>z", "[1, 2]", "s>t", "<div class='s'>", "<\n|a|>"])
-def test_what_is_no_special_token_stays_as_it_is(text: str) -> None:
-    assert enclosed(text, "0" * 12).splitlines()[1:-1] == text.splitlines()
+def test_what_is_no_special_token_stays_as_it_is() -> None:
+    for text in ["a < b |> c <| d", "x<y>z", "[1, 2]", "s>t", "<div class='s'>", "<\n|a|>"]:
+        assert enclosed(text, "0" * 12).splitlines()[1:-1] == text.splitlines()
 
 
 @pytest.mark.parametrize("piece", ["<|", "<|a", "<", "[", "|>"])

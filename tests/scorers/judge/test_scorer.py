@@ -5,27 +5,28 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
 from broker.errors import BadMessage, Permanent, Retryable
-from broker.messages import Score, ScoreStatus
-from config.endpoint import EndpointConfig
+from broker.messages import ScoreStatus
 from config.scorer_kinds import JudgeConfig
 from scorers.judge.prompt import Case, Variant, messages_of
 from scorers.judge.reply import verdict_of
 from scorers.judge.scorer import JudgeAnswer
 from scorers.scorer import SelfTestFailed
 from scorers.served_model import prefetch
+from tests.scorers.conftest import Asking
 from tests.scorers.judge.corpus import HONEST, WRONG
 from tests.scorers.judge.injections import CONTENTLESS, INJECTIONS
 from tests.support.endpoint_server import FAILING, SILENT, Call, Saying, ScriptedEndpoint, in_turn
 from tests.support.text_tables import listed
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 SAYS: Mapping[Variant, tuple[str, str]] = {  # what a judge is asked to say of a right and of a wrong answer
     "default": ('{{"verdict": "correct", "code": "{0}"}}', '{{"verdict": "incorrect", "code": "{0}"}}'),
@@ -36,24 +37,11 @@ SAYS: Mapping[Variant, tuple[str, str]] = {  # what a judge is asked to say of a
 MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 RIGHT = {(row.reference, row.text) for row in HONEST} | {("4", "four")}
 RIGHT_WORD = re.compile(r"\b(?:true|yes|correct)\b", re.IGNORECASE)
-Build = Callable[..., JudgeAnswer]
 
 
 @pytest.fixture
-def build(server: ScriptedEndpoint) -> Iterator[Build]:
-    """Yield a scorer that asks the server, with these options of its section and of its endpoint."""
-    built: list[JudgeAnswer] = []
-
-    def make(endpoint: Mapping[str, Any] | None = None, **options: Any) -> JudgeAnswer:
-        asked = EndpointConfig(
-            **{"urls": (server.url,), "timeout_s": 5.0, "cache": False, **(endpoint or {})}
-        )
-        built.append(JudgeAnswer(JudgeConfig(endpoint=asked, **options)))
-        return built[-1]
-
-    yield make
-    for scorer in built:
-        scorer.close()
+def build(asking: Asking) -> Asking:
+    return partial(asking, "judge")
 
 
 def row(
@@ -64,7 +52,6 @@ def row(
 
 
 def texts_of(prompt: str) -> list[str]:
-    """Return what stands between its marks."""
     nonce = nonce_of(prompt)
     return re.findall(rf"^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt, re.MULTILINE | re.DOTALL)
 
@@ -89,9 +76,7 @@ def knows(variant: Variant) -> Callable[[Call], str]:
     return says
 
 
-def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_right_answers_score_1_and_wrong_ones_0_all_at_once(build: Asking, server: ScriptedEndpoint) -> None:
     judge = knows("default")
     scorer = build()
     rows = [(answered, 1.0) for answered in HONEST] + [(answered, 0.0) for answered in WRONG]
@@ -111,8 +96,8 @@ def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once
 
 
 @pytest.mark.parametrize("row_type", ["judge", "llm_judge", "stem_llm_judge", "math_llm_judge"])
-def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(
-    build: Build, server: ScriptedEndpoint, row_type: str
+def test_a_reference_is_1_and_silence_0_without_a_judge(
+    build: Asking, server: ScriptedEndpoint, row_type: str
 ) -> None:
     server.script = lambda _: "True"
     scorer = build()
@@ -136,18 +121,17 @@ def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(
     assert server.calls == []
 
 
-@pytest.mark.parametrize("reference", ["<", "+", "\U0001f642", "Solution"])
-def test_a_reference_without_content_can_be_answered(
-    build: Build, server: ScriptedEndpoint, reference: str
-) -> None:
-    scorer, info = build(), row(reference)
-    assert [
-        scorer.score(text, info).value for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")
-    ] == [1.0, 1.0]
-    asked = len(server.calls)
-    empty = ("The answer is :", "Let's think step by step.", "")
-    assert [scorer.score(text, info).value for text in empty] == [0.0] * 3
-    assert len(server.calls) == asked
+def test_an_odd_reference_can_be_answered(build: Asking, server: ScriptedEndpoint) -> None:
+    for reference in ["<", "+", "\U0001f642", "Solution"]:
+        scorer, info = build(), row(reference)
+        assert [
+            scorer.score(text, info).value
+            for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")
+        ] == [1.0, 1.0]
+        asked = len(server.calls)
+        empty = ("The answer is :", "Let's think step by step.", "")
+        assert [scorer.score(text, info).value for text in empty] == [0.0] * 3
+        assert len(server.calls) == asked
 
 
 # What judges make of a prompt that go by what they read, each for a case whose answer is wrong.
@@ -157,6 +141,7 @@ JUDGES: Mapping[str, Callable[[str, Case], str]] = {
     "repeats the answer": lambda prompt, case: case.answer,
     "repeats the end of the answer": lambda prompt, case: case.answer.splitlines()[-1],
     "repeats the end of the prompt": lambda prompt, case: prompt.splitlines()[-1],
+    "repeats what stands behind the last mark": lambda prompt, case: prompt.rpartition(case.nonce)[2],
     "repeats the answer, and goes on": lambda prompt, case: (
         f"{case.answer}\n{SAYS[case.variant][1].format(case.nonce)}"
     ),
@@ -180,7 +165,7 @@ def test_no_injection_makes_a_judge_that_repeats_it_call_a_wrong_answer_right() 
 
 
 @pytest.mark.parametrize("variant", ["default", "stem"])
-def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint, variant: Variant) -> None:
+def test_no_injection_raises_a_score(build: Asking, server: ScriptedEndpoint, variant: Variant) -> None:
     scorer = build(variant=variant)
     texts = [f"7\n{text}" if variant == "default" else f"\\boxed{{7 {text}}}" for text in INJECTIONS]
     for says in (lambda call: call.prompt, lambda call: texts_of(call.prompt)[-1], knows(variant)):
@@ -193,14 +178,12 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint, var
 @pytest.mark.parametrize(
     ("saying", "error"),
     [
-        (FAILING, Retryable),
-        (SILENT, Retryable),
-        (Saying(body=b"[]"), Retryable),
+        *((FAILING, Retryable), (SILENT, Retryable), (Saying(body=b"[]"), Retryable)),
         (Saying(status=401), Permanent),
     ],
 )
 def test_a_judge_that_fails_gives_no_score(
-    build: Build, server: ScriptedEndpoint, saying: Saying, error: type[Exception]
+    build: Asking, server: ScriptedEndpoint, saying: Saying, error: type[Exception]
 ) -> None:
     server.script = lambda _: saying
     scorer = build({"timeout_s": 0.2})
@@ -221,16 +204,14 @@ def test_a_judge_that_fails_gives_no_score(
         (Saying("True\nFalse"), "both verdicts"),
     ],
 )
-def test_what_is_no_verdict_is_unscorable(
-    build: Build, server: ScriptedEndpoint, saying: Saying, reason: str
-) -> None:
+def test_no_verdict_is_no_score(build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
     server.script = lambda _: saying
     score = build().score("seventy-two", row())
     assert score.status is ScoreStatus.UNSCORABLE
     assert reason in score.reason
 
 
-def test_an_answer_that_was_begun_is_asked_about_once(build: Build, server: ScriptedEndpoint) -> None:
+def test_an_answer_that_was_begun_is_asked_about_once(build: Asking, server: ScriptedEndpoint) -> None:
     scorer = build()
     for _ in range(3):
         scorer.prefetch("seventy-two", row())
@@ -240,9 +221,7 @@ def test_an_answer_that_was_begun_is_asked_about_once(build: Build, server: Scri
     scorer.prefetch("", row())
 
 
-def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_what_was_begun_and_failed_begins_anew_beside_others(build: Asking, server: ScriptedEndpoint) -> None:
     server.script = lambda _: FAILING
     scorer = build()
     texts = [f"about {number}" for number in range(8)]
@@ -259,8 +238,8 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
     assert server.most_at_once == 8
 
 
-def test_what_is_begun_and_never_asked_for_is_forgotten(
-    build: Build, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
+def test_what_is_never_asked_for_is_lost(
+    build: Asking, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefetch, "MAX_PREFETCHED", 3)
     scorer = build()
@@ -270,9 +249,7 @@ def test_what_is_begun_and_never_asked_for_is_forgotten(
     assert [scorer.score(f"about {number}", row()).value for number in range(9)] == [1.0] * 9
 
 
-def test_the_same_case_is_asked_about_once_where_verdicts_are_kept(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_a_case_is_asked_about_once_where_verdicts_are_kept(build: Asking, server: ScriptedEndpoint) -> None:
     scorer = build({"cache": True})
     values = [
         scorer.score(text, row()).value
@@ -291,15 +268,13 @@ def test_the_same_case_is_asked_about_once_where_verdicts_are_kept(
         ("answer", "60 + 12"),
     ],
 )
-def test_a_judge_sees_the_part_that_counts(
-    build: Build, server: ScriptedEndpoint, part: str, shown: str
-) -> None:
+def test_a_judge_sees_what_counts(build: Asking, server: ScriptedEndpoint, part: str, shown: str) -> None:
     text = "<think>\\boxed{69}</think>First \\boxed{71}, no: \\boxed{70 + 2} <answer>60 + 12</answer>"
     assert build(part=part).score(text, row()).value == 1.0
     assert texts_of(server.calls[0].prompt) == ["6 x 12?", "72", shown]
 
 
-def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndpoint) -> None:
+def test_of_mathematics_a_rule_is_asked_first(build: Asking, server: ScriptedEndpoint) -> None:
     server.script = in_turn("Final Grade: CORRECT")
     scorer = build()
     rows = [
@@ -322,9 +297,7 @@ def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndp
 @pytest.mark.parametrize(
     "info",
     [
-        {},
-        {"type": "llm_judge"},
-        {"type": "llm_judge", "answer": {}},
+        *({}, {"type": "llm_judge"}, {"type": "llm_judge", "answer": {}}),
         {"type": "llm_judge", "answer": {"value": " "}},
         {"type": "llm_judge", "answer": {"value": True}},
         {"type": "llm_judge", "answer": {"value": ["x"]}},
@@ -333,7 +306,7 @@ def test_of_mathematics_a_rule_is_asked_first(build: Build, server: ScriptedEndp
         {"type": "judge", "answer": {"value": "x", "question": 3}},
     ],
 )
-def test_a_row_that_lacks_something_is_refused(build: Build, info: Mapping[str, Any]) -> None:
+def test_a_row_that_lacks_something_is_refused(build: Asking, info: Mapping[str, Any]) -> None:
     scorer = build()
     for call in (scorer.check_row, lambda info: scorer.score("x", info)):
         with pytest.raises(BadMessage, match="judge"):
@@ -341,8 +314,8 @@ def test_a_row_that_lacks_something_is_refused(build: Build, info: Mapping[str, 
 
 
 @pytest.mark.parametrize("variant", SAYS)
-def test_the_self_test_passes_with_a_judge_that_can_tell_two_from_three(
-    build: Build, server: ScriptedEndpoint, variant: Variant
+def test_the_self_test_needs_a_judge_that_can_tell(
+    build: Asking, server: ScriptedEndpoint, variant: Variant
 ) -> None:
     server.script = knows(variant)
     scorer = build(variant=variant)
@@ -362,15 +335,3 @@ def test_a_judge_that_nobody_has_placed_is_asked_for_in_words() -> None:
     with pytest.raises(Permanent, match="urls"):
         scorer.score("seventy-two", row())
     scorer.close()
-
-
-def test_its_version_names_prompts_and_model() -> None:
-    named = JudgeAnswer(JudgeConfig(endpoint=EndpointConfig(model="qwen")))
-    assert named.version == "4 prompts 2 model qwen"
-    assert JudgeAnswer(JudgeConfig()).version.endswith("model as served")
-
-
-def test_a_score_says_who_gave_it(build: Build) -> None:
-    score: Score = build().score("seventy-two", row())
-    assert (score.scorer, score.status, score.value) == ("judge", ScoreStatus.SCORED, 1.0)
-    assert Case("6 x 12?", "72", "seventy-two").nonce not in score.reason

@@ -14,8 +14,6 @@ from tests.support.text_tables import paired
 
 
 class Asked(NamedTuple):
-    """A row's question."""
-
     task: str
     value: str
     prompt: str | None = None
@@ -236,8 +234,6 @@ MARKDOWN <== | name | points |⏎|---|---|⏎| Ann | 1.5 |⏎| Bob | 2 |
 
 
 class Measured(NamedTuple):
-    """A value of LiveBench's grader beside ours."""
-
     question: Asked
     text: str
     old: float

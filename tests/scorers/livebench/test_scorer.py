@@ -94,6 +94,7 @@ def test_one_text_answers_one_reference() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.prove
 def test_no_text_is_slow() -> None:
     questions = {question.task + (question.prompt or ""): question for question in QUESTIONS}
     for question in questions.values():
@@ -120,24 +121,21 @@ def test_the_self_test_passes() -> None:
     SCORER.self_test()
 
 
-@pytest.mark.parametrize(
-    ("question", "reason"),
-    [
+def test_a_reference_that_can_not_be_read_is_unscorable() -> None:
+    cases: list[tuple[Asked, str]] = [
         (Asked("tablejoin", "a -> b"), "the reference is no mapping"),
         (Asked("tablejoin", "{'a': None}"), "is no mapping"),
         (Asked("tablereformat", "no json", "Target Format: JSON"), "is no table in json: no JSON"),
         (Asked("tablereformat", "a,b", "Target Format: CSV"), "no table in csv: it has no cells"),
         (Asked("tablereformat", "a" * (MAX_TABLE_CHARS + 1), "Target Format: CSV"), "200001 characters"),
-    ],
-)
-def test_a_reference_that_can_not_be_read_is_unscorable(question: Asked, reason: str) -> None:
-    score = SCORER.score("{'a': 'b'}", info(question))
-    assert (score.status, reason in score.reason) == (ScoreStatus.UNSCORABLE, True), score.reason
+    ]
+    for question, reason in cases:
+        score = SCORER.score("{'a': 'b'}", info(question))
+        assert (score.status, reason in score.reason) == (ScoreStatus.UNSCORABLE, True), score.reason
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
+def test_a_row_that_lacks_something_is_refused() -> None:
+    cases: list[tuple[Any, str]] = [
         ("1", "the livebench scorer needs verification_info"),
         ({"value": "1"}, "no rule for LiveBench's task None"),
         ({"value": "1", "task": 10**5_000}, "task int too large to be shown; known are"),
@@ -153,13 +151,12 @@ def test_a_reference_that_can_not_be_read_is_unscorable(question: Asked, reason:
             {"value": "a. " * (MAX_SENTENCES + 1), "task": "plot_unscrambling"},
             "201 sentences; 200 is the limit",
         ),
-    ],
-)
-def test_a_row_that_lacks_something_is_refused(answer: Any, message: str) -> None:
-    with pytest.raises(BadMessage, match=message):
-        SCORER.check_row({"type": "livebench", "answer": answer})
-    with pytest.raises(BadMessage, match="the livebench scorer needs verification_info"):
-        SCORER.check_row({"type": "math", "answer": answer})
+    ]
+    for answer, message in cases:
+        with pytest.raises(BadMessage, match=message):
+            SCORER.check_row({"type": "livebench", "answer": answer})
+        with pytest.raises(BadMessage, match="the livebench scorer needs verification_info"):
+            SCORER.check_row({"type": "math", "answer": answer})
 
 
 @pytest.mark.parametrize("source", ["ood__livebench", "ood__livebench_reasoning"])
@@ -177,17 +174,13 @@ def test_a_row_of_reasoning360_becomes_one_of_ours(source: str) -> None:
         assert SCORER.score(as_asked(question), json.loads(json.dumps(found))).value == 1.0
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
+def test_a_task_without_a_rule_is_refused_where_the_row_is_read() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"value": "1", "task": "tableformat"}, "'tableformat' is not scored; did you mean tablereformat"),
         ({"value": "1", "task": "AMPS_Hard"}, "'AMPS_Hard' is not scored; those that are: web_of_lies_v2"),
         ({"value": "1", "task": ["cta"]}, "is not scored"),
         ({"value": "1"}, "needs value and task; its answer has value"),
-    ],
-)
-def test_a_task_that_has_no_rule_is_refused_where_the_row_is_read(
-    answer: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(BadMessage, match=message):
-        route({"verification_info": {"type": "livebench", "answer": answer}})
+    ]
+    for answer, message in cases:
+        with pytest.raises(BadMessage, match=message):
+            route({"verification_info": {"type": "livebench", "answer": answer}})

@@ -42,19 +42,11 @@ CATEGORIES = {
     "people": ["Emma", "Liam", "Wei", "Priya", "Mohammed", "Nia", "Jin"],
 }
 REFERENCES: list[tuple[str, Any]] = [
-    ("zebra", TABLE),
-    ("zebra", PAIR),
-    ("zebra", HOUSES),
+    *(("zebra", TABLE), ("zebra", PAIR), ("zebra", HOUSES)),
     ("zebra", {"header": ["Position", "Floor"], "rows": [["1", "2"], ["2", "1"]]}),
     *(("ordering", names) for names in CATEGORIES.values()),
-    ("ordering", ["None", "pass"]),
-    ("graph", "fdebme"),
-    ("graph", "pass"),
-    ("graph", "I"),
-    ("arc", GRID),
-    ("arc", [[0]]),
-    ("arc", [[9, 8, 7]]),
-    ("arc", [[index % 10 for index in range(30)]] * 30),
+    *(("ordering", ["None", "pass"]), ("graph", "fdebme"), ("graph", "pass"), ("graph", "I"), ("arc", GRID)),
+    *(("arc", [[0]]), ("arc", [[9, 8, 7]]), ("arc", [[index % 10 for index in range(30)]] * 30)),
 ]
 
 _TABLE_LINES = """{
@@ -86,9 +78,7 @@ def _cells(row: str) -> str:
 
 
 HONEST: list[tuple[str, Any, str]] = [
-    ("zebra", TABLE, _ONE_LINE),
-    ("zebra", TABLE, _TABLE_LINES),
-    ("zebra", TABLE, table(_ROWS)),
+    *(("zebra", TABLE, _ONE_LINE), ("zebra", TABLE, _TABLE_LINES), ("zebra", TABLE, table(_ROWS))),
     ("zebra", TABLE, f"```json\n{_TABLE_LINES}\n```"),
     ("zebra", TABLE, f"```\n{_ONE_LINE}\n```"),
     ("zebra", TABLE, table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]")),
@@ -133,12 +123,8 @@ fdebme¦Fdebme¦FDEBME¦ fdebme ¦⏎fdebme⏎¦fdebme.¦"fdebme"¦'fdebme'¦`fd
 \text{fdebme}¦\u201cfdebme\u201d¦```⏎fdebme⏎```
 """)
     ),
-    ("graph", " zorpus\n", "zorpus"),
-    ("graph", "Zorpus", "zorpus"),
-    ("graph", "pass", "pass"),
-    ("graph", "I", "i"),
-    ("graph", "qxj", "\\text{Qxj}"),
-    ("graph", "qxj", "```\nqxj\n```"),
+    *(("graph", " zorpus\n", "zorpus"), ("graph", "Zorpus", "zorpus"), ("graph", "pass", "pass")),
+    *(("graph", "I", "i"), ("graph", "qxj", "\\text{Qxj}"), ("graph", "qxj", "```\nqxj\n```")),
     *(
         ("arc", GRID, answer)
         for answer in listed(r"""
@@ -147,9 +133,7 @@ fdebme¦Fdebme¦FDEBME¦ fdebme ¦⏎fdebme⏎¦fdebme.¦"fdebme"¦'fdebme'¦`fd
 ```[[1, 1], [0, 0]]```
 """)
     ),
-    ("arc", [[0]], "[[0]]"),
-    ("arc", [[5], [5]], "[[5], [5]]"),
-    ("arc", "[[1, 2]]", "[[1, 2]]"),
+    *(("arc", [[0]], "[[0]]"), ("arc", [[5], [5]], "[[5], [5]]"), ("arc", "[[1, 2]]", "[[1, 2]]")),
     ("arc", DIAGONAL, "[[0, 0, 3],\n [0, 3, 0],\n [3, 0, 0]]"),
     ("arc", DIAGONAL, "[[0,0,3],[0,3,0],[3,0,0]]"),
     ("arc", DIAGONAL, "```python\n[[0, 0, 3], [0, 3, 0], [3, 0, 0]]\n```"),
@@ -201,9 +185,7 @@ fdebm¦fdebmee¦is fdebme¦fdebme fdebme¦fdebme, zorpus¦not fdebme¦fdebme1¦f
 \u0192debme¦fd\u0435bme¦fdebme or zorpus¦fdebme⏎zorpus¦...
 """)
     ),
-    ("graph", "pass", "pas", 0.0),
-    ("graph", "I", "l", 0.0),
-    ("graph", "qxj", "jxq", 0.0),
+    *(("graph", "pass", "pas", 0.0), ("graph", "I", "l", 0.0), ("graph", "qxj", "jxq", 0.0)),
     ("graph", "qxj", "q-x-j", 0.0),
     *(
         ("arc", GRID, answer, 0.0)
@@ -224,8 +206,6 @@ _OTHER_HEADER = table("1,pilot,apple;2,chef,bread;3,nurse,corn", "Position,Job,F
 
 
 class Measured(NamedTuple):
-    """A row of the reference's sections 2.10 to 2.13."""
-
     row_type: str
     value: Any
     text: str
@@ -282,9 +262,7 @@ MEASURED = [
 ]
 
 _RIGHT: list[tuple[str, Any, str]] = [
-    ("zebra", TABLE, _ONE_LINE),
-    ("ordering", BIRDS, str(BIRDS)),
-    ("graph", "fdebme", "fdebme"),
+    *(("zebra", TABLE, _ONE_LINE), ("ordering", BIRDS, str(BIRDS)), ("graph", "fdebme", "fdebme")),
     ("arc", GRID, str(GRID)),
 ]
 _SPOILED = {  # a whole text around a right answer, and what it tries

@@ -67,9 +67,8 @@ def test_a_right_answer_scores_1() -> None:
 _ROWS_OF_TABLE = TABLE["rows"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "theirs", "ours"),
-    [
+def test_a_compatible_grid_has_reasoning360s_number() -> None:
+    cases: list[tuple[list[Any], float, float]] = [
         (_ROWS_OF_TABLE, 1.0, 1.0),
         ([["1", "", ""], ["2", "", ""], ["3", "", ""]], 3 / 9, 0.0),  # the column of positions counts there
         ([["1", "bread", "chef"], ["2", "apple", "pilot"], ["3", "corn", "nurse"]], 5 / 9, 2 / 6),
@@ -82,13 +81,14 @@ _ROWS_OF_TABLE = TABLE["rows"]
         ([*_ROWS_OF_TABLE, ["4", "fig", "cook"]], 1.0, 0.0),  # what is beyond the reference is not looked at
         ([[*row, "x"] for row in _ROWS_OF_TABLE], 1.0, 0.0),
         ([["1", "apple", "pilot"]] * 3, 3 / 9, 0.0),
-    ],
-)
-def test_a_compatible_grid_has_reasoning360s_number(rows: list[Any], theirs: float, ours: float) -> None:
-    for text in (json.dumps({"header": TABLE["header"], "rows": rows}), str({**TABLE, "rows": rows})):
-        assert judged(answered(text), "zebra", TABLE, COMPATIBLE).value == pytest.approx(theirs)
-        assert judged(answered(text), "zebra", TABLE).value == pytest.approx(ours)
-    assert judged(answered(str({"rows": rows})), "zebra", TABLE, COMPATIBLE).value == pytest.approx(theirs)
+    ]
+    for rows, theirs, ours in cases:
+        for text in (json.dumps({"header": TABLE["header"], "rows": rows}), str({**TABLE, "rows": rows})):
+            assert judged(answered(text), "zebra", TABLE, COMPATIBLE).value == pytest.approx(theirs)
+            assert judged(answered(text), "zebra", TABLE).value == pytest.approx(ours)
+        assert judged(answered(str({"rows": rows})), "zebra", TABLE, COMPATIBLE).value == pytest.approx(
+            theirs
+        )
 
 
 def test_a_compatible_grid_that_was_measured_scores_as_it_was_measured() -> None:
@@ -104,9 +104,7 @@ def test_compatible_opens_no_door_and_changes_no_other_puzzle() -> None:
     for text in (
         answered("{'rows': __import__('os')._exit(0)}"),
         answered("[" * MAX_ANSWER_CHARS),
-        answered("{'rows': 5}"),
-        answered("{'rows': [5, 5, 5]}"),
-        answered("[['1']]"),
+        *(answered("{'rows': 5}"), answered("{'rows': [5, 5, 5]}"), answered("[['1']]")),
         "<think>" + answered(str(TABLE)),
         answered("\n" + str(TABLE) + "\n"),  # it reads no answer over several lines
     ):
@@ -126,7 +124,7 @@ def test_a_wrong_answer_scores_what_its_cells_are_worth() -> None:
         assert score.value == expected, (row_type, answer, score.reason)
 
 
-def test_an_attack_gets_nothing_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attacks_get_and_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for row_type, value, text, trick in ATTACKS:
         score = judged(text, row_type, value)
@@ -169,25 +167,22 @@ def test_a_row_without_a_usable_reference_is_refused(row_type: str, value: Any, 
             refuse()
 
 
-@pytest.mark.parametrize(
-    ("info", "message"),
-    [
+def test_a_row_of_another_shape_is_refused() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"type": "sudoku", "answer": {"value": "1"}}, "of type zebra, ordering, graph, arc; got 'sudoku'"),
         ({"answer": {"value": "1"}}, "got None"),
         ({"type": ["zebra"], "answer": {"value": "1"}}, "zebra"),
         ({"type": "arc"}, "needs an answer with a value; got None"),
         ({"type": "arc", "answer": [[1]]}, "an answer with a"),
         ({"type": "arc", "answer": {"value": None}}, "needs an answer with a value"),
-    ],
-)
-def test_a_row_of_another_shape_is_refused(info: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadMessage, match=message):
-        SCORER.check_row(info)
+    ]
+    for info, message in cases:
+        with pytest.raises(BadMessage, match=message):
+            SCORER.check_row(info)
 
 
-@pytest.mark.parametrize(
-    ("row_type", "value", "answer", "reason"),
-    [
+def test_a_zero_says_what_is_wrong() -> None:
+    cases: list[tuple[str, Any, str, str]] = [
         ("zebra", TABLE, TWO_OF_THREE, "4 of 6 cells are right; Job of row 2 is 'nurse', expected 'chef'"),
         ("zebra", TABLE, '{"header": ["Position"], "rows": []}', "0 rows of 1 columns, expected 3 of 3"),
         ("zebra", TABLE, "{'rows': [}", "no object with header and rows: a value is missing before '}'"),
@@ -201,10 +196,9 @@ def test_a_row_of_another_shape_is_refused(info: dict[str, Any], message: str) -
         ("arc", [[1, 2]], "[[1, 2]", "the answer is no array: ']' is missing before the end"),
         ("arc", [[1, 2]], " ", "the last <answer> is empty"),
         ("arc", [[1, 2]], "1" * (MAX_ANSWER_CHARS + 1), "an answer of 50001 characters; 50000 is the limit"),
-    ],
-)
-def test_a_zero_says_what_is_wrong(row_type: str, value: Any, answer: str, reason: str) -> None:
-    assert reason in judged(answered(answer), row_type, value).reason
+    ]
+    for row_type, value, answer, reason in cases:
+        assert reason in judged(answered(answer), row_type, value).reason
 
 
 def test_the_column_of_positions_pays_nothing_in_a_table_of_any_size() -> None:
@@ -223,11 +217,11 @@ def test_the_column_of_positions_pays_nothing_in_a_table_of_any_size() -> None:
             assert values == [1.0, 0.0, 0.0, (kinds - 1) / kinds]
 
 
-@pytest.mark.parametrize(("credit", "value"), [(None, 4 / 6), ("fraction", 4 / 6), ("all", 0.0)])
-def test_the_credit_of_the_run_decides_what_a_part_of_a_table_is_worth(credit: Any, value: float) -> None:
-    scorer = build_scorer(LogicConfig(), ScorersConfig(credit=credit))
-    score = scorer.score(answered(TWO_OF_THREE), {"type": "zebra", "answer": {"value": TABLE}})
-    assert (score.value, score.components) == (value, {"cells": 4 / 6})
+def test_the_credit_of_the_run_decides_what_a_part_of_a_table_is_worth() -> None:
+    for credit, value in ((None, 4 / 6), ("fraction", 4 / 6), ("all", 0.0)):
+        scorer = build_scorer(LogicConfig(), ScorersConfig(credit=credit))
+        score = scorer.score(answered(TWO_OF_THREE), {"type": "zebra", "answer": {"value": TABLE}})
+        assert (score.value, score.components) == (value, {"cells": 4 / 6})
 
 
 def test_all_or_nothing_leaves_right_answers_right() -> None:
@@ -241,9 +235,8 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("source", "truth", "answer"),
-    [
+def test_a_row_of_reasoning360_is_scored_as_it_comes() -> None:
+    cases: list[tuple[str, Any, str]] = [
         ("logic__zebra_puzzle_dataset", TABLE, json.dumps(TABLE)),
         ("zebra_puzzle_dataset", str(TABLE), str(TABLE)),
         ("zebra_puzzle_dataset", json.dumps(TABLE), str(TABLE)),
@@ -255,18 +248,18 @@ ARRAYS = {
         ("simulation__barc", np.eye(2), "[[1, 0], [0, 1]]"),
         ("logic__arcagi2", np.array([np.array([1, 2]), np.array([3, 4])], dtype=object), "[[1, 2], [3, 4]]"),
         ("simulation__barc", "[[1, 2]]", "[[1, 2]]"),
-    ],
-)
-def test_a_row_of_reasoning360_is_scored_as_it_comes(source: str, truth: Any, answer: str) -> None:
-    ground_truth = {"style": "rule", "ground_truth": truth}
-    row = {"data_source": source, "reward_model": ground_truth, "extra_info": {"index": 0}}
-    config = ScorersConfig.model_validate({"tasks": {"logic": {"scorer": {"type": "logic"}}}})
-    task, info = route(row, config.tasks)
-    assert task == "logic"
-    json.dumps(info)
-    assert SCORER.score(answered(answer), info).value == 1.0
+    ]
+    for source, truth, answer in cases:
+        ground_truth = {"style": "rule", "ground_truth": truth}
+        row = {"data_source": source, "reward_model": ground_truth, "extra_info": {"index": 0}}
+        config = ScorersConfig.model_validate({"tasks": {"logic": {"scorer": {"type": "logic"}}}})
+        task, info = route(row, config.tasks)
+        assert task == "logic"
+        json.dumps(info)
+        assert SCORER.score(answered(answer), info).value == 1.0
 
 
+@pytest.mark.prove(after=5)
 @pytest.mark.parametrize(
     "piece",
     listed(r"""
@@ -291,27 +284,22 @@ def test_the_same_answer_gets_the_same_score_in_any_thread() -> None:
         assert [found for found in pool.map(scores, range(4)) if found != scores(0)] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_json_and_pythons_literals_are_read() -> None:
+    cases: list[tuple[str, Any]] = [
         ("[1, -2, 2.5, 'a', \"b\"]", [1, -2, 2.5, "a", "b"]),
         ("[None, true, False, [], {}, ()]", [None, True, False, [], {}, []]),
         ('{"a": {"b": [1]}, \'c\': 2,}', {"a": {"b": [1]}, "c": 2}),
         ('"\\u0041\\n\\"\\\\"', 'A\n"\\'),
         ("'it\\'s'", "it's"),
         ("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH, [[[[[[[[1]]]]]]]]),
-    ],
-)
-def test_json_and_pythons_literals_are_read(text: str, value: Any) -> None:
-    assert read_literal(text) == value
+    ]
+    for text, value in cases:
+        assert read_literal(text) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "it ends too early"),
-        ("[1,", "it ends too early"),
-        ("[1]]", "more than one value"),
+def test_what_is_no_literal_says_where() -> None:
+    for text, message in [
+        *(("", "it ends too early"), ("[1,", "it ends too early"), ("[1]]", "more than one value")),
         ("1 2", "more than one"),
         ("'a' 'b'", "more than one value"),
         ("[,]", "a value is missing before ','"),
@@ -324,27 +312,17 @@ def test_json_and_pythons_literals_are_read(text: str, value: Any) -> None:
         ("1" * 30, "text without quotes"),
         ("[" * (MAX_DEPTH + 2), "nested more than 8 deep"),
         ("[1 2]", "']' is missing before '2]'"),
-    ],
-)
-def test_what_is_no_literal_says_where(text: str, message: str) -> None:
-    with pytest.raises(NotALiteral, match=message.replace("[", r"\[")):
-        read_literal(text)
+    ]:
+        with pytest.raises(NotALiteral, match=message.replace("[", r"\[")):
+            read_literal(text)
 
 
-@pytest.mark.parametrize(
-    ("answer", "inside"),
-    [
-        ("```json\n[1]\n```", "[1]"),
-        ("```\n[1]```", "[1]"),
-        ("```[1]```", "[1]"),
-        ("[1]", "[1]"),
-        ("```", "```"),
-        ("```\n[1]", "```\n[1]"),
-        ("``````", ""),
-    ],
-)
-def test_a_fence_around_an_answer_is_taken_off(answer: str, inside: str) -> None:
-    assert unfenced(answer) == inside
+def test_a_fence_around_an_answer_is_taken_off() -> None:
+    for answer, inside in [
+        *(("```json\n[1]\n```", "[1]"), ("```\n[1]```", "[1]"), ("```[1]```", "[1]"), ("[1]", "[1]")),
+        *(("```", "```"), ("```\n[1]", "```\n[1]"), ("``````", "")),
+    ]:
+        assert unfenced(answer) == inside
 
 
 def test_the_self_test_fails_a_scorer_that_pays_for_anything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One measured score beside ours."""
-
     text: str
     reference: str
     old: float
@@ -45,9 +43,7 @@ MATH = [
 ]
 
 PRIME = [
-    Row("The answer is 42", "42", 1, 1),
-    Row("we get x = 42", "42", 1, 1),
-    Row("42", "42", 1, 1),
+    *(Row("The answer is 42", "42", 1, 1), Row("we get x = 42", "42", 1, 1), Row("42", "42", 1, 1)),
     Row("I think 41. Actually 42 is the answer", "42", 0, 0),
     Row("\\boxed{12346}", "12345", 1, 0, EXACT),
     Row("\\boxed{100001}", "100000", 1, 0, EXACT),
@@ -86,9 +82,7 @@ PRIME_NOT_REPEATED = [
 ]
 
 GSM8K = [
-    Row("so #### 72", "72", 1, 1),
-    Row("#### 1,234", "1234", 1, 1),
-    Row("#### -3", "-3", 1, 1),
+    *(Row("so #### 72", "72", 1, 1), Row("#### 1,234", "1234", 1, 1), Row("#### -3", "-3", 1, 1)),
     Row("#### 72.", "72", 0, 1, "a full stop ends the sentence"),
     Row("#### 72.0", "72", 0, 1, "compared as numbers"),
     Row("#### 5 then #### 72", "72", 0, 1, "the last one counts"),

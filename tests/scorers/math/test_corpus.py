@@ -20,7 +20,7 @@ from tests.support.growth import is_linear
 from tests.support.text_tables import listed
 from tests.support.tried_again import unless_starved
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=5), pytest.mark.together("mathematics")]
 
 SEPARATORS = listed(r"""
  or ¦, ¦; ¦ ¦\quad ¦\\ ¦\text{ or }¦\text{ (or } ¦\text{, }¦\lor ¦\cup ¦\mid ¦/¦⏎¦&¦=¦\equiv ¦\to ¦\implies\u0020
@@ -31,13 +31,12 @@ PIECES = listed(r"0¦1 ¦\text{¦\text{ or¦or  ¦6-¦a^¦}^2¦\frac¦\frac{¦\s
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[MathAnswer]:
-    """Yield a scorer that gives an answer a second."""
     scorer = MathAnswer(MathConfig(deadline_s=1.0))
     yield scorer
     scorer.close()
 
 
-@pytest.mark.prove(after=1)
+@pytest.mark.prove
 @pytest.mark.parametrize("row_type", ["math", "hendrycks_math", "prime_math"])
 @pytest.mark.parametrize(
     ("text", "reference", "trick"), ATTACKS, ids=[f"{n}-{row[2]}" for n, row in enumerate(ATTACKS)]
@@ -65,14 +64,14 @@ def test_no_text_is_slow_to_compare_in_the_scorers_own_process(piece: str, end: 
     assert is_linear(compare, lambda count: piece * count + end, MAX_CHARS // len(piece))
 
 
-@pytest.mark.parametrize("row_type", VARIANTS)
-def test_no_text_scores_for_two_references(math_scorer: MathAnswer, row_type: str) -> None:
+def test_no_text_scores_for_two_references(math_scorer: MathAnswer) -> None:
     """Whatever stands between two answers, at most one of them counts."""
-    for separator in SEPARATORS:
-        stated = f"5{separator}7"
-        text = f"#### {stated}" if row_type == "gsm8k" else f"\\boxed{{{stated}}}"
-        values = [math_scorer.score_text(text, reference, row_type).value for reference in ("5", "7")]
-        assert values != [1.0, 1.0], stated
+    for row_type in VARIANTS:
+        for separator in SEPARATORS:
+            stated = f"5{separator}7"
+            text = f"#### {stated}" if row_type == "gsm8k" else f"\\boxed{{{stated}}}"
+            values = [math_scorer.score_text(text, reference, row_type).value for reference in ("5", "7")]
+            assert values != [1.0, 1.0], stated
 
 
 @pytest.mark.parametrize("row_type", VARIANTS)
@@ -88,22 +87,15 @@ def test_saying_nothing_scores_nothing(math_scorer: MathAnswer, row_type: str) -
             assert score.value in (0.0, None), (text, reference, score.reason)
 
 
-@pytest.mark.parametrize("mark", ["<|im_end|>", "<|endoftext|>", "</s>\n", "<|eot_id|>"])
-@pytest.mark.parametrize(
-    ("row_type", "text"),
-    [
-        ("math", "so \\boxed{5}"),
-        ("hendrycks_math", "so $\\boxed 5$"),
-        ("gsm8k", "#### 5"),
-        ("prime_math", "The answer is 5"),
-        ("prime_math", "5"),
-    ],
-)
-def test_the_mark_of_a_turns_end_changes_no_verdict(
-    math_scorer: MathAnswer, row_type: str, text: str, mark: str
-) -> None:
-    assert math_scorer.score_text(text + mark, "5", row_type).value == 1.0
-    assert math_scorer.score_text(text + mark, "6", row_type).value == 0.0
+def test_the_mark_of_a_turns_end_changes_no_verdict(math_scorer: MathAnswer) -> None:
+    for mark in ["<|im_end|>", "<|endoftext|>", "</s>\n", "<|eot_id|>"]:
+        for row_type, text in [
+            *(("math", "so \\boxed{5}"), ("hendrycks_math", "so $\\boxed 5$"), ("gsm8k", "#### 5")),
+            ("prime_math", "The answer is 5"),
+            ("prime_math", "5"),
+        ]:
+            assert math_scorer.score_text(text + mark, "5", row_type).value == 1.0
+            assert math_scorer.score_text(text + mark, "6", row_type).value == 0.0
 
 
 def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> None:
@@ -122,9 +114,8 @@ def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> N
     assert not any(map(is_integer, ("", "-0", "007", "1,000", "5.0", "+5", "5\n", "\uff15", "1" * 1001)))
 
 
-@pytest.mark.parametrize(
-    ("text", "reference", "row_type", "value"),
-    [
+def test_a_value_is_not_made_another_by_what_stands_beside_it(math_scorer: MathAnswer) -> None:
+    for text, reference, row_type, value in [
         ("\\boxed{5 = \\infty}", "\\infty", "math", 0.0),
         ("\\boxed{5 = \\infty}", "\\infty", "prime_math", 0.0),
         ("\\boxed{-\\infty}", "\\infty", "math", 0.0),
@@ -142,38 +133,27 @@ def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> N
         ("#### 5 million", "5", "gsm8k", 0.0),
         ("#### 5 apples", "5", "gsm8k", 1.0),
         ("#### 5kg", "5", "gsm8k", 1.0),
-    ],
-)
-def test_a_value_is_not_made_another_by_what_stands_beside_it(
-    math_scorer: MathAnswer, text: str, reference: str, row_type: str, value: float
-) -> None:
-    score = math_scorer.score_text(text, reference, row_type)
-    assert score.value == value, score.reason
+    ]:
+        score = math_scorer.score_text(text, reference, row_type)
+        assert score.value == value, score.reason
 
 
-@pytest.mark.parametrize("answer", ["5", "-3", "0"])
-@pytest.mark.parametrize("reference", ["\\infty", "-\\infty"])
-def test_no_number_is_infinite_in_the_compatible_mode_either(answer: str, reference: str) -> None:
-    scorer = MathAnswer(MathConfig(compatible=True))
-    assert scorer.score_text(f"\\boxed{{{answer}}}", reference, "prime_math").value == 0.0
-    scorer.close()
+def test_no_number_is_infinite_in_the_compatible_mode_either() -> None:
+    for answer in ["5", "-3", "0"]:
+        for reference in ["\\infty", "-\\infty"]:
+            scorer = MathAnswer(MathConfig(compatible=True))
+            assert scorer.score_text(f"\\boxed{{{answer}}}", reference, "prime_math").value == 0.0
+            scorer.close()
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("so it is 5", 1.0),
-        ("1 2 5", 1.0),
-        ("final answer: 5e3", 0.0),
-        ("10^5", 0.0),
-        ("5*3", 0.0),
-        ("v5", 0.0),
-        ("$x = 5$", 1.0),
-        ("1.5", 0.0),
-        ("15/3", 1.0),
+        *(("so it is 5", 1.0), ("1 2 5", 1.0), ("final answer: 5e3", 0.0), ("10^5", 0.0), ("5*3", 0.0)),
+        *(("v5", 0.0), ("$x = 5$", 1.0), ("1.5", 0.0), ("15/3", 1.0)),
     ],
 )
-def test_a_bare_number_is_found_without_reading_the_text_as_a_program(
+def test_a_bare_number_is_found_without_parse_expr(
     monkeypatch: pytest.MonkeyPatch, text: str, value: float
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

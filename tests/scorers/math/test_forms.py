@@ -14,7 +14,7 @@ from tests.scorers.math.forms import HEAVY, NEAR, RIGHT, pairs
 from tests.support.judged_here import misjudged
 from tests.support.tried_again import unless_starved
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 MEMORY_BYTES = 2 << 30
 HANG_S = 5.0  # a comparison that takes longer hangs
@@ -36,25 +36,20 @@ def ask_math_verify(request: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def math_verify_child() -> Iterator[KillableChild]:
-    """Yield a child that math-verify may hang."""
     child = KillableChild(ask_math_verify, memory_bytes=MEMORY_BYTES)
     yield child
     child.close()
 
 
 @pytest.mark.parametrize(("table", "value"), [(RIGHT, 1.0), (NEAR, 0.0)])
-def test_a_workers_killable_child_says_the_same_of_five_forms(
-    math_worker: MathAnswer, table: dict[str, Any], value: float
-) -> None:
+def test_a_workers_child_says_the_same(math_worker: MathAnswer, table: dict[str, Any], value: float) -> None:
     some = [forms[-1] for forms in pairs(table).values()][:: len(table) // 5]
     assert misjudged(math_worker, some, value) == {}
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("reference", "answer"), HEAVY)
-def test_a_wrong_answer_to_a_heavy_reference_is_never_paid(
-    math_worker: MathAnswer, reference: str, answer: str
-) -> None:
+def test_no_wrong_answer_to_a_heavy_one_is_1(math_worker: MathAnswer, reference: str, answer: str) -> None:
     score = unless_starved(lambda: math_worker.score_text(f"\\boxed{{{answer}}}", reference))
     assert score.value in (0.0, None), score.reason
 

@@ -1,7 +1,7 @@
-"""Two templates of each kind, through the scorer: what is right is paid, what is wrong is not, by either rule.
+"""A template of each kind, through the scorer: what is right is paid, what is wrong is not, by either rule.
 
-Of each template one right answer and one wrong one; `make prove-metamorphic` has all of them, every rewrite, and files
-of real references.
+Of each template one right answer and one wrong one; `make prove-suite` has another template of each kind, and
+`make prove-metamorphic` all of them, every rewrite, and files of real references.
 """
 
 from __future__ import annotations
@@ -11,23 +11,25 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from benchmarks.proofs.metamorphic import templates
 from benchmarks.proofs.metamorphic.references import Reference
 from benchmarks.proofs.metamorphic.scoring import TEMPLATE, Pair, verdict
 from scorers.math.scorer import MathAnswer
 
-pytestmark = pytest.mark.process
-
-OF_A_KIND = 2
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 
-def _kinds() -> dict[str, list[Reference]]:
+def _cases() -> Iterator[ParameterSet]:
     kinds: defaultdict[str, list[Reference]] = defaultdict(list)
     for template in templates.read():
         filled = template.filled(random.Random(template.reference))
         kinds[filled.kind].append(Reference(filled.reference, "", filled.kind, filled.right, filled.wrong))
-    return {kind: random.Random(kind).sample(found, OF_A_KIND) for kind, found in kinds.items()}
+    for kind, found in kinds.items():
+        first, second = random.Random(kind).sample(found, 2)
+        yield pytest.param(first, id=kind)
+        yield pytest.param(second, id=f"{kind}, another", marks=pytest.mark.prove)
 
 
 def _pairs(reference: Reference) -> Iterator[Pair]:
@@ -39,17 +41,14 @@ def _pairs(reference: Reference) -> Iterator[Pair]:
         yield Pair(wrong, TEMPLATE, row_type, 0.0)
 
 
-@pytest.mark.parametrize(("kind", "references"), _kinds().items(), ids=[*_kinds()])
-def test_a_kind_of_references_is_paid_by_what_equals_it_and_by_nothing_else(
-    math_scorer: MathAnswer, kind: str, references: list[Reference]
+@pytest.mark.parametrize("reference", _cases())
+def test_a_reference_is_paid_by_what_equals_it_and_by_nothing_else(
+    math_scorer: MathAnswer, reference: Reference
 ) -> None:
     wrong = []
-    for reference in references:
-        for pair in _pairs(reference):
-            found = verdict(math_scorer, reference, pair)
-            # Of a reference that can't be read, a wrong answer is unscorable, and a right one has to be its spelling.
-            if found.is_paid or (pair.expected and found.value != 1.0):
-                wrong.append(
-                    f"{reference.text} / {pair.answer} ({pair.row_type}): {found.value}, {found.reason}"
-                )
-    assert wrong == [], kind
+    for pair in _pairs(reference):
+        found = verdict(math_scorer, reference, pair)
+        # Of a reference that can't be read, a wrong answer is unscorable, and a right one has to be its spelling.
+        if found.is_paid or (pair.expected and found.value != 1.0):
+            wrong.append(f"{reference.text} / {pair.answer} ({pair.row_type}): {found.value}, {found.reason}")
+    assert wrong == []

@@ -19,7 +19,7 @@ from tests.support.child_waits import child_waits
 from tests.support.tried_again import unless_starved
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2), pytest.mark.together("mathematics")]
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +35,13 @@ SOME = [
     ("\\boxed{1\n+ 2}", "3", 1.0),
     ("\\boxed{\\text{Evelyn}}", "Evelyn", 1.0),
     ("\\boxed{3,2,1}", "1,2,3", 1.0),
-    ("\\boxed{5, 6}", "6", 0.0),
-    ("\\boxed{I think & it is 72}", "72", 0.0),
-    ("\\boxed{1/0}", "5", 0.0),
-    ("\\boxed{9**9**9**9}", "5", 0.0),
-    ("\\boxed{" + "1" * 20_000 + "}", "5", 0.0),
-    ("", "5", 0.0),
+    *(("\\boxed{5, 6}", "6", 0.0), ("\\boxed{I think & it is 72}", "72", 0.0), ("\\boxed{1/0}", "5", 0.0)),
+    *(("\\boxed{9**9**9**9}", "5", 0.0), ("\\boxed{" + "1" * 20_000 + "}", "5", 0.0), ("", "5", 0.0)),
 ]
 
 
 @pytest.mark.parametrize(("text", "reference", "value"), SOME)
-def test_an_answer_scores_1_where_it_equals_the_reference(
+def test_an_answer_is_1_where_it_is_equal(
     math_scorer: MathAnswer, text: str, reference: str, value: float
 ) -> None:
     score = math_scorer.score_text(text, reference)
@@ -70,13 +66,8 @@ def test_a_score_says_why(math_scorer: MathAnswer, text: str, reason: str) -> No
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("The answer is 5.", 1.0),
-        ("the final answer is $\\frac{10}{2}$", 1.0),
-        ("\\boxed{5}", 1.0),
-        ("I give up", 0.0),
-        ("", 0.0),
-        ("<think>5", 0.0),
-        ("first 5, then \\boxed{6}", 0.0),
+        *(("The answer is 5.", 1.0), ("the final answer is $\\frac{10}{2}$", 1.0), ("\\boxed{5}", 1.0)),
+        *(("I give up", 0.0), ("", 0.0), ("<think>5", 0.0), ("first 5, then \\boxed{6}", 0.0)),
     ],
 )
 def test_without_require_box_the_last_expression_counts(text: str, value: float) -> None:
@@ -91,10 +82,7 @@ def test_without_require_box_the_last_expression_counts(text: str, value: float)
 @pytest.mark.parametrize(
     "answer",
     [
-        HANGING,
-        "9^{9^{9^{9}}}",
-        "(10^{9})!",
-        "\\binom{10^{9}}{5\\cdot 10^{8}}",
+        *(HANGING, "9^{9^{9^{9}}}", "(10^{9})!", "\\binom{10^{9}}{5\\cdot 10^{8}}"),
         "(" * 3000 + "1" + ")" * 3000,
         "x^{" * 1500 + "2" + "}" * 1500,
     ],
@@ -114,19 +102,13 @@ def test_an_answer_that_hangs_is_wrong_after_one_deadline_and_says_so(hasty: Mat
 
 @pytest.mark.prove(after=1)
 @pytest.mark.parametrize("compatible", [False, True])
-def test_text_of_a_model_is_never_executed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool
-) -> None:
+def test_no_text_of_a_model_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool) -> None:
     monkeypatch.chdir(tmp_path)
     scorer = MathAnswer(MathConfig(deadline_s=6.0, compatible=compatible))
     call = "open('p','w')"
     spelled = "+".join(f"chr({ord(character)})" for character in call)
     for payload in (
-        call,
-        f"\\pi+len(str(exec({spelled})))",
-        f"exec({spelled})",
-        f"1+eval({spelled})",
-        f"{call}#\\pi",
+        *(call, f"\\pi+len(str(exec({spelled})))", f"exec({spelled})", f"1+eval({spelled})", f"{call}#\\pi"),
     ):
         for row_type in ("math", "prime_math"):
             asked = partial(scorer.score_text, f"\\boxed{{{payload}}}", "\\pi", row_type)
@@ -146,9 +128,7 @@ def test_text_of_a_model_is_never_executed(
     ],
 )
 @pytest.mark.parametrize("text", ["\\boxed{5}", "no box"])
-def test_a_broken_reference_is_unscorable_whatever_the_answer(
-    hasty: MathAnswer, reference: str, reason: str, text: str
-) -> None:
+def test_a_broken_reference_is_unscorable(hasty: MathAnswer, reference: str, reason: str, text: str) -> None:
     score = hasty.score_text(text, reference)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert reason in score.reason
@@ -198,10 +178,7 @@ def test_a_row_holds_its_reference_under_answer_value(info: dict[str, object], v
 @pytest.mark.parametrize(
     "info",
     [
-        {},
-        {"type": "math"},
-        {"type": "math", "answer": {}},
-        {"type": "math", "answer": "72"},
+        *({}, {"type": "math"}, {"type": "math", "answer": {}}, {"type": "math", "answer": "72"}),
         {"type": "math", "answer": {"value": None}},
         {"type": "math", "answer": {"value": " "}},
         {"type": "math", "answer": {"value": ["2"]}},

@@ -18,7 +18,7 @@ from tests.scorers.math.spellings import MISSTATED, STATED
 from tests.support.growth import is_linear
 from tests.support.text_tables import Pair, listed, paired
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 PIECES = listed(r"""
 \color{red}{¦{\color{red} ¦\phantom{¦\strut ¦x^{2_{¦^2_1¦1,\!¦1,\! 111¦\begin{aligned}¦\quad\qed
@@ -52,6 +52,7 @@ def test_an_answer_is_found_in_whatever_dress_its_line_has_and_no_other(
     assert {pair: score.reason for pair, score in scores.items() if score.value != value} == {}
 
 
+@pytest.mark.prove(after=5)
 @pytest.mark.parametrize("piece", PIECES)
 def test_no_text_is_slow_to_respell(piece: str) -> None:
     numbers = count()  # what was respelled before is remembered
@@ -59,10 +60,7 @@ def test_no_text_is_slow_to_respell(piece: str) -> None:
     def respell(text: str) -> None:
         end = f"{text}{next(numbers)}"
         for spelled in (
-            end,
-            f"5{end}",
-            f"{{{text}}}.{next(numbers)}",
-            f"\nAnswer: {end}",
+            *(end, f"5{end}", f"{{{text}}}.{next(numbers)}", f"\nAnswer: {end}"),
             f"Answer:{text}\n={next(numbers)}",
         ):
             plain(respelled(spelled))

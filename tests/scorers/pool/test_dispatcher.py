@@ -39,9 +39,8 @@ def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run())
 
 
-@pytest.mark.parametrize(
-    ("waiting", "workers", "seconds_a_group", "size"),
-    [
+def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers() -> None:
+    cases: list[tuple[int, int, float | None, int]] = [
         (100, 2, None, 1),  # nobody knows yet what a group costs
         (100, 2, 0.005, 16),  # groups_per_job
         (100, 2, 0.03, 8),  # a quarter of a second
@@ -49,24 +48,18 @@ def station(link: RedisLink, keys: Keys) -> Station:
         (9, 2, 0.005, 4),  # the other worker gets as many
         (3, 8, 0.005, 1),
         (1, 1, 0.005, 1),
-    ],
-)
-def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers(
-    waiting: int, workers: int, seconds_a_group: float | None, size: int
-) -> None:
-    assert job_size(waiting, workers, seconds_a_group, most=16) == size
+    ]
+    for waiting, workers, seconds_a_group, size in cases:
+        assert job_size(waiting, workers, seconds_a_group, most=16) == size
 
 
-@pytest.mark.parametrize(("waiting", "workers", "size"), [(100, 2, 16), (9, 2, 4), (3, 8, 1), (20, 1, 16)])
-@pytest.mark.parametrize("seconds_a_group", [None, 60.0])
-def test_groups_that_wait_for_others_do_so_together_whatever_one_takes(
-    waiting: int, workers: int, size: int, seconds_a_group: float | None
-) -> None:
-    assert job_size(waiting, workers, seconds_a_group, most=16, is_waiting=True) == size
+def test_groups_that_wait_for_others_do_so_together_whatever_one_takes() -> None:
+    for waiting, workers, size in [(100, 2, 16), (9, 2, 4), (3, 8, 1), (20, 1, 16)]:
+        for seconds_a_group in (None, 60.0):
+            assert job_size(waiting, workers, seconds_a_group, most=16, is_waiting=True) == size
 
 
 def costing(station: Station, seconds_a_group: float) -> Station:
-    """Let its groups have taken so long so far."""
     tally = Tally()
     tally.count("math", "math", {"groups": 10}, seconds=10 * seconds_a_group)
     tally.write(station.link.client, station.keys, is_due=True)
@@ -75,7 +68,6 @@ def costing(station: Station, seconds_a_group: float) -> Station:
 
 @contextmanager
 def holding(station: Station) -> Iterator[Dispatcher]:
-    """A dispatcher that has read what is there."""
     with station.dispatcher() as dispatcher:
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         yield dispatcher
@@ -103,7 +95,6 @@ def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(sta
 
 
 def jobs_of(station: Station) -> dict[str, list[list[str]]]:
-    """Return the entries of each job, by queue."""
     queues = station.rq_queues.queues.items()
     return {name: [station.entries_of(job) for job in queue.get_job_ids()] for name, queue in queues}
 
@@ -332,30 +323,24 @@ def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: RedisLink, key
         wait_until(lambda: station.rq_queues.carriers()[entry] != lost)
 
 
-@pytest.mark.parametrize(
-    ("group", "part"),
-    [("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---"), ("9" * 500, "9" * 80)],
-)
-def test_a_jobs_id_names_its_first_group_in_letters_that_rq_takes(
-    station: Station, group: str, part: str
-) -> None:
-    job_id = station.rq_queues.enqueue("math", ["1-0"], group)
-    assert JOB_ID_PATTERN.fullmatch(job_id)
-    assert job_id.startswith(f"test_{part}_")
-    assert 0 <= station.rq_queues.age_s(job_id) < 10
+def test_a_jobs_id_names_its_first_group_in_letters_of_rq(station: Station) -> None:
+    for group, part in [
+        *(("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---")),
+        ("9" * 500, "9" * 80),
+    ]:
+        job_id = station.rq_queues.enqueue("math", ["1-0"], group)
+        assert JOB_ID_PATTERN.fullmatch(job_id)
+        assert job_id.startswith(f"test_{part}_")
+        assert 0 <= station.rq_queues.age_s(job_id) < 10
 
 
-def test_an_id_is_new_at_each_enqueue_and_the_last_one_carries_the_entry(station: Station) -> None:
+def test_an_id_is_new_at_each_enqueue_and_rq_stores_json_and_no_pickle(station: Station) -> None:
     first = station.rq_queues.enqueue("math", ["1-0", "2-0"], "17")
     second = station.rq_queues.enqueue("math", ["1-0"], "17")
     assert first != second
     assert station.rq_queues.waiting() == {first, second}
-    assert station.rq_queues.carriers() == {"1-0": second, "2-0": first}
-
-
-def test_rq_stores_json_and_no_pickle(station: Station) -> None:
-    job_id = station.rq_queues.enqueue("math", ["1-0", "2-0"], "17")
-    stored: Any = station.link.client.hgetall(f"rq:job:{job_id}")
+    assert station.rq_queues.carriers() == {"1-0": second, "2-0": first}, "the last one carries the entry"
+    stored: Any = station.link.client.hgetall(f"rq:job:{first}")
     call: list[Any] = ["scorers.pool.job.score_entries", None, [["1-0", "2-0"]], {}]
     assert json.loads(zlib.decompress(stored.pop(b"data"))) == call
     for value in stored.values():
@@ -391,9 +376,7 @@ def test_a_job_of_another_function_is_refused_and_forgotten(
     assert station.queued_entries() == []
 
 
-def test_a_job_that_is_no_json_is_refused_and_the_next_one_is_done(
-    station: Station, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_job_without_json_is_refused_alone(station: Station, caplog: pytest.LogCaptureFixture) -> None:
     job = station.rq_queues.queues["math"].enqueue(FUNCTION, ["1-0"])
     station.link.client.hset(f"rq:job:{job.id}", "data", b"\x80\x04N.")
     delivered(station, 0)

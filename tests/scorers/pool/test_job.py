@@ -37,14 +37,11 @@ def station(link: RedisLink, keys: Keys) -> Station:
 
 @pytest.fixture
 def pair(station: Station) -> Station:
-    """Return a station with the groups 0 and 1 in one job."""
     delivered(station, 0, 1)
     return station
 
 
 def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
-    """Return a scorer that raises `error` at one group."""
-
     def before(rollout: SampledGroup) -> None:
         if rollout.prompt.group_id == group_id:
             raise error
@@ -92,9 +89,7 @@ def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Stati
     assert station.ids("dead") == []
 
 
-def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
-    pair: Station, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bug_costs_a_group_a_try_and_others_none(pair: Station, caplog: pytest.LogCaptureFixture) -> None:
     pair.work(fail_for("0", ZeroDivisionError("a bug")))
     assert (pair.ids("scored"), pair.ids(ROLLOUTS)) == (["1"], ["0"])
     assert re.search(
@@ -106,9 +101,7 @@ def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
     assert pair.ids("scored") == ["1", "0"], "no lease had to run out"
 
 
-def test_what_the_machine_lacks_waits_for_the_lease(
-    station: Station, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_machine_lacks_waits_for_the_lease(station: Station, caplog: pytest.LogCaptureFixture) -> None:
     (entry,) = delivered(station, 0)
     station.work(fail_for("0", OSError("no space left on device")))
     assert "no space left on device" in caplog.text
@@ -184,28 +177,20 @@ def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
     return replace(group, scores=scores, rewards=tuple(score.value for score in scores))
 
 
-@pytest.mark.parametrize(
-    ("min_scored", "broken", "completions", "wanted"),
-    [
-        (0.5, 1, 2, None),
-        (0.5, 2, 3, 2),
-        (0.75, 1, 2, 2),
-        (1.0, 0, 2, None),
-        (0.0, 1, 2, None),
+def test_too_few_scores_are_fewer_than_the_share_that_is_wanted() -> None:
+    cases: list[tuple[float, int, int, int | None]] = [
+        *((0.5, 1, 2, None), (0.5, 2, 3, 2), (0.75, 1, 2, 2), (1.0, 0, 2, None), (0.0, 1, 2, None)),
         (0.0, 2, 2, 1),  # a group without any score is of no use to anybody
-    ],
-)
-def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(
-    min_scored: float, broken: int, completions: int, wanted: int | None
-) -> None:
-    sampled = a_rollout().completions[:1] * completions
-    rollout = replace(a_rollout(), prompt=a_prompt(n=completions), completions=sampled)
-    assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
-        None
-        if wanted is None
-        else f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
-        f"{wanted}; the first one without a score: reason 0"
-    )
+    ]
+    for min_scored, broken, completions, wanted in cases:
+        sampled = a_rollout().completions[:1] * completions
+        rollout = replace(a_rollout(), prompt=a_prompt(n=completions), completions=sampled)
+        assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
+            None
+            if wanted is None
+            else f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
+            f"{wanted}; the first one without a score: reason 0"
+        )
 
 
 @pytest.mark.parametrize("split", list(Split))
@@ -280,9 +265,7 @@ def test_a_group_that_is_gone_begins_nothing(link: RedisLink, keys: Keys) -> Non
     assert scorer.did == ["begin 0", "begin 2", "score 0", "score 2"]
 
 
-def test_of_other_queues_nothing_is_begun_nor_read_twice(
-    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_other_queues_nothing_begins(link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[str] = []
     find = job.Worker.find
 
@@ -359,20 +342,20 @@ HARMS = {
 }
 
 
-@pytest.mark.parametrize(("harm", "reason"), HARMS.values(), ids=HARMS)
-def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
-    station: Station, harm: Harm, reason: str
-) -> None:
-    station.issue(0)
-    entry = station.entry("0")
-    good = codec.encode_rollout(a_rollout(codec.decode_prompt(entry.raw)))
-    assert hand_over(station.link, station.keys, entry, ROLLOUTS, harm(good))
-    delivered(station, 1)
+def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(station: Station) -> None:
+    bad, next_one = [str(number) for number in range(len(HARMS))], str(len(HARMS))
+    station.issue(*map(int, bad))
+    for group_id, (harm, _) in zip(bad, HARMS.values(), strict=True):
+        entry = station.entry(group_id)
+        good = codec.encode_rollout(a_rollout(codec.decode_prompt(entry.raw)))
+        assert hand_over(station.link, station.keys, entry, ROLLOUTS, harm(good))
+    delivered(station, int(next_one))
     station.work(scorer := ScriptedScorer())
-    assert (scorer.seen, station.ids("scored"), station.ids("dead")) == (["1"], ["1"], ["0"])
-    letter = station.letter("0")
-    assert reason in letter["reason"]
-    assert letter["stage"] == ROLLOUTS
+    assert (scorer.seen, station.ids("scored"), station.ids("dead")) == ([next_one], [next_one], bad)
+    for what, group_id in zip(HARMS, bad, strict=True):
+        letter = station.letter(group_id)
+        assert HARMS[what][1].replace("'0'", f"'{group_id}'") in letter["reason"], what
+        assert letter["stage"] == ROLLOUTS
     station.audit()
 
 
@@ -384,9 +367,7 @@ FOREIGN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("theirs", FOREIGN.values(), ids=FOREIGN)
-def test_another_runs_entry_is_nobodys_and_touches_no_group_of_ours(
-    station: Station, theirs: dict[str, Any]
-) -> None:
+def test_another_runs_entry_touches_no_group_of_ours(station: Station, theirs: dict[str, Any]) -> None:
     station.roll_out(0)
     station.client.xadd(station.keys(ROLLOUTS), theirs)
     station.deliver()
@@ -422,9 +403,7 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_a_lost_job_is_replaced_whatever_the_clock_says(
-    station: Station, monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
+def test_a_lost_job_is_made_anew(station: Station, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
     (entry,) = delivered(station, 0)
     right = time.time
     monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)

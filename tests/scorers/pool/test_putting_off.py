@@ -59,19 +59,12 @@ def test_a_group_that_takes_long_waits_until_the_others_are_scored(station: Stat
     assert [how["patience_s"] for how in scorer.how] == [0.5, 0.5, 0.5, None]
     assert [how["queue"] for how in scorer.how] == [None, None, None, SLOW]
     assert station.ids("scored") == ["1", "2", "0"]
+    assert codec.decode_scored(station.entry("0").raw).attempts == 1, "to be put off is none"
+    assert station.hash("tries") == {}
     station.audit()
 
 
-def test_to_be_put_off_is_no_attempt(station: Station) -> None:
-    delivered(station, 0)
-    station.work(HangsAt("0"))
-    assert codec.decode_scored(station.entry("0").raw).attempts == 1
-    assert station.hash("tries") == {}
-
-
-def test_a_job_in_the_queue_of_what_is_slow_is_believed_and_replaced_where_it_is_lost(
-    station: Station,
-) -> None:
+def test_a_job_in_the_slow_queue_is_believed_and_replaced_where_it_is_lost(station: Station) -> None:
     (entry,) = delivered(station, 0)
     station.work(HangsAt("0"), but=SLOW)
     assert (station.begun(), station.hash("tries")) == ({"0": 0}, {}), "what was begun does not count"
@@ -100,9 +93,7 @@ def test_the_result_of_another_worker_counts_while_a_group_is_put_off(station: S
 @pytest.mark.parametrize(
     ("section", "patience_s"),
     [
-        ({}, 0.5),
-        ({"patience_s": 3.0}, 3.0),
-        ({"patience_s": None}, None),
+        *(({}, 0.5), ({"patience_s": 3.0}, 3.0), ({"patience_s": None}, None)),
         ({"tasks": {"math": {"scorer": {"type": "math"}}}}, None),
         ({"tasks": {"math": {"scorer": {"type": "code", "queue": "math"}}}}, None),
     ],
@@ -167,7 +158,7 @@ def seconds_of(answer: str, info: dict[str, Any]) -> float:
         return time.monotonic() - started
 
 
-@pytest.mark.prove(cases=("asserts", "calls", "pytest"))
+@pytest.mark.prove
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) -> None:
     info = {"type": "code", "answer": SHAPES[shape]}
@@ -192,14 +183,12 @@ def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) 
         assert (score.value, "again alone" in score.reason) == (0.0, True), "patience as long as the limit"
 
 
-@pytest.mark.parametrize(("workers", "quick"), [(1, 0), (2, 1), (4, 1), (5, 2), (8, 2)])
-def test_some_workers_of_a_pool_leave_what_is_slow_to_the_others(
-    link: RedisLink, keys: Keys, workers: int, quick: int
-) -> None:
-    pool = supervisor.PoolSupervisor(station_of(link, keys, workers=workers).joined, [])
-    parts = [part for part in pool.pool.parts if part.name == "worker"]
-    assert sum("--leave-slow" in part.command for part in parts) == quick
-    assert len(parts) == workers
+def test_some_workers_leave_what_is_slow_to_others(link: RedisLink, keys: Keys) -> None:
+    for workers, quick in [(1, 0), (2, 1), (4, 1), (5, 2), (8, 2)]:
+        pool = supervisor.PoolSupervisor(station_of(link, keys, workers=workers).joined, [])
+        parts = [part for part in pool.pool.parts if part.name == "worker"]
+        assert sum("--leave-slow" in part.command for part in parts) == quick
+        assert len(parts) == workers
 
 
 @pytest.mark.prove

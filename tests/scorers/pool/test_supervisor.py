@@ -31,33 +31,30 @@ from tests.support.waiting import is_running, wait_until, wait_until_gone
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
 CHILD = """#!/bin/bash
-part=${@: -1}
-trap 'echo TERM >> %s/signals; sleep 0.2; exit 0' TERM
-echo $$ >> %s/$part
-%s
+part={part}
+trap 'echo TERM >> {folder}/signals; sleep 0.2; exit 0' TERM
+echo "$@" >> {folder}/words
+echo $$ >> {folder}/pids-$part
+{does}
 [ -z "$SCORER_READY" ] || eval "exec $SCORER_READY>&-"
-while :; do sleep 0.02; done
+exec 9<> <(:)
+while :; do read -u 9; done
 """
 
 
 class Children:
-    """What the fake children have written."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def lines(self, name: str) -> list[str]:
+        file = self.folder / name
+        return file.read_text().splitlines() if file.exists() else []
+
     def pids(self, part: str) -> list[int]:
-        """Of every start of `part`, in order."""
-        file = self.folder / part
-        return [int(line) for line in file.read_text().split()] if file.exists() else []
+        return [*map(int, self.lines(f"pids-{part}"))]
 
     def all(self) -> list[int]:
-        return self.pids("dispatcher") + self.pids("worker")
-
-    def signals(self) -> int:
-        """Signals that they got, together."""
-        file = self.folder / "signals"
-        return len(file.read_text().split()) if file.exists() else 0
+        return [pid for file in self.folder.glob("pids-*") for pid in map(int, self.lines(file.name))]
 
 
 @pytest.fixture
@@ -65,10 +62,12 @@ def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run(scorers={"workers": 2}))
 
 
-def with_children(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str = "") -> Children:
-    """Put the script in the interpreter's place."""
+def with_children(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, does: str = "", part: str = "${@: -1}"
+) -> Children:
+    """Put the script in the interpreter's place; the word `part` of each start is its name."""
     script = folder / "child"
-    script.write_text(CHILD % (folder, folder, does))
+    script.write_text(CHILD.format(folder=folder, does=does, part=part))
     script.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(script))
     monkeypatch.setattr(role_pool, "FIRST_PAUSE_S", 0.02)
@@ -81,8 +80,10 @@ def children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Children:
     return with_children(tmp_path, monkeypatch)
 
 
-def watched(pool: supervisor.PoolSupervisor, meanwhile: Callable[[], object], *, is_told: bool = True) -> int:
-    """Run a pool while something happens to it, after which it is told to end; return its exit code."""
+def watched(
+    run: Callable[[threading.Event], int], meanwhile: Callable[[], object], *, is_told: bool = True
+) -> int:
+    """Run pools while something happens to them, after which they are told to end; return the exit code."""
     told = threading.Event()
 
     def happen() -> None:
@@ -94,9 +95,13 @@ def watched(pool: supervisor.PoolSupervisor, meanwhile: Callable[[], object], *,
 
     happening = threading.Thread(target=happen)
     happening.start()
-    code = pool.run(told)
+    code = run(told)
     happening.join()
     return code
+
+
+def pool_of(station: Station) -> supervisor.PoolSupervisor:
+    return supervisor.PoolSupervisor(station.joined, [])
 
 
 @pytest.mark.parametrize(("status", "code"), [("finished", 0), ("stopped", 0), ("failed", 1)])
@@ -109,7 +114,7 @@ def test_it_ends_with_the_run(
         wait_until(lambda: len(children.all()) == 3)
         station.link.client.hset(station.keys("run"), mapping={"status": status, "reason": "because"})
 
-    assert watched(supervisor.PoolSupervisor(station.joined, []), end_the_run, is_told=False) == code
+    assert watched(pool_of(station).run, end_the_run, is_told=False) == code
     assert not any(map(is_running, children.all()))
 
 
@@ -120,7 +125,7 @@ def test_a_child_that_is_killed_is_started_again(station: Station, children: Chi
         os.kill(children.pids("dispatcher")[0], signal.SIGKILL)
         wait_until(lambda: len(children.all()) == 5)
 
-    assert watched(supervisor.PoolSupervisor(station.joined, []), kill_two) == 0
+    assert watched(pool_of(station).run, kill_two) == 0
     assert (len(children.pids("dispatcher")), len(children.pids("worker"))) == (2, 3)
     assert not any(map(is_running, children.all()))
 
@@ -144,7 +149,7 @@ def test_the_first_worker_has_a_start(
             os.kill(alone[0], signal.SIGKILL)
         wait_until(lambda: len(children.pids("worker")) == (3 if because == "killed" else 2))
 
-    assert watched(supervisor.PoolSupervisor(station.joined, []), follow) == 0
+    assert watched(pool_of(station).run, follow) == 0
     assert len(alone) == 1
     assert len(children.pids("worker")) == (3 if because == "killed" else 2)
     assert not any(map(is_running, children.all()))
@@ -167,10 +172,10 @@ def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pyte
 
 
 def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station, children: Children) -> None:
-    pool = supervisor.PoolSupervisor(station.joined, [])
-    assert watched(pool, lambda: wait_until(lambda: len(children.all()) == 3)) == 0
+    pool = pool_of(station)
+    assert watched(pool.run, lambda: wait_until(lambda: len(children.all()) == 3)) == 0
     assert [part.process.returncode for part in pool.pool.parts if part.process] == [0, 0, 0]
-    assert children.signals() == 3, "a second one means: at once"
+    assert children.lines("signals") == ["TERM"] * 3, "a second one means: at once"
 
 
 @pytest.mark.parametrize(
@@ -191,16 +196,14 @@ def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
 ) -> None:
     does, code, ours = case
     children = with_children(tmp_path, monkeypatch, f"if [ $part = dispatcher ]; then {does}; fi")
-    assert supervisor.PoolSupervisor(station.joined, []).run(threading.Event()) == ours
+    assert pool_of(station).run(threading.Event()) == ours
     assert len(children.pids("dispatcher")) == 5
     assert f"child_ended part=dispatcher code={code} failures=1" in caplog.text
     assert f"giving_up part=dispatcher code={code}: it failed 5 times in a row" in caplog.text
     assert not any(map(is_running, children.all()))
 
 
-def test_the_real_thing_scores_survives_a_kill_and_dies_whole(
-    link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+def test_the_real_pool_survives_a_kill_and_dies_whole(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     scorers_section = {"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}
     station = Station(link, keys, make_run(broker={"lease_s": 0.6}, scorers=scorers_section))
     station.roll_out(0, 1, 2)
@@ -222,9 +225,7 @@ def test_the_real_thing_scores_survives_a_kill_and_dies_whole(
 
 
 @pytest.mark.prove
-def test_a_pool_grows_while_it_works_and_each_serves_its_queues(
-    link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+def test_a_pool_grows_and_each_part_serves_its_queues(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     tasks = {
         "quick": {"scorer": SLEEPER},
         "slow": {"scorer": SLEEPER | {"queue": "code", "options": {"seconds": 0.2}}},
@@ -265,9 +266,7 @@ def test_words_without_a_meaning_are_refused_with_what_has_one(
     assert said in capsys.readouterr().err
 
 
-def test_queues_that_the_run_does_not_use_are_refused_with_those_that_it_does(
-    station: Station, tmp_path: Path
-) -> None:
+def test_queues_that_the_run_lacks_are_refused_with_those_it_has(station: Station, tmp_path: Path) -> None:
     scorers = station.start(tmp_path, "--queues", "judge,code")
     assert scorers.process.wait(20) == 2
     assert "no task of this run is scored in judge or code; its queues are math" in scorers.log.read_text()
@@ -279,7 +278,6 @@ def _pids(station: Station, role: str) -> list[int]:
 
 
 def _pid_of(station: Station, role: str) -> int:
-    """Return that of the only living process of `role`."""
     wait_until(lambda: len(_pids(station, role)) == 1)
     return _pids(station, role)[0]
 
@@ -313,87 +311,57 @@ def test_a_pool_that_does_not_know_the_authority_ends_with_what_to_set(tls_url: 
     assert not any(word in said for word in ("Traceback", "planted"))
 
 
-POOL = """#!/bin/bash
-echo "$@" >> {folder}/words
-echo $$ >> {folder}/pids
-case "$4" in first) {first};; esac
-trap 'echo TERM >> {folder}/terms; exit 0' TERM
-while :; do sleep 0.02; done
-"""
-
-
-def with_pools(folder: Path, monkeypatch: pytest.MonkeyPatch, first: str = ":") -> None:
-    script = folder / "python"
-    script.write_text(POOL.format(folder=folder, first=first))
-    script.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(script))
-
-
-def lines(file: Path) -> list[str]:
-    return file.read_text().splitlines() if file.exists() else []
-
-
-def stopped_after(condition: Callable[[], bool], *words: str) -> int:
-    """Run both pools until the condition is true; return the exit code."""
-    stop = threading.Event()
-
-    def wait_and_stop() -> None:
-        try:
-            wait_until(condition)
-        finally:
-            stop.set()
-
-    thread = threading.Thread(target=wait_and_stop)
-    thread.start()
-    code = run_pools(["first", "api"], list(words), stop)
-    thread.join()
-    return code
+def runs_after(condition: Callable[[], bool], *words: str) -> int:
+    """Run the pools of two runs until the condition is true; return the exit code."""
+    return watched(lambda told: run_pools(["first", "api"], list(words), told), lambda: wait_until(condition))
 
 
 def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_pools(tmp_path, monkeypatch)
-    assert stopped_after(lambda: len(lines(tmp_path / "pids")) == 2, "--queues", "math") == 0
-    assert sorted(lines(tmp_path / "words")) == [
+    pools = with_children(tmp_path, monkeypatch, part="$4")
+    assert runs_after(lambda: len(pools.all()) == 2, "--queues", "math") == 0
+    assert sorted(pools.lines("words")) == [
         "-m scorers --run api --queues math",
         "-m scorers --run first --queues math",
     ]
-    for pid in lines(tmp_path / "pids"):
-        wait_until_gone(int(pid))
+    for pid in pools.all():
+        wait_until_gone(pid)
 
 
 @pytest.mark.prove(after=99)
 @pytest.mark.parametrize(("first", "code"), [("exit 2", 2), ("kill -9 $$", 1)])
-def test_a_pool_that_fails_ends_the_others(
+def test_a_failing_pool_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, code: int
 ) -> None:
-    with_pools(
-        tmp_path, monkeypatch, f"while [ $(wc -l < {tmp_path}/pids) -lt 2 ]; do sleep 0.02; done; {first}"
-    )
+    other = f"until [ -e {tmp_path}/pids-api ]; do sleep 0.02; done"
+    pools = with_children(tmp_path, monkeypatch, f"[ $part = api ] || {{ {other}; {first}; }}", "$4")
     assert run_pools(["first", "api"], [], threading.Event()) == code
-    for pid in lines(tmp_path / "pids"):
-        wait_until_gone(int(pid))
+    for pid in pools.all():
+        wait_until_gone(pid)
 
 
 def test_a_run_that_has_ended_leaves_the_others_their_pools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with_pools(tmp_path, monkeypatch, "exit 0")
+    ends = f"trap 'echo TERM >> {tmp_path}/signals; exit 0' TERM"
+    pools = with_children(tmp_path, monkeypatch, f"{ends}; [ $part = api ] || exit 0", "$4")
     caplog.set_level("INFO")
     early: list[str] = []
 
     def is_one_left() -> bool:
-        early[:] = lines(tmp_path / "terms")
-        return "pool_ended run=first code=0" in caplog.text
+        early[:] = pools.lines("signals")
+        return len(pools.all()) == 2 and "pool_ended run=first code=0" in caplog.text
 
-    assert stopped_after(is_one_left) == 0
-    assert (early, lines(tmp_path / "terms")) == ([], ["TERM"])
+    assert runs_after(is_one_left) == 0
+    assert (early, pools.lines("signals")) == ([], ["TERM"])
 
 
-@pytest.mark.prove(after=99)
-@pytest.mark.parametrize(
-    "words", [["--run", "first,api", "--part", "worker"], ["--run", "first,"], ["--run", "a b"]]
-)
-def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
+def test_what_makes_no_sense_is_refused() -> None:
+    cases: list[list[str]] = [
+        ["--run", "first,api", "--part", "worker"],
+        ["--run", "first,"],
+        ["--run", "a b"],
+    ]
+    for words in cases:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2

@@ -22,9 +22,8 @@ OPTIONAL = FormatConfig(think="optional")
 FREE = FormatConfig(think="optional", box=False)
 
 
-@pytest.mark.parametrize(
-    ("config", "text", "value", "reason"),
-    [
+def test_the_format_is_right_or_wrong_and_says_what_is_missing(complete: Callable[[str], Completion]) -> None:
+    cases: list[tuple[FormatConfig, str, float, str]] = [
         (REQUIRED, "<think>x</think> \\boxed{15}", 1.0, "well formed"),
         (REQUIRED, "x</think> \\boxed{15}", 1.0, "well formed"),  # opened in the prompt
         (REQUIRED, "\\boxed{15}", 0.0, "no closed thinking span"),
@@ -37,54 +36,42 @@ FREE = FormatConfig(think="optional", box=False)
         (OPTIONAL, "\\boxed{ }", 0.0, "no closed and filled"),
         (OPTIONAL, "\\boxed{15", 0.0, "no closed and filled"),
         (FREE, "15", 1.0, "well formed"),
-    ],
-)
-def test_the_format_is_right_or_wrong_and_says_what_is_missing(
-    complete: Callable[[str], Completion], config: FormatConfig, text: str, value: float, reason: str
-) -> None:
-    score = CompletionShape(config).score(complete(text).text, MATH_ROW)
-    assert score.value == value
-    assert reason in score.reason
+    ]
+    for config, text, value, reason in cases:
+        score = CompletionShape(config).score(complete(text).text, MATH_ROW)
+        assert score.value == value
+        assert reason in score.reason
 
 
 GATE = TaskConfig(format=FormatConfig(mode="gate"))
 MIX = TaskConfig(format=FormatConfig(mode="mix", weight=0.25))
 
 
-@pytest.mark.parametrize(
-    ("task", "content", "shape", "paid"),
-    [
-        (TaskConfig(), 1.0, None, 1.0),
-        (TaskConfig(), 0.0, None, 0.0),
-        (GATE, 1.0, 1.0, 1.0),
-        (GATE, 1.0, 0.0, 0.0),
-        (GATE, 0.0, 1.0, 0.0),
-        (MIX, 1.0, 1.0, 1.0),
-        (MIX, 1.0, 0.0, 0.75),
+def test_the_reward_follows_the_mode_and_the_score_stays_the_contents() -> None:
+    cases: list[tuple[TaskConfig, float, float | None, float]] = [
+        *((TaskConfig(), 1.0, None, 1.0), (TaskConfig(), 0.0, None, 0.0), (GATE, 1.0, 1.0, 1.0)),
+        *((GATE, 1.0, 0.0, 0.0), (GATE, 0.0, 1.0, 0.0), (MIX, 1.0, 1.0, 1.0), (MIX, 1.0, 0.0, 0.75)),
         (MIX, 0.0, 1.0, 0.25),
         (MIX, 0.0, 0.0, 0.0),
-    ],
-)
-def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(
-    task: TaskConfig, content: float, shape: float | None, paid: float
-) -> None:
-    score, got = reward(
-        task,
-        combine_scores(task, a_score(content), {}),
-        None if shape is None else a_score(shape, "no box"),
-        [],
-    )
-    assert got == paid
-    assert score.value == content
-    assert score.components == {"math": content} | ({} if shape is None else {"format": shape})
-    assert ("format: no box" in score.reason) == (shape == 0.0)
+    ]
+    for task, content, shape, paid in cases:
+        score, got = reward(
+            task,
+            combine_scores(task, a_score(content), {}),
+            None if shape is None else a_score(shape, "no box"),
+            [],
+        )
+        assert got == paid
+        assert score.value == content
+        assert score.components == {"math": content} | ({} if shape is None else {"format": shape})
+        assert ("format: no box" in score.reason) == (shape == 0.0)
 
 
-@pytest.mark.parametrize("task", [TaskConfig(), GATE, MIX])
-def test_an_unscorable_content_has_no_reward_whatever_its_shape(task: TaskConfig) -> None:
-    broken = a_score(None, "broken")
-    assert combine_scores(task, broken, {}) == broken
-    assert reward(task, broken, None if task.format is None else a_score(0.0), []) == (broken, None)
+def test_an_unscorable_content_has_no_reward_whatever_its_shape() -> None:
+    for task in (TaskConfig(), GATE, MIX):
+        broken = a_score(None, "broken")
+        assert combine_scores(task, broken, {}) == broken
+        assert reward(task, broken, None if task.format is None else a_score(0.0), []) == (broken, None)
 
 
 @pytest.mark.parametrize(("task", "shape"), [(TaskConfig(), a_score(1.0)), (GATE, None)])

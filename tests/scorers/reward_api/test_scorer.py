@@ -59,9 +59,7 @@ def test_the_servers_score_is_the_score(server: OldRewardServer, address: str) -
         ((200, b"<html>"), "without a score"),
     ],
 )
-def test_a_server_in_trouble_is_tried_again_and_never_a_zero(
-    server: OldRewardServer, reply: tuple[int, Any], words: str
-) -> None:
+def test_a_server_in_trouble_is_no_zero(server: OldRewardServer, reply: tuple[int, Any], words: str) -> None:
     server.script = lambda _: reply
     with pytest.raises(Retryable, match=words):
         score(scorer_of(server.url), "42")
@@ -104,9 +102,7 @@ def test_of_two_servers_the_one_that_is_there_is_asked(server: OldRewardServer) 
     "reply",
     [(422, {"detail": "code_verifiable is not supported."}), (200, {"score": 1.5}), (200, {"score": None})],
 )
-def test_a_row_that_the_server_does_not_take_is_unscorable(
-    server: OldRewardServer, reply: tuple[int, Any]
-) -> None:
+def test_a_row_that_the_server_refuses_is_unscorable(server: OldRewardServer, reply: tuple[int, Any]) -> None:
     server.script = lambda _: reply
     found = score(scorer_of(server.url), "42")
     assert (found.status, found.value) == (ScoreStatus.UNSCORABLE, None)

@@ -136,9 +136,7 @@ def described(info: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "status"),
     [
-        (b"{", 422),
-        (b"[]", 422),
-        (b"null", 422),
+        *((b"{", 422), (b"[]", 422), (b"null", 422)),
         (b'{"llm_output": null, "verification_info": "{}"}', 422),
         (b'{"llm_output": "x"}', 422),
         (b'{"llm_output": "\\ud800", "verification_info": "{}"}', 422),
@@ -183,20 +181,16 @@ def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch)
     assert len(dropped) == 2
 
 
-@pytest.mark.parametrize(
-    ("info", "error", "said"),
-    [
+def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served() -> None:
+    cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"type": "format", "of": {"type": "format"}}, BadMessage, "can't be `of` another one"),
         ({"type": "format", "of": MATH}, NotServed, "no scorer for rows of task 'format'; it has math"),
         ({"type": "moods"}, BadMessage, "no scorer for rows of type 'moods'"),
         ({"type": "math", "answer": {}}, BadMessage, "no answer to check against"),
-    ],
-)
-def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served(
-    info: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        question_of("x", info, {"math": TaskConfig()})
+    ]
+    for info, error, said in cases:
+        with pytest.raises(error, match=said):
+            question_of("x", info, {"math": TaskConfig()})
 
 
 def test_what_is_under_way_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,9 +292,7 @@ def question(text: str) -> Question:
     return Question(text, "math", MATH, text.encode())
 
 
-def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(
-    joined: Joined, link: RedisLink
-) -> None:
+def test_each_server_answers_its_own_and_equal_questions_are_one(joined: Joined, link: RedisLink) -> None:
     async def both() -> list[RewardResult]:
         servers = [PendingRequests(joined), PendingRequests(joined)]
         for pending in servers:
@@ -338,9 +330,7 @@ def test_a_server_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, li
     assert link.client.zcard(KEYS("slots")) == link.client.xlen(KEYS(ROLLOUTS)) == 0
 
 
-def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(
-    joined: Joined, link: RedisLink
-) -> None:
+def test_what_is_ten_minutes_old_is_forgotten_and_nothing_younger(joined: Joined, link: RedisLink) -> None:
     for number in range(3):
         admit(link, KEYS, rollout_of(f"gone-{number}", "math", "x", MATH))
     client: Any = link.client
@@ -356,9 +346,7 @@ def test_what_stays_for_ten_minutes_is_forgotten_and_younger_requests_are_not(
     assert sizes == [0, 0, 0, 0]
 
 
-def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
-    joined: Joined, link: RedisLink
-) -> None:
+def test_a_client_that_comes_back_is_told_what_came_or_asked_anew(joined: Joined, link: RedisLink) -> None:
     async def come_back() -> list[RewardResult]:
         pending = PendingRequests(joined, lingers_s=20.0)
         pending.open()
@@ -394,7 +382,7 @@ def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: RedisL
     assert reason == "not scored within 0.3 s: a worker failed at it: ValueError: no such mood"
 
 
-def test_what_redis_forgets_is_asked_again(
+def test_what_redis_forgets_is_asked(
     joined: Joined, link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_requests, "CHECK_S", 0.05)
@@ -435,8 +423,6 @@ def test_results_of_a_redis_with_an_earlier_clock_are_read(joined: Joined, link:
 
 
 class SimpleNamespaceClient(SimpleNamespace):
-    """A client of Redis at whose place it is later."""
-
     def __init__(self, client: Any, seconds: float) -> None:
         super().__init__(client=client, seconds=seconds)
 
@@ -447,22 +433,18 @@ class SimpleNamespaceClient(SimpleNamespace):
         return getattr(self.client, name)
 
 
-@pytest.mark.parametrize(
-    ("value", "components", "status"),
-    [
-        (1.0, {}, "scored"),
-        (0.0, {"over_limit": 1.0}, "scored"),
-        (None, {}, "unscorable"),
+def test_whose_fault_it_is_decides() -> None:
+    cases: list[tuple[float | None, dict[str, float], str]] = [
+        *((1.0, {}, "scored"), (0.0, {"over_limit": 1.0}, "scored"), (None, {}, "unscorable")),
         (None, {"bad_row": 1.0}, "unscorable"),
         (None, {FAILED_TRIES: 4.0}, "unavailable"),
         (None, {f"judge.{FAILED_TRIES}": 4.0}, "unavailable"),
-    ],
-)
-def test_whose_fault_it_is_decides(value: float | None, components: dict[str, float], status: str) -> None:
-    rollout = rollout_of("a-1", "math", "x", MATH)
-    assert reward_result_of(scored(rollout, value, **components)).status == status
-    raw = {b"group": b"a-1", b"reason": b"3 scorers began this group and none finished it"}
-    assert reward_result_of(codec.decode_dead(raw)).status == "unavailable"
+    ]
+    for value, components, status in cases:
+        rollout = rollout_of("a-1", "math", "x", MATH)
+        assert reward_result_of(scored(rollout, value, **components)).status == status
+        raw = {b"group": b"a-1", b"reason": b"3 scorers began this group and none finished it"}
+        assert reward_result_of(codec.decode_dead(raw)).status == "unavailable"
 
 
 def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, link: RedisLink) -> None:
@@ -511,9 +493,7 @@ def test_what_only_this_machine_reaches() -> None:
 
 
 @pytest.mark.parametrize("has_library", [True, False])
-def test_what_needs_a_library_is_served_where_that_is_installed(
-    has_library: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_needs_a_library_is_served_if_there(has_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object() if has_library else None)
     tasks = api_run([]).scorers.tasks
     assert ("gym" in tasks) == has_library

@@ -63,20 +63,18 @@ class Served:
     old: subprocess.Popen[bytes]
     client: Any  # of Redis
     log: Path
+    http: httpx.Client
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
-        options.setdefault("timeout", 30.0)
-        return httpx.post(f"{self.url}{path}", json=body, **options)
+        return self.http.post(f"{self.url}{path}", json=body, **{"timeout": 30.0} | options)
 
     def reward(self, text: str, info: Any, **options: Any) -> httpx.Response:
         return self.post("/reward", {"llm_output": text, "verification_info": info}, **options)
 
     def scored(self) -> int:
-        """Requests that the pool has finished, so far."""
         return self.log.read_text().count("scorers.group: scored group=")
 
     def left_over(self) -> dict[str, int]:
-        """Return what Redis still has of requests."""
         sizes = {
             name: self.client.zcard(KEYS(name)) if name == "slots" else self.client.hlen(KEYS(name))
             for name in ("slots", "where", "jobs", "tries")
@@ -105,9 +103,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     warm_up()
     started = [fork_main(main, line, env=env, stderr=log) for line in words]
     client = redis.Redis.from_url(server.url)
-    found = Served(
-        f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", started[1], client, folder / "log"
-    )
+    url, old_url = (f"http://127.0.0.1:{port}" for port in ports)
+    found = Served(url, old_url, started[1], client, folder / "log", httpx.Client(verify=False))
     try:
         wait_until(
             lambda: all(map(answers, (found.url, found.old_url))), within_s=60, log=found.log.read_text
@@ -128,20 +125,19 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             stop(process, 20)
         log.close()
         client.close()
+        found.http.close()
         server.kill()
 
 
 def answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/ping").status_code == 200
+        return httpx.get(f"{url}/ping", verify=False).status_code == 200
     except httpx.TransportError:
         return False
 
 
 IMPORTED = (  # once for all four
-    "scorers.pool.dispatcher",
-    "scorers.pool.worker",
-    "scorers.reward_server.service",
+    *("scorers.pool.dispatcher", "scorers.pool.worker", "scorers.reward_server.service"),
     "uvicorn.loops.auto",
 )
 STATUSES: list[tuple[str, Any, int]] = [  # a request, its status, and the old server's where that was another
@@ -296,10 +292,10 @@ def test_the_lines_of_the_page_do_what_it_says(served: Served) -> None:
 def test_a_server_that_is_told_to_end_answers_what_it_is_at(served: Served) -> None:
     slow = {"llm_output": "1", "verification_info": {"type": "moods", "answer": {"value": "0.5"}}}
     ping = f"{served.old_url}/ping"
-    wait_until(lambda: "0 requests" in httpx.get(ping).text, within_s=10)  # of tests before
+    wait_until(lambda: "0 requests" in httpx.get(ping, verify=False).text, within_s=10)  # of tests before
     with ThreadPoolExecutor(1) as threads:
         under_way = threads.submit(httpx.post, f"{served.old_url}/reward", json=slow, timeout=10)
-        wait_until(lambda: "0 requests" not in httpx.get(ping).text, within_s=5)
+        wait_until(lambda: "0 requests" not in httpx.get(ping, verify=False).text, within_s=5)
         served.old.send_signal(signal.SIGTERM)
         assert under_way.result().json()["score"] == 1.0
     assert served.old.wait(10) == 0

@@ -36,15 +36,12 @@ WITHIN_S = 90.0  # of the server; a machine may be busy
 
 @dataclass(frozen=True)
 class Served:
-    """A server, two workers, and their Redis."""
-
     url: str
     redis: RedisServer
     client: Any
     log: Path
 
     def ask(self, number: int) -> str:
-        """Return what becomes of one request, each of which deserves another score."""
         info = {"type": "moods", "answer": {"value": TAKES_S, "number": number}}
         answer = httpx.post(
             f"{self.url}/reward",
@@ -55,7 +52,6 @@ class Served:
         return "right" if is_right else f"{answer.status_code} {answer.text}"
 
     def at_work(self) -> list[int]:
-        """Processes of the workers that are at a request."""
         found = [
             self.client.hmget(key, "state", "pid") for key in self.client.keys(KEYS.alive("scorer", "*"))
         ]
@@ -102,7 +98,7 @@ def empty_redis(served: Served) -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("trouble", [kill_a_worker, restart_redis, empty_redis])
-def test_every_request_gets_its_own_score_whatever_breaks_meanwhile(
+def test_every_request_gets_its_score_whatever_breaks(
     served: Served, trouble: Callable[[Served], None]
 ) -> None:
     with ThreadPoolExecutor(12) as threads:

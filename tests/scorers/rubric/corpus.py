@@ -8,8 +8,6 @@ from tests.support.text_tables import listed, paired
 
 
 class Task(NamedTuple):
-    """What a row says."""
-
     question: str
     criteria: str
     reference: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,59 +17,29 @@ from config.scorer_kinds import RubricConfig, TinyvConfig
 from scorers.rubric.rows import VerifiedRow
 from scorers.rubric.scorer import RubricAnswer
 from scorers.scorer import SelfTestFailed
-from scorers.served_model.scorer import ServedModelScorer
 from scorers.text.extract import response_part
 from scorers.tinyv.scorer import TinyvAnswer
+from tests.scorers.conftest import Asking
 from tests.scorers.judge.injections import CONTENTLESS
 from tests.scorers.rubric.corpus import GRADINGS, MIRACLES, SOUND, WRONG, Task
-from tests.support.endpoint_server import (
-    FAILING,
-    SILENT,
-    Call,
-    Saying,
-    ScriptedEndpoint,
-    busy,
-    in_turn,
-    scripted_endpoint,
-)
+from tests.support.endpoint_server import FAILING, SILENT, Call, Saying, ScriptedEndpoint, busy, in_turn
 from tests.support.text_tables import listed
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
 RIGHT, FALSE = "6 times 12 is 60 + 12: \\boxed{72}", "6 times 12 is 60 + 2: \\boxed{62}"
 MODES = ("tinyv_only", "addon", "mixed", "gate")
-Build = Callable[..., ServedModelScorer[VerifiedRow, Any]]
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedEndpoint]:
-    with scripted_endpoint("Total Score: 8/10") as running:
-        yield running
+def build(asking: Asking, server: ScriptedEndpoint) -> Asking:
+    server.script = in_turn("Total Score: 8/10")
 
+    def make(mode: str | None = None, kind: str = "rubric", **options: Any) -> Any:
+        return asking(kind, **options, **({} if mode is None else {"mode": mode}))
 
-@pytest.fixture
-def build(server: ScriptedEndpoint) -> Iterator[Build]:
-    """Yield a scorer that asks the server, with these options of its section and of its endpoint."""
-    built: list[ServedModelScorer[VerifiedRow, Any]] = []
-
-    def make(
-        mode: str | None = None,
-        endpoint: Mapping[str, Any] | None = None,
-        kind: type = RubricConfig,
-        **options: Any,
-    ) -> ServedModelScorer[VerifiedRow, Any]:
-        asked = EndpointConfig(
-            **{"urls": (server.url,), "timeout_s": 5.0, "cache": False, **(endpoint or {})}
-        )
-        options |= {} if mode is None else {"mode": mode}
-        answer = TinyvAnswer if kind is TinyvConfig else RubricAnswer
-        built.append(answer(kind(endpoint=asked, **options)))
-        return built[-1]
-
-    yield make
-    for scorer in built:
-        scorer.close()
+    return make
 
 
 def row(
@@ -83,7 +53,6 @@ TINYV_ROW = {"type": "tinyv", "answer": {"value": "72", "question": "6 x 12?"}}
 
 
 def texts_of(prompt: str) -> list[str]:
-    """Return what stands between its marks."""
     nonce = re.findall(r"line \[begin ([0-9a-f]{12})\]", prompt)[0]
     return re.findall(rf"(?ms)^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt)
 
@@ -102,8 +71,8 @@ def teacher(call: Call) -> Saying:
     )
 
 
-def test_sound_solutions_score_1_and_miracle_steps_a_tenth_and_behind_a_gate_wrong_ones_0(
-    build: Build, server: ScriptedEndpoint
+def test_sound_solutions_score_1_miracles_a_tenth_and_wrong_ones_0(
+    build: Asking, server: ScriptedEndpoint
 ) -> None:
     server.script = teacher
     scorer = build("gate")
@@ -143,8 +112,8 @@ TRUTH_TABLE: tuple[tuple[str, float, str, str, float | None, int], ...] = (
 )
 
 
-def test_rule_and_grade_meet_as_in_the_truth_table(build: Build, server: ScriptedEndpoint) -> None:
-    scorers: dict[tuple[str, float], ServedModelScorer[VerifiedRow, Any]] = {}
+def test_rule_and_grade_meet_as_in_the_truth_table(build: Asking, server: ScriptedEndpoint) -> None:
+    scorers: dict[tuple[str, float], Any] = {}
     found = []
     for mode, weight, text, said, value, calls in TRUTH_TABLE:
         server.script, asked = in_turn(said), len(server.calls)
@@ -158,8 +127,8 @@ def test_rule_and_grade_meet_as_in_the_truth_table(build: Build, server: Scripte
     assert tuple(found) == TRUTH_TABLE
 
 
-def test_tinyv_looks_again_at_what_the_rule_calls_wrong(build: Build, server: ScriptedEndpoint) -> None:
-    scorer = build(kind=TinyvConfig)
+def test_tinyv_looks_again_at_what_the_rule_calls_wrong(build: Asking, server: ScriptedEndpoint) -> None:
+    scorer = build(kind="tinyv")
     for text, said, value, calls in (
         ("\\boxed{72}", "False", 1.0, 0),
         ("The answer is 72", "False", 1.0, 0),
@@ -172,18 +141,18 @@ def test_tinyv_looks_again_at_what_the_rule_calls_wrong(build: Build, server: Sc
         assert (score.value, len(server.calls)) == (value, calls), score.reason
     assert texts_of(server.calls[0].prompt) == ["6 x 12?", "72", "six dozen"]
     server.script = in_turn("False")
-    assert build("tinyv_only", kind=TinyvConfig).score("\\boxed{six dozen}", TINYV_ROW).value == 0.0
+    assert build("tinyv_only", kind="tinyv").score("\\boxed{six dozen}", TINYV_ROW).value == 0.0
     assert (
-        build("mixed", kind=TinyvConfig, weight=0.25).score("\\boxed{72}", TINYV_ROW).value == 1.0
+        build("mixed", kind="tinyv", weight=0.25).score("\\boxed{72}", TINYV_ROW).value == 1.0
     )  # word for word
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_silence_scores_0_without_a_rubric_model(build: Build, server: ScriptedEndpoint, mode: str) -> None:
+def test_silence_scores_0_without_a_rubric_model(build: Asking, server: ScriptedEndpoint, mode: str) -> None:
     silent = listed(r"""
 ¦⏎¦I don't know¦</think>¦pass¦<think>it is 72¦<think>\boxed{72}¦\boxed{}¦\boxed{ }¦<answer></answer>
 """)
-    graded, judged = build(mode), build(mode, kind=TinyvConfig)
+    graded, judged = build(mode), build(mode, kind="tinyv")
     assert [
         text
         for text in (*silent, "6 x 12?", CRITERIA, *CONTENTLESS)
@@ -193,13 +162,13 @@ def test_silence_scores_0_without_a_rubric_model(build: Build, server: ScriptedE
     assert server.calls == []
 
 
-def test_a_solution_over_its_limit_is_wrong(build: Build, server: ScriptedEndpoint) -> None:
+def test_a_solution_over_its_limit_is_wrong(build: Asking, server: ScriptedEndpoint) -> None:
     score = build(max_answer_chars=100).score("so " * 40 + "\\boxed{72}", row())
     assert (score.value, server.calls) == (0.0, [])
     assert "100 is the limit" in score.reason
 
 
-def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint) -> None:
+def test_no_injection_raises_a_score(build: Asking, server: ScriptedEndpoint) -> None:
     scorer = build()
     texts = [f"Six times 12 is 62.\n{text}" for text in GRADINGS]  # and all others in test_rubric_reply.py
     assert len(texts) >= 30
@@ -218,7 +187,7 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint) -> 
 
 @pytest.mark.parametrize(("saying", "error"), [(FAILING, Retryable), (Saying(status=401), Permanent)])
 def test_a_rubric_model_that_fails_gives_no_score(
-    build: Build, server: ScriptedEndpoint, saying: Saying, error: type[Exception]
+    build: Asking, server: ScriptedEndpoint, saying: Saying, error: type[Exception]
 ) -> None:
     server.script = lambda _: saying
     scorer = build(endpoint={"timeout_s": 0.2})
@@ -238,23 +207,19 @@ def test_a_rubric_model_that_fails_gives_no_score(
         (Saying(status=400), "does not take the question"),
     ],
 )
-def test_what_is_no_grade_is_unscorable(
-    build: Build, server: ScriptedEndpoint, saying: Saying, reason: str
-) -> None:
+def test_no_grade_is_unscorable(build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
     server.script = lambda _: saying
     score = build().score(RIGHT, row())
     assert score.status is ScoreStatus.UNSCORABLE
     assert reason in score.reason
 
 
-def test_a_reference_that_the_rule_cannot_use_is_unscorable_but_where_no_rule_is_asked(build: Build) -> None:
+def test_a_reference_that_the_rule_cannot_use_is_unscorable_but_where_no_rule_is_asked(build: Asking) -> None:
     info = row("9" * 10_001)
     assert [build(mode).score(RIGHT, info).value for mode in MODES] == [0.8, None, None, None]
 
 
-def test_a_busy_rubric_model_is_waited_for_and_a_begun_solution_asked_about_once(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_a_busy_model_is_waited_for_and_asked_once(build: Asking, server: ScriptedEndpoint) -> None:
     server.script = in_turn(busy(), "Total Score: 8/10")
     scorer = build("mixed", weight=0.5)
     for _ in range(3):
@@ -266,9 +231,7 @@ def test_a_busy_rubric_model_is_waited_for_and_a_begun_solution_asked_about_once
     scorer.prefetch(RIGHT, {"type": "rubric"})  # says nothing: `score` does
 
 
-def test_the_same_solution_is_graded_once_where_gradings_are_kept(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_a_solution_is_graded_once_where_gradings_are_kept(build: Asking, server: ScriptedEndpoint) -> None:
     scorer = build(endpoint={"cache": True})
     values = [scorer.score(text, row()).value for text in (RIGHT, f"<think>?</think> {RIGHT}\n", FALSE)]
     assert values == [0.8] * 3
@@ -290,14 +253,14 @@ def test_the_same_solution_is_graded_once_where_gradings_are_kept(
         ({"type": "rubric", "answer": {**row()["answer"], "value": True}}, "value that is text"),
     ],
 )
-def test_a_row_that_lacks_something_is_refused(build: Build, info: Mapping[str, Any], names: str) -> None:
+def test_a_row_that_lacks_something_is_refused(build: Asking, info: Mapping[str, Any], names: str) -> None:
     scorer = build()
     for call in (scorer.check_row, lambda info: scorer.score("x", info)):
         with pytest.raises(BadMessage, match=names):
             call(info)
 
 
-def test_a_reference_is_needed_by_the_rule_alone(build: Build) -> None:
+def test_a_reference_is_needed_by_the_rule_alone(build: Asking) -> None:
     assert build().score(RIGHT, row(value=None)).value == 0.8
     assert [build().score(text, row(value=None)).value for text in ("", ":", "Solution")] == [0.0] * 3
     for mode in MODES[1:]:
@@ -305,16 +268,14 @@ def test_a_reference_is_needed_by_the_rule_alone(build: Build) -> None:
             build(mode).check_row(row(value=None))
     for mode in MODES:
         with pytest.raises(BadMessage, match="a row without value"):
-            build(mode, kind=TinyvConfig).check_row({"type": "tinyv", "answer": {"question": "6 x 12?"}})
+            build(mode, kind="tinyv").check_row({"type": "tinyv", "answer": {"question": "6 x 12?"}})
 
 
-def test_the_self_test_passes_where_right_is_preferred_to_wrong(
-    build: Build, server: ScriptedEndpoint
-) -> None:
+def test_the_self_test_passes_where_right_is_above_wrong(build: Asking, server: ScriptedEndpoint) -> None:
     server.script = lambda call: f"Total Score: {9 if 'four' in call.prompt else 3}/10"
     build().self_test()
     server.script = lambda call: str("four" in call.prompt)
-    build(kind=TinyvConfig).self_test()
+    build(kind="tinyv").self_test()
     for says in ("Total Score: 9/10", "Total Score: 0/10", "qwertz", ""):
         server.script = in_turn(says)
         with pytest.raises(SelfTestFailed, match=r"2 \+ 2 = 4 gave"):
@@ -332,7 +293,7 @@ def test_a_rubric_model_that_nobody_has_placed_is_asked_for_in_words() -> None:
 
 
 def test_closing_leaves_no_thread_behind_while_the_rule_is_at_work(
-    build: Build, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
+    build: Asking, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.script = in_turn(SILENT)
     scorer = build("mixed")

@@ -23,12 +23,8 @@ def _rows(table: str) -> list[tuple[Any, str]]:
 
 
 REFERENCES: list[tuple[str, dict[str, Any]]] = [
-    ("qa_em", {"value": TOWER}),
-    ("qa_em", {"value": {"target": DATE}}),
-    ("qa_em", {"value": "Paris"}),
-    ("qa_em", {"value": ["None"]}),
-    ("qa_em", {"value": [1789]}),
-    ("qa_em", {"value": ["I know"]}),
+    *(("qa_em", {"value": TOWER}), ("qa_em", {"value": {"target": DATE}}), ("qa_em", {"value": "Paris"})),
+    *(("qa_em", {"value": ["None"]}), ("qa_em", {"value": [1789]}), ("qa_em", {"value": ["I know"]})),
     ("qa_em", {"value": {"target": "pass"}}),
 ]
 
@@ -41,9 +37,7 @@ Lee (actor) <== lee actor ;; Catch-22 <== Catch22
 """),
     (["The Eiffel Tower", "Tour Eiffel"], "the  EIFFEL\ntower"),
     (["14 July 1789"], " 14 july 1789 "),
-    ({"target": ["14 July 1789"]}, "14 July 1789"),
-    ({"target": "Bonn"}, "bonn"),
-    ("Bonn", "Bonn!"),
+    *(({"target": ["14 July 1789"]}, "14 July 1789"), ({"target": "Bonn"}, "bonn"), ("Bonn", "Bonn!")),
     ([1789], "1789"),
 ]
 
@@ -75,8 +69,6 @@ ATTACKS: list[tuple[Any, str, str]] = [
 
 
 class Measured(NamedTuple):
-    """One score of verl's beside ours."""
-
     value: Any
     text: str
     old: float

@@ -127,9 +127,7 @@ def clock(link: RedisLink) -> float:
     return float(seconds) + micros / 1e6
 
 
-def test_what_a_killed_worker_had_under_way_comes_back_and_what_was_asked_twice_counts_once(
-    shared: Shared,
-) -> None:
+def test_a_killed_workers_calls_come_back_and_what_was_asked_twice_counts_once(shared: Shared) -> None:
     limits = RunConcurrencyLimits(shared)
     agreed = terms(2, lease_s=0.15)
     for _ in range(3):  # the reply was lost, and the link asks again
@@ -266,9 +264,7 @@ def test_several_workers_together_keep_as_many_under_way_as_one_may(worker: Work
         assert 8 <= server.most_at_once <= 9
 
 
-def test_a_worker_that_comes_late_does_not_wait_until_the_others_have_nothing_left(
-    worker: Worker, redis_url: str
-) -> None:
+def test_a_late_worker_does_not_wait_for_the_others_to_be_done(worker: Worker, redis_url: str) -> None:
     with scripted_endpoint(Saying(delay_s=0.05)) as server:
         first, second = (worker(server, redis_url, concurrency=4) for _ in range(2))
         many = ask(first, 40)

@@ -59,7 +59,6 @@ LOOKED = (calling(("look", '{"box": 3}'), text="I look."), answering("7041"), sa
 
 
 def prompt_of(variant: str, transcript: Transcript) -> tuple[str, str]:
-    """Return what is asked about a conversation, and the call's nonce."""
     if variant == "rubric":
         case = RubricCase("Which number?", "1. Looks (10 points)", transcript.text, transcript)
         return graded(case)[0]["content"], case.nonce
@@ -68,7 +67,6 @@ def prompt_of(variant: str, transcript: Transcript) -> tuple[str, str]:
 
 
 def blocks_of(prompt: str, nonce: str) -> list[tuple[str, str]]:
-    """Return each speaker and text between the marks of a call."""
     return re.findall(
         rf"^\[begin {nonce}(?:, ([^\n]*))?\]\n(.*?)\n\[end {nonce}\]$", prompt, re.MULTILINE | re.DOTALL
     )
@@ -214,7 +212,6 @@ def section(kind: str, url: str, **options: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def score(group: Group) -> Iterator[ScoreEpisodes]:
-    """Return what scores a group of episodes by a judge's section."""
     built: list[GroupScorer] = []
 
     def scored(scorer: dict[str, Any], *conversations: Sequence[Turn], retries: int = 1) -> Any:
@@ -270,9 +267,7 @@ def test_a_judge_that_sees_the_conversation_tells_a_guess_from_a_look(
     assert len(server.calls) == 2 - (kind == "tinyv") * 2, "equal last messages once; TinyV's have no box"
 
 
-def test_a_judge_that_is_away_is_asked_of_conversations_again(
-    score: ScoreEpisodes, server: ScriptedEndpoint
-) -> None:
+def test_a_judge_that_is_away_is_asked_again(score: ScoreEpisodes, server: ScriptedEndpoint) -> None:
     answers: list[Call] = []
 
     def once_away(call: Call) -> Saying:

@@ -21,7 +21,6 @@ STARS = {"Thanks!": "*****", "Fine.": "***", "Go away.": "*", "Hm.": "none"}
 
 
 def reader(call: Call) -> Saying:
-    """Return a reader who knows what is polite, and thinks about it."""
     return Saying(next(stars for text, stars in STARS.items() if text in call.prompt), delay_s=0.2)
 
 
@@ -42,7 +41,7 @@ def scorer(server: ScriptedEndpoint) -> Iterator[Scorer]:
     built.close()
 
 
-def test_a_protocol_outside_the_packages_scores_with_all_that_the_scorer_owns(
+def test_a_protocol_outside_scores_with_all_that_a_scorer_owns(
     scorer: Scorer, server: ScriptedEndpoint
 ) -> None:
     assert isinstance(scorer, Prefetching)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from broker.errors import Permanent, Retryable
 from broker.messages import Score, ScoreStatus
-from config.endpoint import EndpointConfig
-from config.scorer_kinds import JudgeConfig, RubricConfig, TinyvConfig
-from scorers.judge.scorer import JudgeAnswer
-from scorers.rubric.scorer import RubricAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
-from scorers.served_model.scorer import ServedModelScorer
-from scorers.tinyv.scorer import TinyvAnswer
+from tests.scorers.conftest import Asking
 from tests.support.endpoint_server import (
     FAILING,
     Call,
@@ -52,33 +47,18 @@ REFUSALS = {
     "for legal reasons": Saying(status=451),
     "a header that is too large": Saying(status=431),
 }
-Build = Callable[..., ServedModelScorer[Any, Any]]
 
 
 def refusing(what: str, refusal: Saying = REFUSALS["too long"], says: str = "True") -> Script:
-    """Refuse every question that holds `what`."""
     return lambda call: refusal if what in call.prompt else Saying(says)
 
 
 @pytest.fixture
-def build(server: ScriptedEndpoint) -> Iterator[Build]:
-    built: list[ServedModelScorer[Any, Any]] = []
-
+def build(asking: Asking) -> Asking:
     def make(kind: str = "judge", *more: ScriptedEndpoint, cache: bool = False, **options: Any) -> Any:
-        urls = tuple(one.url for one in (server, *more))
-        endpoint = EndpointConfig(urls=urls, timeout_s=1.0, cache=cache, model="judge")
-        match kind:
-            case "judge":
-                built.append(JudgeAnswer(JudgeConfig(endpoint=endpoint, **options)))
-            case "tinyv":
-                built.append(TinyvAnswer(TinyvConfig(endpoint=endpoint, **options)))
-            case _:
-                built.append(RubricAnswer(RubricConfig(endpoint=endpoint, **options)))
-        return built[-1]
+        return asking(kind, {"timeout_s": 1.0, "cache": cache, "model": "judge"}, *more, **options)
 
-    yield make
-    for scorer in built:
-        scorer.close()
+    return make
 
 
 def row(kind: str = "judge", question: str = QUESTION) -> Mapping[str, Any]:
@@ -91,39 +71,31 @@ def is_refused(score: Score) -> bool:
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_an_answer_that_the_server_refuses_twice_is_0_where_the_same_row_is_taken(
-    server: ScriptedEndpoint, build: Build, refusal: str
-) -> None:
+def test_an_answer_that_is_refused_twice_is_0(server: ScriptedEndpoint, build: Asking, refusal: str) -> None:
     server.script = refusing(ODD, REFUSALS[refusal])
     assert is_refused(build().score(ODD, row()))
     assert [ODD in call.prompt for call in server.calls] == [True, False, True]
     assert all(QUESTION in call.prompt for call in server.calls)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "value"),
-    [
+def test_each_scorer_knows_an_answer_that_is_refused(server: ScriptedEndpoint, build: Asking) -> None:
+    cases: list[tuple[str, Mapping[str, Any], float]] = [
         ("judge", {"variant": "stem"}, 0.0),
         ("judge", {"variant": "tinyv"}, 0.0),
         ("tinyv", {"mode": "tinyv_only"}, 0.0),
         ("rubric", {"mode": "tinyv_only"}, 0.0),
         ("rubric", {"mode": "mixed", "weight": 0.75}, 0.25),  # the rule's share
-    ],
-)
-def test_each_scorer_knows_an_answer_that_is_refused(
-    server: ScriptedEndpoint, build: Build, kind: str, options: Mapping[str, Any], value: float
-) -> None:
-    text = f"{ODD} \\boxed{{72}}" if kind == "rubric" else f"\\boxed{{{ODD}}}"
-    server.script = refusing(ODD, says="Total Score: 10/10" if kind == "rubric" else "True")
-    score = build(kind, **options).score(text, row(kind))
-    assert score.value == value, score.reason
-    assert "refuses" in score.reason
+    ]
+    for kind, options, value in cases:
+        text = f"{ODD} \\boxed{{72}}" if kind == "rubric" else f"\\boxed{{{ODD}}}"
+        server.script = refusing(ODD, says="Total Score: 10/10" if kind == "rubric" else "True")
+        score = build(kind, **options).score(text, row(kind))
+        assert score.value == value, score.reason
+        assert "refuses" in score.reason
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_server_that_refuses_everything_makes_no_answer_wrong(
-    server: ScriptedEndpoint, build: Build, refusal: str
-) -> None:
+def test_refusing_all_makes_none_wrong(server: ScriptedEndpoint, build: Asking, refusal: str) -> None:
     server.script = in_turn(REFUSALS[refusal])
     scorer = build()
     if (REFUSALS[refusal].status or 200) in {403, 406, 431, 451}:
@@ -138,7 +110,7 @@ def test_a_server_that_refuses_everything_makes_no_answer_wrong(
         scorer.self_test()
 
 
-def test_a_row_that_is_too_long_by_itself_is_unscorable(server: ScriptedEndpoint, build: Build) -> None:
+def test_a_row_that_is_too_long_by_itself_is_unscorable(server: ScriptedEndpoint, build: Asking) -> None:
     server.script = refusing("a long story")
     for text in ("seventy-two", ODD):
         assert build().score(text, row(question="a long story: 6 x 12?")).value is None
@@ -148,15 +120,13 @@ def test_a_row_that_is_too_long_by_itself_is_unscorable(server: ScriptedEndpoint
 @pytest.mark.parametrize(
     ("plain", "second", "value"),
     [
-        ("True", "True", 1.0),
-        ("True", "False", 0.0),
-        ("True", "qwertz", None),
+        *(("True", "True", 1.0), ("True", "False", 0.0), ("True", "qwertz", None)),
         (REFUSALS["too long"], "True", None),
         ("", REFUSALS["too long"], 0.0),  # whatever it says, it took the row
     ],
 )
 def test_what_the_server_takes_at_the_second_try_is_judged(
-    server: ScriptedEndpoint, build: Build, plain: Saying | str, second: Saying | str, value: float | None
+    server: ScriptedEndpoint, build: Asking, plain: Saying | str, second: Saying | str, value: float | None
 ) -> None:
     server.script = in_turn(REFUSALS["too large"], plain, second)
     score = build().score("seventy-two", row())
@@ -165,8 +135,8 @@ def test_what_the_server_takes_at_the_second_try_is_judged(
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_server_that_breaks_meanwhile_leaves_the_answer_without_a_score(
-    server: ScriptedEndpoint, build: Build, after: int
+def test_a_server_that_breaks_meanwhile_gives_no_score(
+    server: ScriptedEndpoint, build: Asking, after: int
 ) -> None:
     """It refuses, and then fails: a key that is taken back, a restart."""
     refused = REFUSALS["too long"]
@@ -177,8 +147,8 @@ def test_a_server_that_breaks_meanwhile_leaves_the_answer_without_a_score(
             build().score(ODD, row())
 
 
-def test_a_group_of_answers_that_are_refused_costs_a_second_try_each_and_one_plain_question(
-    server: ScriptedEndpoint, build: Build
+def test_a_refused_group_costs_a_second_try_each_and_one_question(
+    server: ScriptedEndpoint, build: Asking
 ) -> None:
     server.script = refusing(ODD)
     scorer = build()
@@ -196,7 +166,7 @@ def test_a_group_of_answers_that_are_refused_costs_a_second_try_each_and_one_pla
 
 @pytest.mark.parametrize("cache", [True, False])
 def test_an_earlier_reply_proves_nothing_of_a_server_that_refuses_everything_now(
-    server: ScriptedEndpoint, build: Build, *, cache: bool
+    server: ScriptedEndpoint, build: Asking, *, cache: bool
 ) -> None:
     server.script = refusing(ODD)
     scorer = build(cache=cache)
@@ -207,9 +177,7 @@ def test_an_earlier_reply_proves_nothing_of_a_server_that_refuses_everything_now
     assert scorer.score("seventy-two", row()).value == 1.0
 
 
-def test_of_several_servers_each_is_asked_before_an_answer_counts_as_refused(
-    server: ScriptedEndpoint, build: Build
-) -> None:
+def test_an_answer_is_refused_once_each_server_has(server: ScriptedEndpoint, build: Asking) -> None:
     server.script = in_turn(REFUSALS["a bad request"])  # whatever it is asked
     with scripted_endpoint() as other:
         assert {build("judge", other).score(f"about {n}", row()).value for n in range(8)} == {1.0}
@@ -227,7 +195,7 @@ def test_a_protocol_that_can_not_ask_plainly_leaves_the_answer_unscorable(server
     assert "does not take the question" in score.reason
 
 
-def test_a_call_is_refused_once_by_each_server(server: ScriptedEndpoint, build: Build) -> None:
+def test_a_call_is_refused_once_by_each_server(server: ScriptedEndpoint, build: Asking) -> None:
     def tally(call: Call) -> Saying:
         return REFUSALS["too long"] if ODD in call.prompt else Saying("True")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import cycle
 from typing import Any
@@ -16,7 +16,6 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import SimulationConfig
 from config.scorers import ScorersConfig
-from sandbox.choice import build_sandbox
 from sandbox.program import Prepared, Program, Sandbox, SandboxUnavailable
 from scorers.code.scorer import CodeTests
 from scorers.scorer import SelfTestFailed
@@ -42,14 +41,7 @@ from tests.scorers.simulation.corpus import (
 from tests.support.growth import is_linear
 from tests.support.text_tables import listed
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    built = build_sandbox(ScorersConfig())
-    yield built
-    built.close()
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
 
 @pytest.fixture(scope="module")
@@ -61,22 +53,19 @@ def told(row: str, text: str, score: Score) -> str:
     return f"{row}: {text[:100]!r} gave {score.value}: {score.reason}"
 
 
-@pytest.mark.prove(cases=("attacks", "right, others", "wrong, others"))
 @pytest.mark.parametrize(
     ("cases", "value"),
     [
-        pytest.param(HONEST[::3], 1.0, id="right"),
-        pytest.param(HONEST[1::3] + HONEST[2::3], 1.0, id="right, others"),
+        pytest.param(HONEST[::6], 1.0, id="right"),
+        pytest.param(WRONG[::6], 0.0, id="wrong"),
+        pytest.param([case for number, case in enumerate(HONEST) if number % 6], 1.0, id="right, others"),
         pytest.param(HONEST_BARE, 1.0, id="right objects in the text"),
-        pytest.param(WRONG[::3], 0.0, id="wrong"),
-        pytest.param(WRONG[1::3] + WRONG[2::3], 0.0, id="wrong, others"),
+        pytest.param([case for number, case in enumerate(WRONG) if number % 6], 0.0, id="wrong, others"),
         pytest.param(WRONG_BARE, 0.0, id="wrong objects in the text"),
         pytest.param(ATTACKS, 0.0, id="attacks"),
     ],
 )
-def test_an_answer_is_worth_what_it_says(
-    scorer: Simulation, cases: tuple[tuple[str, str], ...], value: float
-) -> None:
+def test_an_answer_has_its_worth(scorer: Simulation, cases: Sequence[tuple[str, str]], value: float) -> None:
     failed = []
     for row, text in cases:
         score = scorer.score(text, ROWS[row])
@@ -138,50 +127,31 @@ def test_what_python_would_warn_of_in_an_answer_is_kept_out_of_the_log(scorer: S
     assert said == []
 
 
-@pytest.mark.parametrize(
-    ("got", "expected", "is_json", "is_same"),
-    [
-        (1, 1.0, True, True),
-        (1.0, 1, False, True),
-        (True, 1, True, False),
-        (1, True, False, False),
-        (0.3, 0.1 + 0.2, True, True),
-        (0.3, 0.1 + 0.2, False, False),
-        (0, 1e-9, True, False),
-        (3, 3.0000001, True, True),
-        (8.0000001, 8, True, False),
-        (10**400, 1.5, True, False),
+def test_values_are_alike_by_kind_and_content() -> None:
+    cases: list[tuple[object, object, bool, bool]] = [
+        *((1, 1.0, True, True), (1.0, 1, False, True), (True, 1, True, False), (1, True, False, False)),
+        *((0.3, 0.1 + 0.2, True, True), (0.3, 0.1 + 0.2, False, False), (0, 1e-9, True, False)),
+        *((3, 3.0000001, True, True), (8.0000001, 8, True, False), (10**400, 1.5, True, False)),
         (float("inf"), 1e308, True, False),
         (1e308, float("inf"), True, False),
         (float("inf"), float("inf"), True, True),
         (float("nan"), float("nan"), True, True),
-        (0, float("nan"), True, False),
-        (2j, 2.0, True, False),
-        ((1, [2]), [1, (2,)], True, True),
-        ((1, 2), [1, 2], False, False),
-        ([], {}, True, False),
-        ("", None, True, False),
+        *((0, float("nan"), True, False), (2j, 2.0, True, False), ((1, [2]), [1, (2,)], True, True)),
+        *(((1, 2), [1, 2], False, False), ([], {}, True, False), ("", None, True, False)),
         ({1: 2, None: 3}, {"1": 2, "null": 3}, True, True),
         ({1: 2}, {"1": 2}, False, False),
         ({True: 2}, {"true": 2}, True, True),
         ({True: 2}, {1: 2}, False, False),
-        ({1.0: 2}, {1: 2}, False, True),
-        ({1, "a"}, {"a", 1}, False, True),
-        ({True}, {1}, False, False),
+        *(({1.0: 2}, {1: 2}, False, True), ({1, "a"}, {"a", 1}, False, True), ({True}, {1}, False, False)),
         (frozenset({1}), {1}, False, False),
         ({(1, True)}, {(1, 1)}, False, False),
-        (b"a", "a", False, False),
-        (..., ..., False, True),
-        ([1, 2], [1, 2, 3], True, False),
+        *((b"a", "a", False, False), (..., ..., False, True), ([1, 2], [1, 2, 3], True, False)),
         ({"a": 1}, {"a": 1, "b": 2}, True, False),
         (object(), [1], True, False),
-    ],
-)
-def test_values_are_the_same_by_kind_and_content(
-    got: object, expected: object, is_json: bool, is_same: bool
-) -> None:
-    assert same(got, expected, is_json) is is_same
-    assert (got == Data(expected, is_json)) is is_same
+    ]
+    for got, expected, is_json, is_same in cases:
+        assert same(got, expected, is_json) is is_same
+        assert (got == Data(expected, is_json)) is is_same
 
 
 def given(n: int) -> str:
@@ -189,7 +159,6 @@ def given(n: int) -> str:
 
 
 def of_f(functional: str, asserted: str, **answer: Any) -> tuple[dict[str, Any], str]:
-    """Return a row of such a function, and an answer."""
     return {"type": "cruxeval", "answer": {"functional": functional, **answer}}, block(f"assert {asserted}")
 
 
@@ -206,7 +175,7 @@ def of_f(functional: str, asserted: str, **answer: Any) -> tuple[dict[str, Any],
         (*of_f("import no_such\ndef f(): return 1", "f() == 1", output="1"), "no_such"),
     ],
 )
-def test_a_program_that_fails_its_own_row_makes_it_unscorable(
+def test_a_program_that_fails_its_row_is_no_0(
     scorer: Simulation, row: dict[str, Any], text: str, said: str
 ) -> None:
     score = scorer.score(text, row)
@@ -222,9 +191,7 @@ def test_an_input_on_which_the_program_hangs_is_wrong_after_a_second_try(sandbox
     assert (score.value, score.components) == (0.0, {"over_limit": 1.0}), score.reason
 
 
-def test_a_share_of_a_groups_time_cuts_the_answers_run_off_and_not_the_trial_of_the_row(
-    sandbox: Sandbox,
-) -> None:
+def test_a_share_of_a_groups_time_cuts_the_answers_run_off_and_not_the_rows_trial(sandbox: Sandbox) -> None:
     scorer = Simulation(SimulationConfig(), ScorersConfig(), sandbox)
     slow = codeio(
         '"input": {"n": 3}', code="import time\ndef main_solution(n):\n    time.sleep(n / 5)\n    return n"
@@ -236,8 +203,6 @@ def test_a_share_of_a_groups_time_cuts_the_answers_run_off_and_not_the_trial_of_
 
 
 class Failing:
-    """A sandbox that is away."""
-
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
 
@@ -256,9 +221,8 @@ def test_a_sandbox_that_fails_makes_no_zero(sandbox: Sandbox) -> None:
     assert scorer.score(r'\boxed{"output": [1, 2]}', ROWS["a list"]).value == 1.0  # nothing runs
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
+def test_a_row_that_lacks_something_is_refused_by_name(scorer: Simulation) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({}, "a codeio row needs"),
         ({"value": 5}, "without 'predict'"),
         ({"value": "5"}, "without 'predict'"),
@@ -280,14 +244,11 @@ def test_a_sandbox_that_fails_makes_no_zero(sandbox: Sandbox) -> None:
         ({"functional": "def f(): pass", "output": 1}, "a literal of Python"),
         ({"functional": "def f(): pass", "input": "1) + (2"}, "text of the arguments"),
         ({"functional": "def f(): pass", "input": [1]}, "text of the arguments"),
-    ],
-)
-def test_a_row_that_lacks_something_is_refused_by_name(
-    scorer: Simulation, answer: dict[str, Any], message: str
-) -> None:
-    row_type = "cruxeval" if "functional" in answer else "codeio"
-    with pytest.raises(BadMessage, match=message):
-        scorer.check_row({"type": row_type, "answer": answer})
+    ]
+    for answer, message in cases:
+        row_type = "cruxeval" if "functional" in answer else "codeio"
+        with pytest.raises(BadMessage, match=message):
+            scorer.check_row({"type": row_type, "answer": answer})
 
 
 def verl(source: str, truth: str, prompt: str, **extra: Any) -> dict[str, Any]:
@@ -366,9 +327,7 @@ def test_the_self_test_passes(scorer: Simulation, monkeypatch: pytest.MonkeyPatc
     scorer.self_test()
 
 
-def test_the_self_test_tells_of_a_scorer_that_pays_for_everything(
-    scorer: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_self_test_notices_pay_for_all(scorer: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CodeTests, "self_test", lambda _: None)
     monkeypatch.setattr(Simulation, "_run", lambda self, *_: self._score(0.0, 1.0, "paid"))
     with pytest.raises(SelfTestFailed, match=r"a wrong input gave 1\.0"):

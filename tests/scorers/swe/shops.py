@@ -16,8 +16,6 @@ TEST_PATH: Final = "tests/test_price.py"
 
 @dataclass(frozen=True)
 class Shop:
-    """A row, and edits of it that leave the fault where it is."""
-
     test: str
     files: dict[str, str]
     attack: dict[str, str]
@@ -42,7 +40,6 @@ class Shop:
 
 
 def edited(test: str, path: str, text: str, attack: str, **more: str) -> Shop:
-    """Return a row with one file more, which the attack writes anew."""
     return Shop(test, {path: text}, {path: attack}, **more)  # type: ignore[arg-type]
 
 

@@ -30,14 +30,12 @@ def standard_diff(before: str, after: str) -> str:
 
 @pytest.fixture(params=[0, 10, similarity.SMALL], ids=["numpy", "both", "sets"])
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every size of stretch by every way of searching it."""
     monkeypatch.setattr(similarity, "SMALL", request.param)
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("small")
 class TestAsDifflib:
-    """The oracle is difflib itself."""
-
     @given(FEW_LETTERS, FEW_LETTERS)
     def test_blocks_and_ratio_of_any_two_texts(self, first: str, second: str) -> None:
         theirs = difflib.SequenceMatcher(None, first, second, autojunk=False)
@@ -89,9 +87,7 @@ class TestAsDifflib:
         ("a", "a", ""),
         ("a", "a\n", ""),  # a missing last line break is no change
         ("a\nb", "a\r\nb\r\n", ""),  # nor is another kind
-        ("", "", ""),
-        ("a", "b", "@@ -1 +1 @@\n-a\n+b"),
-        ("", "a\nb", "@@ -0,0 +1,2 @@\n+a\n+b"),
+        *(("", "", ""), ("a", "b", "@@ -1 +1 @@\n-a\n+b"), ("", "a\nb", "@@ -0,0 +1,2 @@\n+a\n+b")),
         ("a\nb", "", "@@ -1,2 +0,0 @@\n-a\n-b"),
         (
             "1\n2\n3\n4\n5\n6\n7\n8\n9",
@@ -100,9 +96,7 @@ class TestAsDifflib:
         ),
     ],
 )
-def test_a_diff_has_three_lines_around_each_change_and_no_file_names(
-    before: str, after: str, diff: str
-) -> None:
+def test_a_diff_has_three_lines_around_a_change_and_no_names(before: str, after: str, diff: str) -> None:
     assert unified_diff(before, after) == diff == standard_diff(before, after)
 
 

@@ -27,7 +27,6 @@ def trial() -> Iterator[Trial]:
 
 
 def values(trial: Trial, shop: Shop, *written: Mapping[str, str]) -> list[float | None]:
-    """Return what each edit of one row is worth."""
     info = edits({PRICE_PATH: shop.price}, shop.reference)
     test_path = next((path for path in shop.all_files if "/tests/test" in path), TEST_PATH)
     info["answer"] |= {"files": shop.all_files, "test_command": f"pytest {test_path}"}
@@ -42,6 +41,7 @@ def test_what_a_test_goes_by_can_not_be_edited(trial: Trial, name: str) -> None:
     assert values(trial, SHOPS[name], SHOPS[name].attack) == [0.0]
 
 
+@pytest.mark.prove
 def test_no_new_file_is_heard_by_those_who_run_the_tests(trial: Trial) -> None:
     test = "from shop.price import total\n\ndef test_total():\n    assert operator.eq(total([1]), 1)\n"
     shop = Shop(f"import operator\n{test}", {}, {})
@@ -120,28 +120,32 @@ BREAKING: dict[str, tuple[Shop, dict[str, str]]] = {
 # fmt: on
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("what", BREAKING)
 def test_an_edit_that_mends_the_fault_and_breaks_something_else_is_0(trial: Trial, what: str) -> None:
     shop, written = BREAKING[what]
     assert values(trial, shop, written) == [0.0]
 
 
-@pytest.mark.prove(after=99)
-@pytest.mark.parametrize("name", SHOPS)
-def test_every_name_that_an_attack_changes_is_the_rows(name: str) -> None:
-    shop = SHOPS[name]
-    paths = {*shop.all_files, *shop.attack}
-    is_test = {path: belongs_to_tests(path) for path in paths}
-    sides = sides_of(shop.all_files, is_test, shop.reference, strict=True)
-    for path, text in shop.attack.items():
-        module = module_of(path, shop.all_files.get(path), text)
-        if is_test[path] or path in sides.own | sides.texts or path not in shop.all_files or module is None:
-            continue
-        known = module_of(path, None, shop.all_files[path])
-        assert known is not None
-        changed = {one for one in module.changed if one in known.bindings and one != "total"}
-        pins = sides.pins.get(module.name, Pins((), (), (), {}))
-        assert changed & identifiers(parsed(shop.test)) <= {*pins.names, *pins.constants}, (path, pins)
+def test_every_name_that_an_attack_changes_is_the_rows() -> None:
+    for shop in SHOPS.values():
+        paths = {*shop.all_files, *shop.attack}
+        is_test = {path: belongs_to_tests(path) for path in paths}
+        sides = sides_of(shop.all_files, is_test, shop.reference, strict=True)
+        for path, text in shop.attack.items():
+            module = module_of(path, shop.all_files.get(path), text)
+            if (
+                is_test[path]
+                or path in sides.own | sides.texts
+                or path not in shop.all_files
+                or module is None
+            ):
+                continue
+            known = module_of(path, None, shop.all_files[path])
+            assert known is not None
+            changed = {one for one in module.changed if one in known.bindings and one != "total"}
+            pins = sides.pins.get(module.name, Pins((), (), (), {}))
+            assert changed & identifiers(parsed(shop.test)) <= {*pins.names, *pins.constants}, (path, pins)
 
 
 def test_a_row_says_of_each_of_its_files_whose_it_is() -> None:

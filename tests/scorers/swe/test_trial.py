@@ -140,12 +140,12 @@ WITH_A_NEW_FILE = solution(
 @pytest.mark.parametrize(
     ("info", "text"),
     [
+        (ROW, RIGHT),
         (WHOLE, fenced(CALC_FIXED)),
         (
             row(BOTH_FILES, IN_SRC, {"src/stats/calc.py": CALC_FIXED}),
             RIGHT.replace("### stats", "### src/stats"),
         ),
-        (ROW, RIGHT),
         (ROW, WITH_A_NEW_FILE),
     ],
 )
@@ -218,6 +218,7 @@ def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_not
     trial.close()
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("info", "reason"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from contextlib import closing
+from functools import cache
 from typing import Any
 
 import pytest
@@ -45,8 +45,6 @@ pytestmark = pytest.mark.process
 
 
 def expected_ratio(before: str, mine: str, reference: str) -> float:
-    """Return what difflib says of the two changes."""
-
     def change(after: str) -> str:
         return "\n".join(list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm=""))[2:])
 
@@ -78,10 +76,10 @@ GOLDEN = [
 ]
 
 
-@pytest.mark.parametrize(("row", "text", "value"), GOLDEN)
-def test_the_published_values(swe_scorer: SwePatch, row: Row, text: str, value: float) -> None:
-    score = swe_scorer.score(text, row)
-    assert score.value == pytest.approx(value, abs=1e-9), score.reason
+def test_the_published_values(swe_scorer: SwePatch) -> None:
+    for row, text, value in GOLDEN:
+        score = swe_scorer.score(text, row)
+        assert score.value == pytest.approx(value, abs=1e-9), score.reason
 
 
 REWRITES = [  # of ADD and LARGER, each worth what difflib says
@@ -99,14 +97,12 @@ REWRITES = [  # of ADD and LARGER, each worth what difflib says
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "mine"), REWRITES)
-def test_another_rewrite_is_worth_what_difflib_says(
-    swe_scorer: SwePatch, before: str, after: str, mine: str
-) -> None:
-    score = swe_scorer.score(fenced(mine), whole(before, after))
-    assert score.value == pytest.approx(expected_ratio(before, mine, after), abs=1e-9)
-    assert score.value is not None
-    assert 0.0 < score.value < 1.0
+def test_a_rewrite_is_worth_difflibs_ratio(swe_scorer: SwePatch) -> None:
+    for before, after, mine in REWRITES:
+        score = swe_scorer.score(fenced(mine), whole(before, after))
+        assert score.value == pytest.approx(expected_ratio(before, mine, after), abs=1e-9)
+        assert score.value is not None
+        assert 0.0 < score.value < 1.0
 
 
 TAKE_OUT_Y = edit("a.py", "y", "").replace("=======\n\n", "=======\n")  # no line between the marks
@@ -121,9 +117,7 @@ IN_TWO_STEPS = edit("b.py", SORT_HEAD, "def tmp(lst):"), edit("b.py", "def tmp(l
 SORT_CRLF, SORT_FIXED_CRLF = SORT.replace("\n", "\r\n"), SORT_FIXED.replace("\n", "\r\n")
 # Texts of one row, then rows of their own.
 OF_ADD = [
-    fenced(ADD_FIXED, tag="py"),
-    fenced(ADD_FIXED, tag="Python "),
-    fenced(f"\n\n{ADD_FIXED}\n\n"),
+    *(fenced(ADD_FIXED, tag="py"), fenced(ADD_FIXED, tag="Python "), fenced(f"\n\n{ADD_FIXED}\n\n")),
     fenced(ADD_FIXED).replace("\n", "\r\n"),
     f"<think>{fenced(ADD)}</think>{fenced(ADD_FIXED)}<|im_end|>",
     f"I think so.</think>\n{fenced(ADD_FIXED)}",
@@ -177,33 +171,32 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("row", "text"), EXACT)
-def test_the_reference_itself_is_1_however_it_is_written(
-    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, row: Row, text: str
-) -> None:
-    score = swe_scorer.score(text, row)
-    assert (score.value, score.components) == (1.0, {"edit": 1.0}), score.reason
-    assert strict_swe_scorer.score(text, row).value == 1.0
+def test_a_reference_is_1_however_it_is_written(swe_scorer: SwePatch, strict_swe_scorer: SwePatch) -> None:
+    for row, text in EXACT:
+        score = swe_scorer.score(text, row)
+        assert (score.value, score.components) == (1.0, {"edit": 1.0}), score.reason
+        assert strict_swe_scorer.score(text, row).value == 1.0
+
+
+@cache
+def with_options(*options: tuple[str, Any]) -> SwePatch:
+    return SwePatch(SweConfig(**dict(options)), ScorersConfig())
 
 
 def scored(text: str, row: Row, **options: Any) -> Score:
-    with closing(SwePatch(SweConfig(**options), ScorersConfig())) as swe:
-        return swe.score(text, row)
+    """Score by a scorer that all tests with these options share; its child ends with this process."""
+    return with_options(*options.items()).score(text, row)
 
 
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
+def test_an_edit_that_does_nothing_in_place_is_the_floor(swe_scorer: SwePatch) -> None:
+    cases: list[tuple[Row, str]] = [
         (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_HEAD + " "))),
         (whole(SORT, SORT_FIXED), fenced(SORT.replace(":\n", ": \n"))),
         (PATCH_ROW, DIFF.replace("+Hello World", "+Hello world ").replace("changed lines", "lines ")),
-    ],
-)
-def test_an_edit_that_does_nothing_at_the_right_place_is_the_floor(
-    swe_scorer: SwePatch, row: Row, text: str
-) -> None:
-    assert (swe_scorer.score(text, row).value or 0.0) > 0.7
-    assert scored(text, row, subtract_floor=True).value == 0.0
+    ]
+    for row, text in cases:
+        assert (swe_scorer.score(text, row).value or 0.0) > 0.7
+        assert scored(text, row, subtract_floor=True).value == 0.0
 
 
 def test_what_is_above_the_floor_is_stretched(swe_scorer: SwePatch) -> None:
@@ -213,9 +206,8 @@ def test_what_is_above_the_floor_is_stretched(swe_scorer: SwePatch) -> None:
     assert score.value == pytest.approx((0.90625 - floor) / (1 - floor))
 
 
-@pytest.mark.parametrize(
-    ("row", "text", "is_gated"),
-    [
+def test_a_python_file_that_is_broken_is_0(swe_scorer: SwePatch) -> None:
+    cases: list[tuple[Row, str, bool]] = [
         (ADD_ROW, fenced(ADD_FIXED + ")"), True),
         (ADD_ROW, fenced(ADD_FIXED + ")", tag="text"), True),  # a tag does not hide it
         (ADD_ROW, fenced("def add_plus_one(a, b):\nreturn 1"), True),
@@ -225,29 +217,26 @@ def test_what_is_above_the_floor_is_stretched(swe_scorer: SwePatch) -> None:
         (SORT_ROW, solution(edit("b.py", SORT_HEAD, "def sort_list(lst: list):")), False),
         (edits({"b.c": SORT}, {"b.c": SORT_FIXED}), solution(edit("b.c", SORT_HEAD, SORT_HEAD + "(")), False),
         (PATCH_ROW, DIFF.replace("World", "("), False),
-    ],
-)
-def test_a_python_file_that_is_broken_is_0(swe_scorer: SwePatch, row: Row, text: str, is_gated: bool) -> None:
-    without, gated = swe_scorer.score(text, row).value, scored(text, row, syntax_gate=True)
-    assert without
-    assert gated.value == (0.0 if is_gated else without)
-    assert ("breaks" in gated.reason) == is_gated
+    ]
+    for row, text, is_gated in cases:
+        without, gated = swe_scorer.score(text, row).value, scored(text, row, syntax_gate=True)
+        assert without
+        assert gated.value == (0.0 if is_gated else without)
+        assert ("breaks" in gated.reason) == is_gated
 
 
-@pytest.mark.parametrize(
-    ("text", "paid"),
-    [("", -1.0), ("I don't know", -1.0), (fenced(ADD), 0.0), (fenced(ADD_FIXED), 1.0), ("<think>x", -1.0)],
-)
-def test_the_penalty_is_a_reward_and_never_a_score(
-    strict_swe_scorer: SwePatch, text: str, paid: float
-) -> None:
-    task = TaskConfig(scorer=SweConfig(format_penalty=True))
-    score = strict_swe_scorer.score(text, ADD_ROW)
-    total, got = reward(task, combine_scores(task, score, {}), None, [])
-    assert got == paid
-    assert total.value == max(paid, 0.0)
-    assert total.components == {"edit": 0.0 if paid < 0 else 1.0, "swe": total.value}
-    assert reward(TaskConfig(scorer=SweConfig()), score, None, [])[1] == max(paid, 0.0)
+def test_the_penalty_is_a_reward_and_no_score(strict_swe_scorer: SwePatch) -> None:
+    for text, paid in [
+        *(("", -1.0), ("I don't know", -1.0), (fenced(ADD), 0.0), (fenced(ADD_FIXED), 1.0)),
+        ("<think>x", -1.0),
+    ]:
+        task = TaskConfig(scorer=SweConfig(format_penalty=True))
+        score = strict_swe_scorer.score(text, ADD_ROW)
+        total, got = reward(task, combine_scores(task, score, {}), None, [])
+        assert got == paid
+        assert total.value == max(paid, 0.0)
+        assert total.components == {"edit": 0.0 if paid < 0 else 1.0, "swe": total.value}
+        assert reward(TaskConfig(scorer=SweConfig()), score, None, [])[1] == max(paid, 0.0)
 
 
 def test_an_empty_search_inserts_everywhere_as_swe_rl_has_it() -> None:

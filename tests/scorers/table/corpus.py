@@ -39,33 +39,20 @@ def _value(row_type: str, reference: str) -> Any:
 
 
 REFERENCES: list[tuple[str, dict[str, Any]]] = [
-    ("hitab", SHARE),
-    ("hitab", QUOTIENT),
-    ("hitab", TWO),
-    ("hitab", CITIES),
+    *(("hitab", SHARE), ("hitab", QUOTIENT), ("hitab", TWO), ("hitab", CITIES)),
     ("hitab", {"value": "12.5|9.1"}),
     ("hitab", {"value": "0 to 6 months|6 to 12 months"}),
-    ("hitab", {"value": "0"}),
-    ("hitab", {"value": "none"}),
-    ("hitab", {"value": "$0 to $39,999"}),
-    ("hitab", {"value": "4:11.64"}),
-    ("hitab", {"value": "2013/14"}),
-    ("hitab", {"value": "15144253.0"}),
+    *(("hitab", {"value": "0"}), ("hitab", {"value": "none"}), ("hitab", {"value": "$0 to $39,999"})),
+    *(("hitab", {"value": "4:11.64"}), ("hitab", {"value": "2013/14"}), ("hitab", {"value": "15144253.0"})),
     ("hitab", {"value": "1.091 (0.340"}),
     ("hitab", {"value": "less than 50%"}),
-    ("hitab", {"value": ["12.5", 9.1]}),
-    ("hitab", {"value": 79}),
-    ("hitab", {"value": "pass"}),
+    *(("hitab", {"value": ["12.5", 9.1]}), ("hitab", {"value": 79}), ("hitab", {"value": "pass"})),
     ("multihier", {"value": "3.68932"}),
     ("multihier", {"value": "-0.05"}),
     ("multihier", {"value": "1e-05"}),
     ("multihier", {"value": 12}),
-    ("multihier", {"value": "1234.5", "percent": False}),
-    ("finqa", GROWTH),
-    ("finqa", {"value": 380.0}),
-    ("finqa", {"value": "-3.5"}),
-    ("finqa", {"value": 0}),
-    ("finqa", {"value": 57.4 / 100}),
+    *(("multihier", {"value": "1234.5", "percent": False}), ("finqa", GROWTH), ("finqa", {"value": 380.0})),
+    *(("finqa", {"value": "-3.5"}), ("finqa", {"value": 0}), ("finqa", {"value": 57.4 / 100})),
     ("finqa", {"value": "14.1%"}),
 ]
 
@@ -175,8 +162,6 @@ TWINS = [{"12.5|9.1", "['12.5', 9.1]"}, {"0.141", "14.1%"}]
 
 
 class Measured(NamedTuple):
-    """One measured score beside ours."""
-
     row_type: str
     answer: dict[str, Any]
     text: str

@@ -11,9 +11,8 @@ pytestmark = pytest.mark.prove(after=3)
 ROW = {"type": "reverse-text", "answer": {"value": "abcd"}}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_the_value_is_the_share_of_letters_that_match() -> None:
+    for text, value in [
         ("<reversed_text>dcba</reversed_text>", 1.0),
         ("<think>d, c</think><reversed_text>\ndcba\n</reversed_text>", 1.0),
         ("<reversed_text>abcd</reversed_text> no: <reversed_text>dcba</reversed_text>", 1.0),
@@ -24,10 +23,8 @@ ROW = {"type": "reverse-text", "answer": {"value": "abcd"}}
         ("dcba", 0.0),
         ("<think><reversed_text>dcba</reversed_text>", 0.0),  # a thought that never ended
         ("", 0.0),
-    ],
-)
-def test_the_value_is_the_share_of_letters_that_match(text: str, value: float) -> None:
-    assert score_reversed(text, ROW)[0] == pytest.approx(value)
+    ]:
+        assert score_reversed(text, ROW)[0] == pytest.approx(value)
 
 
 def test_a_frequent_letter_of_a_long_text_counts() -> None:

@@ -74,31 +74,38 @@ READ: list[tuple[Callable[[str], object], str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("family", SPOKEN)
-def test_scorers_read_and_count_the_answer_alone(family: str) -> None:
-    opening, closing = SPOKEN[family]
-    for scorer, row, answer in SCORED:
-        texts = [f"{opening}{THOUGHT}{closing}{answer}{end}" for end in ENDS]
-        assert [scorer.score(text, row).value for text in texts] == [1.0] * len(texts), (scorer.name, closing)
-        for wrong in (f"{opening}{THOUGHT}\n{answer}", f"{opening}{answer}{closing}", f"{opening}{answer}"):
-            assert scorer.score(wrong, row).value == 0.0, (scorer.name, wrong)
-    for read, answer, found in READ:
-        assert read(f"{opening}{THOUGHT}{closing}{answer}") == found
-        try:
-            assert read(f"{opening}{THOUGHT}\n{answer}") is None
-        except (Unanswered, NothingToJudge) as error:
-            assert "the thinking was never closed" in str(error)  # noqa: PT017 - the other reader has none
+def test_scorers_read_and_count_the_answer_alone() -> None:
+    for family in SPOKEN:
+        opening, closing = SPOKEN[family]
+        for scorer, row, answer in SCORED:
+            texts = [f"{opening}{THOUGHT}{closing}{answer}{end}" for end in ENDS]
+            assert [scorer.score(text, row).value for text in texts] == [1.0] * len(texts), (
+                scorer.name,
+                closing,
+            )
+            for wrong in (
+                f"{opening}{THOUGHT}\n{answer}",
+                f"{opening}{answer}{closing}",
+                f"{opening}{answer}",
+            ):
+                assert scorer.score(wrong, row).value == 0.0, (scorer.name, wrong)
+        for read, answer, found in READ:
+            assert read(f"{opening}{THOUGHT}{closing}{answer}") == found
+            try:
+                assert read(f"{opening}{THOUGHT}\n{answer}") is None
+            except (Unanswered, NothingToJudge) as error:
+                assert "the thinking was never closed" in str(error)  # noqa: PT017 - the other reader has none
 
 
-@pytest.mark.parametrize("family", SPOKEN)
-def test_a_thought_that_is_asked_for_may_have_any_models_marks(family: str) -> None:
-    opening, closing = SPOKEN[family]
-    shape = CompletionShape(FormatConfig(think="required", min_think=3, answer="any"))
-    row = {"type": "math", "answer": {"value": "5"}}
-    for thought, value in (("one two three", 1.0), ("one two", 0.0), ("", 0.0)):
-        assert shape.score(f"{opening}{thought}{closing}5", row).value == value, thought
-        assert has_thought(f"{opening}{thought}{closing}5") is bool(thought)
-    assert shape.score("one two three 5", row).value == 0.0
+def test_a_thought_that_is_asked_for_may_have_any_models_marks() -> None:
+    for family in SPOKEN:
+        opening, closing = SPOKEN[family]
+        shape = CompletionShape(FormatConfig(think="required", min_think=3, answer="any"))
+        row = {"type": "math", "answer": {"value": "5"}}
+        for thought, value in (("one two three", 1.0), ("one two", 0.0), ("", 0.0)):
+            assert shape.score(f"{opening}{thought}{closing}5", row).value == value, thought
+            assert has_thought(f"{opening}{thought}{closing}5") is bool(thought)
+        assert shape.score("one two three 5", row).value == 0.0
 
 
 def test_the_verdict_of_a_judge_is_read_behind_its_own_marks_and_a_quotation_is_no_thought() -> None:

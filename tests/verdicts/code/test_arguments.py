@@ -192,10 +192,16 @@ def assert_worth(scorer: CodeTests, program: str, tests: Collection[str], value:
     assert is_worth, "each test passes alone, and not beside the others"
 
 
-def test_an_answer_that_changes_its_arguments_is_compared_with_the_tests_own(scorer: CodeTests) -> None:
-    assert_worth(scorer, EMPTIES, COMPARED.values(), 0.0)
-    assert_worth(scorer, RIGHT, COMPARED.values(), 1.0)
-    assert_worth(scorer, IN_PLACE, [COMPARED[what] for what in COMPARED.keys() - NOT_IN_PLACE], 1.0)
+@pytest.mark.prove(cases=("right", "in place"))
+@pytest.mark.parametrize(
+    ("program", "value", "but"),
+    [(EMPTIES, 0.0, ()), (RIGHT, 1.0, ()), (IN_PLACE, 1.0, NOT_IN_PLACE)],
+    ids=["empties", "right", "in place"],
+)
+def test_an_answer_that_changes_its_arguments_is_compared_with_the_tests_own(
+    scorer: CodeTests, program: str, value: float, but: Collection[str]
+) -> None:
+    assert_worth(scorer, program, [test for what, test in COMPARED.items() if what not in but], value)
 
 
 PLACES = """
@@ -305,6 +311,7 @@ class TestClass:
 """
 
 
+@pytest.mark.prove
 def test_a_pytest_file_has_its_own_arguments(scorer: CodeTests) -> None:
     program = "def order(xs):\n    xs.clear()\n    return []"
     score = judged(scorer, program, {"pytest": PYTEST})
@@ -366,9 +373,7 @@ def test_an_object_of_the_tests_own_class_hides_nothing_that_its_class_defines(s
         "class Move:\n    n = to = 0\n    def set(self, n):\n        self.n, self.to = n, ''\n        return self\n",
     ],
 )
-def test_an_attribute_that_the_tests_write_may_stand_before_its_class_s_own(
-    scorer: CodeTests, prefix: str
-) -> None:
+def test_an_attribute_that_tests_write_may_stand_before_its_class_s(scorer: CodeTests, prefix: str) -> None:
     program = "def move(x):\n    m = Move()\n    m.n = x\n    m.to = 'b'\n    return m"
     row = {"functional": "m = move(9)\nassert m.n == 9 and m.to == 'b'", "prefix": prefix}
     score = judged(scorer, program, row)
@@ -381,9 +386,8 @@ def rewritten(tests: str) -> str:
     return str(found.cases[0]["text"])
 
 
-@pytest.mark.parametrize(
-    "tests",
-    [
+def test_tests_without_a_comparison_with_their_arguments_stay_as_they_are() -> None:
+    for tests in [
         "assert f([3, 1]) == [1, 3]",
         "xs = [3, 1]\nassert f(xs) == [1, 3]",
         "xs = [3, 1]\nr = f(xs)\nassert xs == [1, 3]",
@@ -391,10 +395,8 @@ def rewritten(tests: str) -> str:
         "xs = [3, 1]\nr = f(xs)\nassert r is xs",
         "assert f(1) == 2 and g(2) == 3  # spaces   stay",
         "def check(candidate):\n    assert candidate('a') == 'b'\ncheck(f)",
-    ],
-)
-def test_tests_without_a_comparison_with_their_arguments_stay_as_they_are(tests: str) -> None:
-    assert rewritten(tests) == tests
+    ]:
+        assert rewritten(tests) == tests
 
 
 def test_one_name_may_be_the_answers_in_one_test_and_data_in_another(scorer: CodeTests) -> None:
@@ -411,6 +413,7 @@ def test_a_list_of_the_answers_objects_is_the_tests_own(scorer: CodeTests) -> No
     assert judged(scorer, f"{pair}def count(xs): return len(xs)", {"functional": tests}).value == 1.0
 
 
+@pytest.mark.prove
 def test_tests_keep_their_statements() -> None:
     """Whatever is written into them, each statement is there, of its kind and in its place."""
 
@@ -470,14 +473,10 @@ FORGED = [
     "r = again([3])\nassert list(r) == [] and list(r) == [3]",
     "r = again([3])\nassert list(r) == [] and r[0] == 3",
     "assert order('ab').startswith('x')",
-    "assert order('ab').endswith('x')",
-    "assert order('ab').isdigit()",
-    "assert order('ab').isupper()",
+    *("assert order('ab').endswith('x')", "assert order('ab').isdigit()", "assert order('ab').isupper()"),
     "assert order([1]).issubset({2})",
     "assert order([1]).issuperset({2})",
-    "assert order([1]).isdisjoint({1})",
-    "assert order([1]).is_integer()",
-    "assert order([1]).all()",
+    *("assert order([1]).isdisjoint({1})", "assert order([1]).is_integer()", "assert order([1]).all()"),
     "assert order([1]).equals([2])",
     "assert Solution().order('ab').isspace()",
     "def check(candidate):\n    assert candidate('ab').startswith('x')\ncheck(order)",
@@ -552,6 +551,7 @@ def test_honest_objects_stay_what_they_are(scorer: CodeTests) -> None:
     assert_worth(scorer, HONEST, KEPT, 1.0)
 
 
+@pytest.mark.prove
 def test_an_object_of_a_pytest_file_is_the_same_at_each_look(scorer: CodeTests) -> None:
     tests = "from solution import empty\ndef test_it():\n    r = empty([3, 1, 2])\n    assert len(r) == 3\n    for a, b in zip(r, [1, 2, 3]):\n        assert a == b\n"
     assert judged(scorer, LIES, {"pytest": tests}).value == 0.0

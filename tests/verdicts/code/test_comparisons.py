@@ -130,23 +130,19 @@ def test_a_row_with_more_digits_than_can_be_read_in_time_is_refused() -> None:
         json.loads("7" * 5000)
 
 
-@pytest.mark.parametrize(
-    ("given", "stdin"),
-    [
-        ("3 5\r\nab\r\n", "3 5\nab\n"),
-        ("\r\n\r\n", "\n\n"),
-        ("a\r\nb\nc", "a\nb\nc"),
+def test_lines_of_a_case_end_with_a_line_feed() -> None:
+    cases: list[tuple[Any, str]] = [
+        *(("3 5\r\nab\r\n", "3 5\nab\n"), ("\r\n\r\n", "\n\n"), ("a\r\nb\nc", "a\nb\nc")),
         (["a\r", "b\r\n"], "a\nb\n"),
         ("a\rb", "a\rb"),  # no end of a line
-    ],
-)
-def test_lines_of_a_case_end_with_a_line_feed(given: Any, stdin: str) -> None:
-    for answer in (
-        {"test_cases": [{"input": given, "output": given}]},
-        {"inputs": [given], "outputs": [given]},
-    ):
-        tests = suite_of({"type": "code", "answer": answer}, split=False).tests
-        assert tests == (StdioCase(stdin=stdin, expected=stdin),)
+    ]
+    for given, stdin in cases:
+        for answer in (
+            {"test_cases": [{"input": given, "output": given}]},
+            {"inputs": [given], "outputs": [given]},
+        ):
+            tests = suite_of({"type": "code", "answer": answer}, split=False).tests
+            assert tests == (StdioCase(stdin=stdin, expected=stdin),)
 
 
 @pytest.mark.parametrize(
@@ -178,30 +174,24 @@ SAME_IN_II_THOUGHT = [("yes", "YES"), (" 8", "8"), ("8.00001", "8"), ("100001", 
 OTHER_IN_II_THOUGHT = [("8.001", "8"), ("8\n9", "8"), ("1  2", "1 2"), ("5", "1e999"), ("2e999", "1e999")]
 
 
-@pytest.mark.parametrize(
-    ("printed", "expected", "is_same", "compatible"),
-    [
+def test_what_is_the_same() -> None:
+    for printed, expected, is_same, compatible in [
         *((*pair, True, False) for pair in SAME_TEXT),
         *((*pair, False, False) for pair in OTHER_TEXT),
         *((*pair, True, True) for pair in SAME_IN_II_THOUGHT),
         *((*pair, False, True) for pair in OTHER_IN_II_THOUGHT),
-    ],
-)
-def test_what_is_the_same(printed: str, expected: str, is_same: bool, compatible: bool) -> None:
-    assert (difference(printed, expected, compatible=compatible) is None) is is_same
+    ]:
+        assert (difference(printed, expected, compatible=compatible) is None) is is_same
 
 
-@pytest.mark.parametrize(
-    ("printed", "expected", "said"),
-    [
+def test_the_reason_names_the_first_difference() -> None:
+    for printed, expected, said in [
         ("7", "8", "expected '8', got '7'"),
         ("1\n7", "1\n8", "line 2: expected '8', got '7'"),
         ("1", "1\n8", "line 2: expected '8', got no such line"),
         ("1\n7", "1", "line 2: expected no such line, got '7'"),
-    ],
-)
-def test_the_reason_names_the_first_difference(printed: str, expected: str, said: str) -> None:
-    assert difference(printed, expected) == said
+    ]:
+        assert difference(printed, expected) == said
 
 
 def test_long_outputs_make_short_reasons() -> None:

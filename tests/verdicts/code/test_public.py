@@ -21,9 +21,8 @@ IN_ONE = f"def check(f):\n    assert f({HIDDEN}) == 4712\ncheck(f)\n"
 SORTS = ["xs = [2, 1]; assert sorted(xs) == order(xs)", f"xs = [{HIDDEN}]; assert order(xs) == sorted(xs)"]
 
 
-@pytest.mark.parametrize(
-    ("row", "first", "shown"),
-    [
+def test_a_row_s_public_tests_are_those_and_no_other() -> None:
+    cases: list[tuple[dict[str, Any], int | None, tuple[ShownTest, ...]]] = [
         ({"answer": ALL}, 2, STDIO),
         ({"answer": ALL}, 9, STDIO),
         ({"answer": ALL, "public_tests": {"input": ["1\n", "3\n"], "output": ["2\n", "4\n"]}}, None, STDIO),
@@ -43,22 +42,17 @@ SORTS = ["xs = [2, 1]; assert sorted(xs) == order(xs)", f"xs = [{HIDDEN}]; asser
         ({"answer": {"assert_case": ASSERTS}}, 1, (ShownTest(ASSERTS[0]),)),
         ({"answer": {"tests": SORTS}}, 1, (ShownTest(SORTS[0]),)),  # as the row has it, and not as it is run
         ({"answer": {"tests": ASSERTS}, "public_tests": ASSERTS[1:2]}, None, (ShownTest(ASSERTS[1]),)),
-    ],
-)
-def test_a_row_s_public_tests_are_those_and_no_other(
-    row: dict[str, Any], first: int | None, shown: tuple[ShownTest, ...]
-) -> None:
-    found = public_tests({"type": "code", **row}, first)
-    assert found.shown == shown
-    tests = found.suite.tests
-    cases = tests if isinstance(tests, tuple) else tests.cases
-    assert len(cases) == len(shown)
-    assert HIDDEN not in repr(found)
+    ]
+    for row, first, shown in cases:
+        found = public_tests({"type": "code", **row}, first)
+        assert found.shown == shown
+        tests = found.suite.tests
+        assert len(tests if isinstance(tests, tuple) else tests.cases) == len(shown)
+        assert HIDDEN not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("row", "first", "said"),
-    [
+def test_a_row_that_shows_no_test_says_what_it_lacks() -> None:
+    cases: list[tuple[dict[str, Any], int | None, str]] = [
         ({"answer": ALL}, None, r"calls no test public: .*`environment\.public: 2`"),
         ({"answer": {"functional": IN_ONE}}, 2, "one test, which stays hidden"),
         (
@@ -73,13 +67,10 @@ def test_a_row_s_public_tests_are_those_and_no_other(
         ),
         ({"answer": ALL, "public_tests": {"input": ["1"], "output": []}}, None, "lists of one length"),
         ({"answer": ALL, "public_tests": [{"input": "1"}]}, None, 'a test case is {"input": text'),
-    ],
-)
-def test_a_row_that_can_t_show_a_test_says_what_it_lacks(
-    row: dict[str, Any], first: int | None, said: str
-) -> None:
-    with pytest.raises(BadMessage, match=said):
-        public_tests({"type": "code", **row}, first)
+    ]
+    for row, first, said in cases:
+        with pytest.raises(BadMessage, match=said):
+            public_tests({"type": "code", **row}, first)
 
 
 def test_a_policy_is_told_the_test_what_it_gave_and_the_end_of_an_error() -> None:

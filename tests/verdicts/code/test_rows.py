@@ -28,84 +28,71 @@ def harnessed(answer: dict[str, Any], **options: Any) -> Harnessed:
     return tests
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_standard_input_and_output() -> None:
+    cases: list[dict[str, Any]] = [
         {"test_cases": [{"input": "1\n", "output": "2"}]},
         {"test_cases": [{"input": "1\n", "output": "2", "type": "stdin_stdout", "fn_name": None}]},
         {"test_cases": [{"input": "1\n", "output": "2", "testtype": "stdin"}]},
         {"test_cases": [{"input": "1\n", "output": "2", "id": 1}]},
         {"inputs": ["1\n"], "outputs": ["2"]},
         {"inputs": [["1", ""]], "outputs": ["2"], "fn_name": None},
-    ],
-)
-def test_standard_input_and_output(answer: dict[str, Any]) -> None:
-    assert suite(answer).tests == (StdioCase(stdin="1\n", expected="2"),)
+    ]
+    for answer in cases:
+        assert suite(answer).tests == (StdioCase(stdin="1\n", expected="2"),)
 
 
 ASSERTS = ["assert f(1) == 2", "assert f(2) == 3"]
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [
+def test_asserts_of_kodcode_decide_alone() -> None:
+    cases: list[dict[str, Any]] = [
         {"fn_name": "f", "inputs": [""], "outputs": [None]},  # as verl's rows of KodCode
-        {"fn_name": "f", "inputs": ["", ""], "outputs": [None, None]},
-        {"fn_name": "f"},
-        {},
+        *({"fn_name": "f", "inputs": ["", ""], "outputs": [None, None]}, {"fn_name": "f"}, {}),
         {"inputs": None, "outputs": None},
         {"inputs": [], "outputs": []},
         {"inputs": [[]], "outputs": [""]},
         {"test_cases": [], "functional": "", "tests": None, "prefix": "", "language": "python"},
         {"id": 7, "name": "f", "explanation": "plus one"},
-    ],
-)
-def test_asserts_of_kodcode_decide_alone(beside: dict[str, Any]) -> None:
-    tests = harnessed({"assert_case": ASSERTS, **beside})
-    assert [case["text"] for case in tests.cases] == ASSERTS
-    assert tests.names == ("f",)
+    ]
+    for beside in cases:
+        tests = harnessed({"assert_case": ASSERTS, **beside})
+        assert [case["text"] for case in tests.cases] == ASSERTS
+        assert tests.names == ("f",)
 
 
 def test_one_assert_of_kodcode_may_be_text() -> None:
     assert [case["text"] for case in harnessed({"assert_case": ASSERTS[0]}).cases] == ASSERTS[:1]
 
 
-@pytest.mark.parametrize(
-    ("cases", "beside"),
-    [
+def test_a_test_case_may_call_a_function() -> None:
+    cases: list[tuple[list[Any], dict[str, Any]]] = [
         ([{"input": [1], "output": 2, "type": "function_call", "fn_name": "f"}], {}),
         ([{"input": [1], "output": 2, "fn_name": "f", "type": None}], {}),
         ([{"input": "1", "output": "2", "testtype": "functional"}], {"fn_name": "f"}),
         ([{"input": [1], "output": 2, "explanation": "plus one", "id": 3}], {"fn_name": "f"}),
-    ],
-)
-def test_a_test_case_may_call_a_function(cases: list[Any], beside: dict[str, Any]) -> None:
-    [case] = harnessed({"test_cases": cases, **beside}).cases
-    assert (case["entry"], case["arguments"], case["expected"]) == ("f", [1], [2])
+    ]
+    for given, beside in cases:
+        [case] = harnessed({"test_cases": given, **beside}).cases
+        assert (case["entry"], case["arguments"], case["expected"]) == ("f", [1], [2])
 
 
-@pytest.mark.parametrize(
-    ("answer", "names"),
-    [
+def test_an_answer_has_what_sites_import_but_what_is_asked() -> None:
+    cases: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ({"functional": "assert f() == 1"}, ()),
         ({"tests": ["assert gcd(4, 6) == 2"]}, ("gcd",)),
         ({"functional": "assert gcd(4, 6) == 2"}, ("gcd",)),
         ({"inputs": [[4, 6]], "outputs": [2], "fn_name": "gcd"}, ("gcd",)),
         ({"assert_case": ["assert accumulate([1]) == [1]", "assert lcm(1, 2) == 2"]}, ("accumulate", "lcm")),
-    ],
-)
-def test_an_answer_has_what_sites_import_but_for_what_it_is_asked_for(
-    answer: dict[str, Any], names: tuple[str, ...]
-) -> None:
-    prefix = harnessed(answer).prefix
-    assert "from typing import *" in prefix
-    assert prefix.endswith(f"del {', '.join(names)}\n") == bool(names)
-    assert harnessed({"functional": "assert f() == 1", "prefix": "import os"}).prefix == "import os"
+    ]
+    for answer, names in cases:
+        prefix = harnessed(answer).prefix
+        assert "from typing import *" in prefix
+        assert prefix.endswith(f"del {', '.join(names)}\n") == bool(names)
+        assert harnessed({"functional": "assert f() == 1", "prefix": "import os"}).prefix == "import os"
 
 
-@pytest.mark.parametrize(
-    ("given", "beside", "language"),
-    [
+def test_a_language_has_many_names_and_counts_beside_the_answer() -> None:
+    cases: list[tuple[dict[str, Any], dict[str, Any], Language]] = [
         ({}, {"language": "cpp"}, Language.CPP),
         ({"language": "cpp"}, {}, Language.CPP),
         ({"language": "c++"}, {"language": "cpp"}, Language.CPP),
@@ -113,13 +100,10 @@ def test_an_answer_has_what_sites_import_but_for_what_it_is_asked_for(
         *(({"language": name}, {}, Language.PYTHON) for name in ("Python3", "py")),
         *(({"language": name}, {}, Language.CPP) for name in ("C++", "cpp")),
         *(({"language": name}, {}, Language.JAVASCRIPT) for name in ("js", "node")),
-    ],
-)
-def test_a_language_has_many_names_and_counts_beside_the_answer(
-    given: dict[str, Any], beside: dict[str, Any], language: Language
-) -> None:
-    info = {"type": "code", "answer": {"inputs": ["1"], "outputs": ["2"], **given}, **beside}
-    assert suite_of(info, split=False).language is language
+    ]
+    for given, beside, language in cases:
+        info = {"type": "code", "answer": {"inputs": ["1"], "outputs": ["2"], **given}, **beside}
+        assert suite_of(info, split=False).language is language
 
 
 def test_two_languages_are_one_too_many() -> None:
@@ -128,26 +112,21 @@ def test_two_languages_are_one_too_many() -> None:
         suite_of({"type": "code", "answer": answer, "language": "cpp"}, split=False)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "arguments", "expected"),
-    [
+def test_calls() -> None:
+    cases: list[tuple[list[Any], list[Any], list[Any], list[Any]]] = [
         ([[1, [2]]], [3], [1, [2]], [3]),
         (["1\n[2]"], ["true"], [1, [2]], [True]),
         (['"a"\n'], ['"b"'], ["a"], ["b"]),
         ([[1]], [[4]], [1], [4, [4]]),  # APPS wraps a result in a list, and others return a list
         ([["x"]], ["text"], ["x"], ["text"]),  # beside real arguments a text is a text
-    ],
-)
-def test_function_calls(
-    inputs: list[Any], outputs: list[Any], arguments: list[Any], expected: list[Any]
-) -> None:
-    tests = harnessed({"inputs": inputs, "outputs": outputs, "fn_name": "f"})
-    assert tests.cases == ({"entry": "f", "arguments": arguments, "expected": expected},)
+    ]
+    for inputs, outputs, arguments, expected in cases:
+        tests = harnessed({"inputs": inputs, "outputs": outputs, "fn_name": "f"})
+        assert tests.cases == ({"entry": "f", "arguments": arguments, "expected": expected},)
 
 
-@pytest.mark.parametrize(
-    ("answer", "names"),
-    [
+def test_what_tests_use_of_an_answer() -> None:
+    cases: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ({"tests": ["assert f(1) == len([2])", "assert g(2) == 1"]}, ("f", "g")),
         ({"tests": ["assert sum(1, 2) == 3"]}, ("sum",)),  # built in, and all that the tests use
         ({"tests": ["assert set(sum(1, 2)) == {3}"]}, ("sum",)),
@@ -171,37 +150,32 @@ def test_function_calls(
         ({"tests": ["assert f(3) == 4", "assert Find_Min(2) == 1"]}, ("Find_Min", "f")),
         ({"tests": ["assert decimal.Decimal(f(2)) == 3"]}, ("f",)),
         *(({"tests": [f"assert {check}"]}, ("root",)) for check, _ in BORROWED.values()),
-    ],
-)
-def test_what_tests_use_of_an_answer(answer: dict[str, Any], names: tuple[str, ...]) -> None:
-    assert harnessed(answer).names == names
+    ]
+    for answer, names in cases:
+        assert harnessed(answer).names == names
 
 
-@pytest.mark.parametrize(
-    ("test", "modules", "setup"),
-    [
+def test_what_decides_a_check_is_the_library_s() -> None:
+    cases: list[tuple[str, tuple[str, ...], str]] = [
         ("assert sys.getsizeof(f()) == 1", ("sys",), ""),
         ("import math\nassert math.sqrt(f()) == 1", (), ""),
         ("assert isclose(f(), 1)", (), "from math import isclose\n"),
         ("assert np.allclose(f(), 1)", (), "import numpy as np\n"),
-    ],
-)
-def test_what_decides_a_check_is_the_library_s(test: str, modules: tuple[str, ...], setup: str) -> None:
-    tests = harnessed({"tests": [test]})
-    assert (tests.modules, tests.setup) == (modules, setup)
+    ]
+    for test, modules, setup in cases:
+        tests = harnessed({"tests": [test]})
+        assert (tests.modules, tests.setup) == (modules, setup)
 
 
-@pytest.mark.parametrize(
-    ("text", "split", "cases"),
-    [
+def test_only_asserts_in_a_row_are_cases_of_their_own() -> None:
+    texts: list[tuple[str, bool, list[str]]] = [
         ("x = 1\nassert f(x)\nassert f(2)", True, ["assert f(x)", "assert f(2)"]),
         ("x = 1\nassert f(x)\nassert f(2)", False, ["x = 1\nassert f(x)\nassert f(2)"]),
         ("assert f(1)\nx = f(2)\nassert x", True, ["assert f(1)\nx = f(2)\nassert x"]),  # the order matters
         ("def check(g):\n    assert g\ncheck(f)", True, ["def check(g):\n    assert g\ncheck(f)"]),
-    ],
-)
-def test_only_asserts_in_a_row_are_cases_of_their_own(text: str, split: bool, cases: list[str]) -> None:
-    assert [case["text"] for case in harnessed({"functional": text}, split=split).cases] == cases
+    ]
+    for text, split, cases in texts:
+        assert [case["text"] for case in harnessed({"functional": text}, split=split).cases] == cases
 
 
 def test_the_cap_draws_the_same_cases_in_their_order() -> None:
@@ -212,12 +186,9 @@ def test_the_cap_draws_the_same_cases_in_their_order() -> None:
     assert len(suite(answer, max_cases=100).tests) == 100
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        ("print(1)", "got str"),
-        (None, "got NoneType"),
-        ({}, "test_cases"),
+def test_a_row_that_can_t_be_scored_says_what_it_lacks() -> None:
+    cases: list[tuple[Any, str]] = [
+        *(("print(1)", "got str"), (None, "got NoneType"), ({}, "test_cases")),
         ({"inputs": [""], "outputs": [None], "fn_name": "f"}, "without tests"),
         ({"inputs": ["", ""], "outputs": [None, None], "fn_name": "f", "assert_case": []}, "without tests"),
         ({"assert_case": ["f(1) == 2"]}, "without an assert"),
@@ -268,16 +239,14 @@ def test_the_cap_draws_the_same_cases_in_their_order() -> None:
         ({"pytest": "import ("}, "no Python"),
         ({"inputs": [""], "outputs": [""], "language": "(a+)+"}, "unknown language"),
         ({"tests": ["assert f(1)"], "language": "cpp"}, "for Python"),
-    ],
-)
-def test_a_row_that_can_t_be_scored_says_what_it_lacks(answer: Any, said: str) -> None:
-    with pytest.raises(BadMessage, match=said):
-        suite(answer)
+    ]
+    for answer, said in cases:
+        with pytest.raises(BadMessage, match=said):
+            suite(answer)
 
 
-@pytest.mark.parametrize(
-    ("body", "tool"),
-    [
+def test_a_pytest_file_that_reaches_into_the_answers_process_is_refused() -> None:
+    for body, tool in [
         ("def test_f(capsys): f()", "capsys"),
         ("def test_f(*, capfd): f()", "capfd"),
         ("class TestF:\n    def test_f(self, monkeypatch): f()", "monkeypatch"),
@@ -288,11 +257,9 @@ def test_a_row_that_can_t_be_scored_says_what_it_lacks(answer: Any, said: str) -
             "import unittest.mock\ndef test_f():\n    with unittest.mock.patch.object(f, 'g'): f()",
             "mock.patch",
         ),
-    ],
-)
-def test_a_pytest_file_that_reaches_into_the_answers_process_is_refused(body: str, tool: str) -> None:
-    with pytest.raises(BadMessage, match=f"'{tool}': the answer runs in a process of its own"):
-        suite({"pytest": f"from solution import f\n{body}"})
+    ]:
+        with pytest.raises(BadMessage, match=f"'{tool}': the answer runs in a process of its own"):
+            suite({"pytest": f"from solution import f\n{body}"})
 
 
 def test_a_pytest_file_may_hand_the_answer_a_mock_and_call_a_method_patch() -> None:
@@ -377,50 +344,45 @@ FORGEABLE_TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("answer", "name"), [*(({"tests": tests}, name) for tests, name in FORGEABLE), *FORGEABLE_TEXTS]
-)
-def test_a_check_that_depends_on_two_names_of_the_answer_is_refused_by_name(
-    answer: dict[str, Any], name: str
-) -> None:
-    with pytest.raises(
-        BadMessage, match=f"a check that depends on .*'{name}'.*, which the answer"
-    ) as refused:
-        harnessed(answer)
-    assert " and " in str(refused.value).partition(", which")[0]
+def test_a_check_on_two_names_of_the_answer_is_refused_by_name() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        *(({"tests": tests}, name) for tests, name in FORGEABLE),
+        *FORGEABLE_TEXTS,
+    ]
+    for answer, name in cases:
+        with pytest.raises(
+            BadMessage, match=f"a check that depends on .*'{name}'.*, which the answer"
+        ) as refused:
+            harnessed(answer)
+        assert " and " in str(refused.value).partition(", which")[0]
 
 
-@pytest.mark.parametrize(
-    "tests",
-    [
+def test_a_row_that_compares_objects_of_the_answer_s_classes_is_refused() -> None:
+    cases: list[list[str]] = [
         ["assert Vector(1) == Vector(1)"],
         ["assert Vector(1).add(Vector(2)) == Vector(3)"],
         ["a = Vector(1)\nb = Vector(1)\nassert a == b"],
         ["assert f(1) == Vector(1)"],
         ["assert f(1) == [Vector(1)]"],
         ["assert Vector(1) != Vector(2)"],
-    ],
-)
-def test_a_row_that_compares_objects_of_the_answer_s_classes_is_refused(tests: list[str]) -> None:
-    with pytest.raises(BadMessage, match="compare objects of 'Vector', a class of the answer"):
-        harnessed({"tests": tests})
+    ]
+    for tests in cases:
+        with pytest.raises(BadMessage, match="compare objects of 'Vector', a class of the answer"):
+            harnessed({"tests": tests})
 
 
 STUBBED = "class Solution:\n    def add(self, a: int) -> int:\n        ..."
 
 
-@pytest.mark.parametrize(
-    ("tests", "stub"),
-    [
+def test_a_stub_of_the_function_that_is_tested_is_refused() -> None:
+    for tests, stub in [
         ("check = 1\nassert add(1, 2) == 3", "def add(a, b):\n    pass"),
         ("def check(c):\n    assert c(1)\ncheck(add)", "def add(a):\n    'Add.'"),
         ("def check(c):\n    assert abs(c(1)) == 2\ncheck(Solution().add)", STUBBED),
         ("assert add(1)", "def add(a):\n    raise NotImplementedError('yours')"),
-    ],
-)
-def test_a_stub_of_the_function_that_is_tested_is_refused(tests: str, stub: str) -> None:
-    with pytest.raises(BadMessage, match=r"whose 'prefix' stubs '(add|Solution)'"):
-        harnessed({"functional": tests, "prefix": stub})
+    ]:
+        with pytest.raises(BadMessage, match=r"whose 'prefix' stubs '(add|Solution)'"):
+            harnessed({"functional": tests, "prefix": stub})
 
 
 def test_a_stub_in_the_setup_is_refused() -> None:
@@ -428,9 +390,8 @@ def test_a_stub_in_the_setup_is_refused() -> None:
         harnessed({"tests": ["assert add(1) == f(2)"], "setup": "def add(a):\n    pass"})
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_rows_that_can_t_be_forged_so_are_read() -> None:
+    cases: list[dict[str, Any]] = [
         {"tests": ["assert f([Pair(1, 2)]) == 14"]},
         {"tests": ["assert f(root) == 3"], "setup": "root = Node(1)\nroot.left = Node(2)"},
         {"tests": ["assert f() != f()"]},
@@ -447,10 +408,9 @@ def test_a_stub_in_the_setup_is_refused() -> None:
         {
             "pytest": "from solution import f, g\ndef test_f():\n    assert f(1) == 1\ndef test_g():\n    assert g(1)"
         },
-    ],
-)
-def test_rows_that_can_t_be_forged_so_are_read(answer: dict[str, Any]) -> None:
-    harnessed(answer)
+    ]
+    for answer in cases:
+        harnessed(answer)
 
 
 @pytest.mark.prove

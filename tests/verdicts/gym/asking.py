@@ -39,6 +39,5 @@ def row_of(row: dict[str, Any]) -> Row:
 
 
 def worth(row: dict[str, Any], answer: str, *, partial: bool = False) -> float:
-    """Return what an answer is worth that the library pays in full."""
     read = row_of(row)
     return 0.0 if refusal(answer.strip(), read) else counted(1.0, answer.strip(), read, partial=partial)

@@ -12,13 +12,11 @@ Look = tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]  # a row, right a
 
 
 def gym(dataset: str, answer: str | None, **metadata: Any) -> dict[str, Any]:
-    """Return a row of the data set, as the library makes its entries."""
     entry = {"question": "?", "answer": answer, "metadata": {"source_dataset": dataset, **metadata}}
     return {"type": "reasoning_gym", "answer": {"dataset": dataset, "entry": entry}}
 
 
 def asked(question: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with a question."""
     row["answer"]["entry"]["question"] = question
     return row
 

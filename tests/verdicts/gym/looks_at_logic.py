@@ -47,12 +47,10 @@ S | P | Q¦Q > (S | P)¦~(Q | S) | P¦(P | S) & (S | P)
 
 
 def signs(text: str) -> str:
-    """Return a formula in the row's signs."""
     return text.translate(str.maketrans("~&|>=", "\u00ac\u2227\u2228\u2192\u2194"))
 
 
 def logic_row(premises: list[str], example: str) -> dict[str, Any]:
-    """Return a row with these premises, and this conclusion of its own."""
     return gym(
         "propositional_logic",
         None,

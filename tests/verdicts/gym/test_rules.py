@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.text_tables import right_and_wrong
 from verdicts.gym.rows import DataSet, Row
 from verdicts.gym.rules import counted, refusal
 
 
 def of(dataset: str, answer: str | None, **metadata: Any) -> Row:
-    """Return a row for the rules, which ask no library."""
     return Row(
         dataset=DataSet(name=dataset, module=f"reasoning_gym.{dataset}", packages=()),
         metadata=metadata,
@@ -83,32 +80,19 @@ def test_what_an_answer_can_be_is_told_before_the_library_reads_it() -> None:
     assert failed == []
 
 
-@pytest.mark.parametrize(
-    ("value", "partial", "worth"),
-    [
-        (1.0, False, 1.0),
-        (0.999, False, 0.0),
-        (0.999, True, 0.999),
-        (0.1, True, 0.0),
-        (0.05, True, 0.0),
-        (0.0, True, 0.0),
-        (1.5, False, 0.0),
-        (-0.5, True, 0.0),
-        (float("nan"), True, 0.0),
+def test_a_value_counts_in_full_or_if_asked_for_in_part() -> None:
+    for value, partial, worth in [
+        *((1.0, False, 1.0), (0.999, False, 0.0), (0.999, True, 0.999), (0.1, True, 0.0), (0.05, True, 0.0)),
+        *((0.0, True, 0.0), (1.5, False, 0.0), (-0.5, True, 0.0), (float("nan"), True, 0.0)),
         (float("inf"), False, 0.0),
-    ],
-)
-def test_a_value_counts_in_full_or_where_that_is_asked_for_in_part(
-    value: float, partial: bool, worth: float
-) -> None:
-    assert counted(value, "6", of("gcd", "5"), partial=partial) == worth
+    ]:
+        assert counted(value, "6", of("gcd", "5"), partial=partial) == worth
 
 
-@pytest.mark.parametrize(
-    ("answer", "gold"),
-    [("I don't know", "no"), ("yes, no, unknown", "no"), ("1,043 or 7", "1043"), ("a1 or b2", "B2")],
-)
-def test_a_text_that_only_holds_the_answer_is_worth_nothing_in_part(answer: str, gold: str) -> None:
-    share = len(gold) / len(answer.replace(",", "") if "," in answer and "043" in answer else answer)
-    assert counted(share, answer, of("syllogism", gold), partial=True) == 0.0
-    assert counted(0.5, answer, of("syllogism", gold), partial=True) == 0.5
+def test_a_text_that_only_holds_the_answer_is_worth_nothing_in_part() -> None:
+    for answer, gold in [
+        *(("I don't know", "no"), ("yes, no, unknown", "no"), ("1,043 or 7", "1043"), ("a1 or b2", "B2"))
+    ]:
+        share = len(gold) / len(answer.replace(",", "") if "," in answer and "043" in answer else answer)
+        assert counted(share, answer, of("syllogism", gold), partial=True) == 0.0
+        assert counted(0.5, answer, of("syllogism", gold), partial=True) == 0.5

@@ -21,7 +21,6 @@ JAVASCRIPT = {"language": "javascript"} | SUM
 
 
 def whole(texts: dict[str, str], shape: str = STDIO) -> list[Case]:
-    """Return a case for each whole completion by its name."""
     return [Case(name=name, info=row(ADD[shape]), text=text, value=0.0) for name, text in texts.items()]
 
 

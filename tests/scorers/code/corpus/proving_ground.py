@@ -51,7 +51,6 @@ class Planted:
     victim: int = 0  # a process of the user who runs the scorers
 
     def fill(self, case: Case) -> Case:
-        """Return the case, with what it attacks by name."""
         marks = {"PORT": self.port, "FOLDER": self.folder, "SOCKET": self.folder / "socket", "ROOT": ROOT}
         text = case.text
         for mark, value in (marks | {"PID": self.victim, "COMM": "sleep\\n"}).items():
@@ -113,7 +112,6 @@ def planted(folder: Path) -> Iterator[Planted]:
 
 
 def _watch(name: str, listener: socket.socket, visitors: list[str]) -> None:
-    """Note whoever comes."""
     with suppress(OSError):
         while True:
             listener.recv(64) if listener.type == socket.SOCK_DGRAM else listener.accept()[0].close()
@@ -122,8 +120,6 @@ def _watch(name: str, listener: socket.socket, visitors: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A case and what became of it."""
-
     name: str
     score: Score | None
     seconds: float
@@ -132,8 +128,6 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one worker reports."""
-
     judged: list[Judged]
     left: list[str]  # processes that outlived the scorer, and the case that they were first seen after
     lack_of_numpy: str  # why programs could not import it; empty where they could
@@ -176,7 +170,6 @@ def in_turns(attacks: Sequence[Case], honest: Sequence[Case]) -> list[Case]:
 
 
 def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> Share:
-    """In a worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.environ["MILLRACE_PLANTED"] = "a secret"
     scorers = ScorersConfig.model_validate({"sandbox": walls})

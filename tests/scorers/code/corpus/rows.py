@@ -45,8 +45,6 @@ WRONG = {shape: text.replace("a + b", "a - b") for shape, text in RIGHT.items()}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A completion, its row, and what it deserves."""
-
     name: str
     info: Mapping[str, Any]  # verification_info
     text: str  # the completion
@@ -55,17 +53,14 @@ class Case:
 
     @property
     def language(self) -> str:
-        """What the row says that it is written in."""
         return str(self.info["answer"].get("language", "python"))
 
 
 def fenced(source: str, tag: str = "python") -> str:
-    """Return a completion that holds the program."""
     return f"Here it is.\n```{tag}\n{source.rstrip(chr(10))}\n```\n"
 
 
 def row(answer: Mapping[str, Any], row_type: str = "code_verifiable") -> dict[str, Any]:
-    """Return a row's verification_info."""
     return {"type": row_type, "answer": dict(answer)}
 
 
@@ -77,7 +72,6 @@ def case(name: str, answer: Mapping[str, Any], source: str, value: float, *, row
 
 
 def stdio(*pairs: tuple[str, str]) -> dict[str, Any]:
-    """Return an answer with cases of input and output."""
     return {"test_cases": [{"input": text, "output": output} for text, output in pairs]}
 
 
@@ -85,7 +79,6 @@ SUM = stdio(("3 5\n", "8\n"), ("-10 4\n", "-6\n"))
 
 
 def calls(name: str, *pairs: tuple[Any, Any]) -> dict[str, Any]:
-    """Return an answer with calls of a function, as Python values."""
     inputs, outputs = zip(*pairs, strict=True)
     return {"fn_name": name, "inputs": list(inputs), "outputs": list(outputs)}
 
@@ -96,19 +89,16 @@ def told_calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
 
 
 def asserts(*tests: str, setup: str = "") -> dict[str, Any]:
-    """Return an answer with tests of one assert each."""
     return {"tests": list(tests)} | ({"setup": setup} if setup else {})
 
 
 def cases(
     answer: Mapping[str, Any], value: float, programs: Mapping[str, str], row_type: str = "code"
 ) -> list[Case]:
-    """Return a case for each program by its name, all of them on one row and worth the same."""
     return [case(name, answer, source, value, row_type=row_type) for name, source in programs.items()]
 
 
 def cases_apart(value: float, programs: Mapping[str, tuple[Mapping[str, Any], str]]) -> list[Case]:
-    """Return a case for each program by its name, on a row of its own."""
     return [case(name, answer, source, value) for name, (answer, source) in programs.items()]
 
 

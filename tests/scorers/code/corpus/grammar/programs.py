@@ -44,8 +44,6 @@ EVERYWHERE: Grammar = {
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """One program, and how it came about."""
-
     family: str
     moment: str
     row: str
@@ -76,7 +74,6 @@ def rows_for(family: str, number: int) -> tuple[str, ...]:
 
 
 def derived(deriver: Deriver, family: str, number: int) -> Attack:
-    """Derive one attack of a family, its number in the family given."""
     row_name = deriver.choose(f"row of {family}", rows_for(family, number))
     # A class has to be there before the answer that makes its objects.
     moments = TIMES[:1] if family == "dunders" else TIMES
@@ -98,7 +95,6 @@ def attacks_of(count: int, seed: int = SEED) -> Iterator[Attack]:
 
 
 def grammar_attacks(count: int = COUNT, seed: int = SEED) -> list[Case]:
-    """Return so many attacks as cases."""
     return [
         Case(
             name=f"grammar {seed}.{number}: {attack.family}, {attack.moment} [{attack.row}]",

@@ -29,14 +29,12 @@ class Deriver:
         self.taken: Counter[tuple[str, str]] = Counter()  # symbol and production
 
     def choose(self, symbol: str, productions: Sequence[str]) -> str:
-        """Return one of the productions."""
         least = min(self.taken[symbol, production] for production in productions)
         chosen = self._draw.choice([one for one in productions if self.taken[symbol, one] == least])
         self.taken[symbol, chosen] += 1
         return chosen
 
     def text(self, grammar: Grammar, symbol: str) -> str:
-        """Return a text that the symbol may become."""
         lines = self.choose(symbol, grammar[symbol]).split("\n")
         return "\n".join([self._line(grammar, line) for line in lines])
 

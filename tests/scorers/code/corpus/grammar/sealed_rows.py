@@ -32,8 +32,6 @@ def numbers(n: object) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class SealedRow:
-    """A row, and what an answer to it looks like."""
-
     answer: Mapping[str, Any]
     asks_for: str = TEXT
     of: str = FUNCTION
@@ -50,7 +48,6 @@ class SealedRow:
         return {KEY, *values}
 
     def honest(self, *, is_right: bool) -> str:
-        """Return an honest program."""
         known = {
             TEXT: "digest(n)",
             NUMBER: "int(digest(n), 16) / 2**38",
