@@ -1,8 +1,8 @@
 """Goes on with a long run of tests where an earlier one was interrupted: `pytest --resume FOLDER`.
 
 In: each test's reports. Out: a file in the folder for each commit, with a line for each test that passed; the next run
-of the same commit leaves those out. A checkout with changes, or without git, has no commit to go by, and begins from nothing. Under
-xdist the workers read the file while they collect, and the controller alone writes it, once tests run.
+of the same commit leaves those out. A checkout with changes, or without git, has no commit to go by, and begins from
+nothing. Under --jobs the process that collects reads and writes the file.
 """
 
 from __future__ import annotations
