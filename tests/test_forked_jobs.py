@@ -97,6 +97,7 @@ def test_every_outcome_is_told_and_a_job_that_dies_fails_its_test_alone(tmp_path
     assert (tmp_path / "said.xml").read_text(encoding="utf-8").count("<testcase ") >= 12
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -30,6 +30,7 @@ def hasty() -> Iterator[CodeTests]:
         yield built
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("what", HONEST)
 def test_an_honest_program_passes(scorer: CodeTests, what: str) -> None:
     program, *tests = HONEST[what].split("---\n")
@@ -135,12 +136,13 @@ class Solution:
 """
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize(
     ("program", "value"),
     [
-        (REVERSE, 1.0),
         (OWN_NODE + REVERSE, 1.0),
         (REVERSE.replace("return last", "return None"), 0.0),
+        (REVERSE, 1.0),
         (EQUAL_NODE, 0.0),
         (REVERSE + "def same(a, b): return True\nSolution.reverse = lambda s, x: None", 0.0),
     ],
@@ -152,6 +154,7 @@ def test_objects_of_the_rows_own_classes_travel_both_ways(
     assert score.value == value, score.reason
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize(
     "tests",
     [
