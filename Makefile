@@ -51,8 +51,8 @@ test prove-suite: export PYTHONDONTWRITEBYTECODE :=
 test: $(INSTALLED)     ## the tests, JOBS at once; prove-suite has the longest (ARGS="tests/broker -k lease": a part of it)
 	@$(PYTHON_IN_VENV) -m pytest --jobs $(JOBS) $(ARGS)
 
-test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within a minute: a hook runs them before each push
-	@$(PYTHON_IN_VENV) -m pytest --jobs 2 -m "unit or redis" $(ARGS)
+test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within half a minute: a hook runs them before each push
+	@$(PYTHON_IN_VENV) -m pytest --jobs $(JOBS) -m "unit or redis" $(ARGS)
 
 check: $(INSTALLED)    ## ruff, its format, and mypy
 	@.venv/bin/ruff check .

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ SHARED = ROOT.parent / "shared"
 # What a busy machine takes for an example is no property of the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+MODEL_LIBRARIES = {"torch", "transformers", "datasets", "vllm"}
 FIRST = {"e2e": 0, "model": 1, "process": 2}
 
 
@@ -77,6 +79,16 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """See that the fast tiers stay fast: what imports a model library is of the tier `model`."""
+    if session.config.getoption("markexpr") == " or ".join(FAST) and (
+        heavy := MODEL_LIBRARIES & sys.modules.keys()
+    ):
+        raise pytest.UsageError(
+            f"a test of {FAST} imports {sorted(heavy)}: mark its file with pytest.mark.model"
+        )
 
 
 @pytest.hookimpl(wrapper=True)

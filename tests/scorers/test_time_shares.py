@@ -23,6 +23,8 @@ from scorers.scorer import OVER_LIMIT, Asked, OwnTime, TakesLong, make_score
 from scorers.time_shares import score_in_shares
 from tests.support.station import make_run
 
+pytestmark = pytest.mark.process
+
 Group = Callable[..., SampledGroup]
 CONFIG = ScorersConfig(retries=2, retry_backoff_s=0.0)
 GROUP_S = 12.0
