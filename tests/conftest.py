@@ -64,10 +64,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files of other tiers unread where the fast ones alone are asked for: their imports take long."""
-    if config.getoption("markexpr") != " or ".join(FAST) or collection_path.suffix != ".py":
+    """Leave unread what has none of the fast tiers where these alone are asked for: its imports take long."""
+    if config.getoption("markexpr") != " or ".join(FAST) or ROOT / "tests" not in collection_path.parents:
         return None
-    return True if (tier_of_file(collection_path) or "unit") not in FAST else None
+    files = collection_path.rglob("test_*.py") if collection_path.is_dir() else [collection_path]
+    return None if any((tier_of_file(file) or "unit") in FAST for file in files) else True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,7 +14,7 @@ from agents.rendering.tool_calls.reading import text_of
 from tests.support.tool_families import ARGUMENTS, SAYS, TOOL_FAMILIES, TOOLS, mistral_family
 from tests.support.tool_families import DEEPSEEK_TOKENS as DEEPSEEK
 
-pytestmark = pytest.mark.model
+pytestmark = pytest.mark.process
 
 FAMILIES = {name: family.template for name, family in TOOL_FAMILIES.items()}
 SHOWN = {
