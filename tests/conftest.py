@@ -123,10 +123,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(tier)
     items[:], others = (left, kept) if config.getoption("--prove") else (kept, left)
     config.hook.pytest_deselected(items=others)
-    if not config.getoption(
-        "--prove"
-    ):  # what takes longest begins first, so that no worker is left with it at the end
-        items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
+    # What takes longest begins first, so that no job is left with it at the end.
+    items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
 
 
 def part_of(item: pytest.Item) -> str:

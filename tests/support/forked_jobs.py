@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections import deque
@@ -24,7 +25,7 @@ from typing import Any, NoReturn
 import msgpack
 import pytest
 
-END_S = 60.0  # for the teardown of a job's session
+END_S = 10.0  # for a test and the teardown of its session, before it is interrupted, and before it is killed
 OF_THE_PARENT = (
     "terminalreporter",
     "terminalprogress-plugin",
@@ -169,9 +170,12 @@ class Jobs:
         """End what is left after an interruption: each job tears down what it has set up, if it can."""
         for job in self._jobs.values():
             job.connection.close()
+        for ends in (signal.SIGINT, signal.SIGKILL):
+            until = time.monotonic() + END_S
+            for job in self._jobs.values():
+                if not wait([job.exits], max(0.0, until - time.monotonic())):
+                    os.kill(job.pid, ends)
         for job in self._jobs.values():
-            if not wait([job.exits], END_S):
-                os.kill(job.pid, signal.SIGKILL)
             os.waitpid(job.pid, 0)
             os.close(job.exits)
 
