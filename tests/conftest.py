@@ -92,15 +92,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         )
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Send no keywords of what passed from worker to controller: nobody reads them, and they are most of a report."""
-    report = yield
-    if report.passed:
-        report.keywords = {}
-    return report
-
-
 def tier_of_item(item: pytest.Item) -> str:
     """Return the tier that a collected test was marked with."""
     return next(marker.name for marker in item.iter_markers() if marker.name in TIERS)

@@ -26,6 +26,7 @@ import msgpack
 import pytest
 
 END_S = 10.0  # for a test and the teardown of its session, before it is interrupted, and before it is killed
+SHOWN_S = 0.1  # a shorter setup is not among the slowest durations
 OF_THE_PARENT = (
     "terminalreporter",
     "terminalprogress-plugin",
@@ -204,7 +205,11 @@ class Speech:
             self._connection.send_bytes(msgpack.packb(words))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep a report until its test is over."""
+        """Keep a report until its test is over, without what nobody reads of one that passes."""
+        if report.passed:
+            report.keywords = {}
+            if report.when != "call" and report.duration < SHOWN_S:
+                return
         self.reports.append(
             self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         )
