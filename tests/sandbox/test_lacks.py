@@ -237,6 +237,7 @@ def test_half_a_package_is_lacking(state: str, lacking: str) -> None:
     assert _lacking(("numpy", "linalg"), state) == lacking
 
 
+@pytest.mark.prove
 def test_a_compiler_without_its_headers_makes_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says its version, and refuses every program."""
     system = tuple(path for path in toolchain.SYSTEM if "include" not in path)

@@ -169,6 +169,7 @@ def test_an_exception_ends_no_loop_of_the_tests(scorer: CodeTests, tests: str) -
     assert score.value == 0.0, score.reason
 
 
+@pytest.mark.prove
 def test_a_name_of_the_answer_does_not_replace_one_of_the_tests(scorer: CodeTests) -> None:
     program = (
         "class pytest:\n    approx = staticmethod(lambda x: 1)\n    raises = None\n"

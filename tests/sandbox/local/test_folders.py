@@ -161,6 +161,7 @@ def kill(process: subprocess.Popen[str], supervisor: int) -> None:
     wait_until(lambda: str(supervisor) not in processes_below(1))
 
 
+@pytest.mark.prove
 def test_the_folder_of_a_killed_scorer_is_removed_by_the_next_one(temporary: Path, mine: Supervisors) -> None:
     process, base, supervisor = scorer(temporary)
     kill(process, supervisor)
