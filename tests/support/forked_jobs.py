@@ -76,8 +76,9 @@ class Jobs:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Run all tests; None where pytest's own loop has to say that there is nothing to run."""
-        if session.testsfailed or session.config.option.collectonly:
+        """Run all tests; None where pytest's own loop has to: nothing is to run, or a debugger wants the terminal."""
+        option = session.config.option
+        if session.testsfailed or option.collectonly or option.usepdb:
             return None
         if (reporter := session.config.pluginmanager.getplugin("terminalreporter")) is not None:
             reporter.showfspath = False  # the files of several jobs would take turns
@@ -244,8 +245,10 @@ def _be_a_job(session: pytest.Session, connection: Connection, part: Part, numbe
                 part = msgpack.unpackb(connection.recv_bytes())
         except (EOFError, ConnectionError, KeyboardInterrupt):
             pass  # the parent has gone, or wants no more
-        except BaseException as error:  # noqa: BLE001 - pytest.exit
+        except pytest.exit.Exception as error:
             speech.say("stop", str(error))
+        except BaseException:  # noqa: BLE001 - of a plugin
+            speech.say("stop", traceback.format_exc())
         try:
             session._setupstate.teardown_exact(None)
         except BaseException:  # noqa: BLE001 - what a fixture of the session raises
