@@ -223,7 +223,6 @@ QUESTION = {"question": "2 + 3?", "answer": "5"}
 BY_QUESTION = "data.train.prompt_template='{question}' data.train.answer_column=answer"
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("record", "hint"),
     [
