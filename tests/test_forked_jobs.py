@@ -50,7 +50,13 @@ def test_is_killed(): os.kill(os.getpid(), signal.SIGKILL)
 def test_goes_on_in_another_process(kept): assert kept == [os.getpid()]
 def test_is_killed_too(): os._exit(0)
 """,
-    "test_c.py": "def test_c(): pass",
+    "test_c.py": """
+import time
+import pytest
+def test_c(): pass
+@pytest.mark.timeout(0.3)
+def test_hangs(): time.sleep(60)
+""",
 }
 
 
@@ -64,6 +70,8 @@ def run(folder: Path, *words: str, **variables: str) -> tuple[int, str]:
         "-ra",
         "-p",
         "no:cacheprovider",
+        "-p",
+        "pytest_timeout",
         f"--basetemp={folder}/t",
         *words,
     ]
@@ -81,11 +89,12 @@ def run(folder: Path, *words: str, **variables: str) -> tuple[int, str]:
 
 def test_every_outcome_is_told_and_a_job_that_dies_fails_its_test_alone(tmp_path: Path) -> None:
     code, said = run(tmp_path, "--jobs", "2", "--junitxml", "said.xml", broken="yes")
-    assert re.search(r"= 3 failed, 7 passed, 2 skipped, 1 warning, 2 errors in ", said), said
+    assert re.search(r"= 4 failed, 7 passed, 2 skipped, 1 warning, 2 errors in ", said), said
     for expected in (
         "FAILED test_a.py::test_fails - assert [1, 2] == [1, 3]",
         "FAILED test_b.py::test_is_killed - the process that ran it has died at it",
         "FAILED test_b.py::test_is_killed_too - the process that ran it has died at it",
+        "FAILED test_c.py::test_hangs - Failed: Timeout (>0.3s) from pytest-timeout.",
         "ERROR test_a.py::test_leaves_a_mess - OSError: left open",
         "ValueError: the session's end",
         "SKIPPED [1] test_a.py:8: no é",
@@ -94,7 +103,7 @@ def test_every_outcome_is_told_and_a_job_that_dies_fails_its_test_alone(tmp_path
     ):
         assert expected in said, (expected, said)
     assert (code, "never shown" in said) == (1, False)
-    assert (tmp_path / "said.xml").read_text(encoding="utf-8").count("<testcase ") >= 12
+    assert (tmp_path / "said.xml").read_text(encoding="utf-8").count("<testcase ") >= 13
 
 
 @pytest.mark.prove(after=1)
@@ -102,8 +111,8 @@ def test_every_outcome_is_told_and_a_job_that_dies_fails_its_test_alone(tmp_path
     ("words", "says"),
     [
         (["--jobs", "1", "-x"], "stopping after 1 failures"),
-        (["--jobs", "2", "test_c.py"], "1 passed"),
-        (["--jobs", "2", "-k", "nothing"], "12 deselected"),
+        (["--jobs", "2", "test_c.py"], "1 failed, 1 passed"),
+        (["--jobs", "2", "-k", "nothing"], "13 deselected"),
     ],
 )
 def test_who_asks_for_less_gets_less(tmp_path: Path, words: list[str], says: str) -> None:

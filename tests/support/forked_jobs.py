@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import msgpack
@@ -267,8 +268,12 @@ def _run(session: pytest.Session, speech: Speech, number: int, following: int | 
 
 def _take_over(config: Any, number: int) -> None:
     """Take output, folders and plugins for this fork alone."""
-    for name in OF_THE_PARENT:
-        config.pluginmanager.unregister(name=name) if config.pluginmanager.hasplugin(name) else None
+    writer = config.get_terminal_writer()
+    for name in filter(config.pluginmanager.hasplugin, OF_THE_PARENT):
+        config.pluginmanager.unregister(name=name)
+    config.pluginmanager.register(
+        SimpleNamespace(_tw=writer), "terminalreporter"
+    )  # pytest-timeout writes to it
     config.workerinput = {
         "workerid": f"job{number}"
     }  # by which pytest's own plugins know that another one reports
