@@ -63,26 +63,11 @@ def test_hangs(): time.sleep(60)
 def run(folder: Path, *words: str, **variables: str) -> tuple[int, str]:
     for name, text in {"conftest.py": CONFTEST, "pytest.ini": "[pytest]", **FILES}.items():
         (folder / name).write_text(text, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-ra",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "pytest_timeout",
-        f"--basetemp={folder}/t",
-        *words,
-    ]
-    variables = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        **variables,
-    }
+    options = f"-ra -p no:cacheprovider -p pytest_timeout --basetemp={folder}/t".split()
+    own = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables}
+    command = [sys.executable, "-m", "pytest", *options, *words]
     done = subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=60
     )
     return done.returncode, done.stdout + done.stderr
 
