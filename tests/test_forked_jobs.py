@@ -67,7 +67,7 @@ def run(folder: Path, *words: str, **variables: str) -> tuple[int, str]:
     own = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables}
     command = [sys.executable, "-m", "pytest", *options, *words]
     done = subprocess.run(
-        command, cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=60
+        command, cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=60, check=False
     )
     return done.returncode, done.stdout + done.stderr
 
