@@ -123,17 +123,13 @@ def part_of(item: pytest.Item) -> str:
     return scope_of(item.path, item.nodeid.partition("::")[0])
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what this machine's user has set from the tests, which undo what they set themselves."""
-    folder = tmp_path_factory.getbasetemp()
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith("MILLRACE_") or name in {"REDIS_URL", "HF_TOKEN"} or name.endswith("_API_KEY"):
-                patch.delenv(name)
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        yield
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    for name in list(os.environ):
+        if name.startswith("MILLRACE_") or name in {"REDIS_URL", "HF_TOKEN"} or name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture(autouse=True)
