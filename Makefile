@@ -49,10 +49,10 @@ demo-agents: $(INSTALLED)     ## a whole run of episodes: watch it learn to use 
 test prove-suite: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(INSTALLED)     ## the tests, JOBS at once; prove-suite has the longest (ARGS="tests/broker -k lease": a part of it)
-	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --jobs $(JOBS) $(ARGS)
 
-test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within a minute: a hook runs them before each push
-	@$(PYTHON_IN_VENV) -m pytest --numprocesses 2 --dist worksteal -m "unit or redis" $(ARGS)
+test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within half a minute: a hook runs them before each push
+	@$(PYTHON_IN_VENV) -m pytest --jobs $(JOBS) -m "unit or redis" $(ARGS)
 
 check: $(INSTALLED)    ## ruff, its format, and mypy
 	@.venv/bin/ruff check .
@@ -67,7 +67,7 @@ bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
 	@$(PYTHON_IN_VENV) -m benchmarks $(ARGS)
 
 prove-suite: $(INSTALLED)    ## the long tests and cases that `make test` leaves out; goes on where it was interrupted
-	@$(PYTHON_IN_VENV) -m pytest --prove --resume runs/prove-suite --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --prove --resume runs/prove-suite --jobs $(JOBS) $(ARGS)
 
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)

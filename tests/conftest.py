@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -13,12 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 from hypothesis import HealthCheck, settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 from benchmarks.results import commit
 from broker.connection import RedisLink
 from broker.keys import Keys
+from tests.support.forked_jobs import Jobs
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
 from tests.support.resumption import Resumption
@@ -31,6 +31,7 @@ SHARED = ROOT.parent / "shared"
 # What a busy machine takes for an example is no property of the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+MODEL_LIBRARIES = {"torch", "transformers", "datasets", "vllm"}
 FIRST = {"e2e": 0, "model": 1, "process": 2}
 
 
@@ -42,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--prove", action="store_true", help="run only what `make test` leaves out, instead of all but that"
     )
+    parser.addoption("--jobs", type=int, default=0, metavar="N", help="so many files at once, each in a fork")
     parser.addoption(
         "--resume",
         type=Path,
@@ -54,16 +56,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the tiers, and take the options before the first server is started."""
     if (folder := config.getoption("--resume")) is not None:
         config.pluginmanager.register(Resumption(folder, commit()), "resumption")
+    if (jobs := config.getoption("--jobs")) > 0:
+        config.pluginmanager.register(Jobs(jobs, part_of), "jobs")
     for marker, what in MARKERS.items():
         config.addinivalue_line("markers", f"{marker}: {what}")
     RedisServer.version = config.getoption("--redis")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files of other tiers unread where the fast ones alone are asked for: their imports take long."""
-    if config.getoption("markexpr") != " or ".join(FAST) or collection_path.suffix != ".py":
+    """Leave unread what has none of the fast tiers where these alone are asked for: its imports take long."""
+    if config.getoption("markexpr") != " or ".join(FAST) or ROOT / "tests" not in collection_path.parents:
         return None
-    return True if (tier_of_file(collection_path) or "unit") not in FAST else None
+    files = collection_path.rglob("test_*.py") if collection_path.is_dir() else [collection_path]
+    return None if any((tier_of_file(file) or "unit") in FAST for file in files) else True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -77,13 +82,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Send no keywords of what passed from worker to controller: nobody reads them, and they are most of a report."""
-    report = yield
-    if report.passed:
-        report.keywords = {}
-    return report
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """See that the fast tiers stay fast: what imports a model library is of the tier `model`."""
+    if session.config.getoption("markexpr") == " or ".join(FAST) and (
+        heavy := MODEL_LIBRARIES & sys.modules.keys()
+    ):
+        raise pytest.UsageError(
+            f"a test of {FAST} imports {sorted(heavy)}: mark its file with pytest.mark.model"
+        )
 
 
 def tier_of_item(item: pytest.Item) -> str:
@@ -108,23 +114,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(tier)
     items[:], others = (left, kept) if config.getoption("--prove") else (kept, left)
     config.hook.pytest_deselected(items=others)
-    if not config.getoption(
-        "--prove"
-    ):  # what takes longest begins first, so that no worker is left with it at the end
-        items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
+    # What takes longest begins first, so that no job is left with it at the end.
+    items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
 
 
-class FilesTogether(LoadFileScheduling):  # type: ignore[misc]
-    """Gives every file to one worker, and all whole runs to one worker in turn, since they disturb each other."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return scope_of(ROOT / file, file)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether | None:
-    """Schedule by `FilesTogether` where --dist loadfile is asked for."""
-    return FilesTogether(config, log) if config.getoption("dist") == "loadfile" else None
+def part_of(item: pytest.Item) -> str:
+    """Name what one job runs in turn: a test's file, or what its file is marked to run with."""
+    return scope_of(item.path, item.nodeid.partition("::")[0])
 
 
 @pytest.fixture(autouse=True)

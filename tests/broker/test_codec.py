@@ -205,7 +205,7 @@ def test_a_group_without_any_score_says_so_in_its_header() -> None:
     assert codec.encode_scored(unscorable)["reward"] == "unscorable"
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(group=scored_groups())
 def test_any_group_survives_every_stage_of_its_way(group: ScoredGroup) -> None:
     rollout, prompt = group.rollout, group.rollout.prompt

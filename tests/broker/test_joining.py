@@ -16,7 +16,6 @@ from broker.keys import Keys
 from config.loading import to_yaml
 from config.run import Run
 from tests.conftest import free_port
-from tests.support.generator_floor import make_run
 from tests.support.in_time import later
 from tests.support.waiting import wait_until
 
@@ -25,7 +24,8 @@ FAILED = {"status": "failed", "reason": "the model does not load", "begun": "no"
 
 @pytest.fixture
 def run() -> Run:
-    return make_run(broker={"outage_s": 12.0})
+    named = {"name": "test", "model": {"path": "nowhere"}, "data": {"train": {"type": "procedural"}}}
+    return Run.model_validate(named | {"broker": {"outage_s": 12.0}})
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,8 @@ from config.learner import LearnerConfig
 from learner.training.process_group import device_of
 from tests.support.chain import make_run
 
+pytestmark = pytest.mark.model
+
 SMI = "#!/bin/sh\necho '535.161.08, NVIDIA H100'\necho '535.161.08, NVIDIA H100'\n"
 
 

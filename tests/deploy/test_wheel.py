@@ -14,6 +14,8 @@ import pytest
 from tests.support.paths import PACKAGES, ROOT
 from tests.support.verl_runs import variables
 
+pytestmark = pytest.mark.process
+
 BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"
 
 

@@ -19,7 +19,7 @@ from tests.support.byte_model import make_prompt
 from tests.support.generator_floor import make_run
 from tests.support.in_loop import in_loop
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.model
 
 
 class AskedEngine(ScriptedEngine):

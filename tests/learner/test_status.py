@@ -30,7 +30,7 @@ from tests.support.full_volume import mounted
 from tests.support.paths import ROOT
 from tests.support.played import TASKS
 
-pytestmark = pytest.mark.prove(after=2)
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
 
 @pytest.fixture

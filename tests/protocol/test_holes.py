@@ -139,7 +139,7 @@ def test_an_older_learner_does_nothing_where_redis_forgot_the_newer(begin: Begin
     assert newer.is_running
 
 
-@pytest.mark.prove(after=2)
+@pytest.mark.prove
 @pytest.mark.parametrize("until_a_checkpoint", [False, True])
 def test_a_newer_learner_takes_no_file_of_an_older_one_that_trains_the_journal(
     begin: Begin, *, until_a_checkpoint: bool
@@ -190,6 +190,7 @@ def test_a_rewind_between_record_and_announce_undoes_no_step(begin: Begin) -> No
     assert {outcome(world, group_id) for group_id in trained["ids"]} == {TRAINED}
 
 
+@pytest.mark.prove
 def test_a_group_that_is_held_and_goes_to_dead_is_not_trained(begin: Begin) -> None:
     """Redis goes back to where it had no result yet; this time its worker gives up."""
     crew = begin(Bounds(3, 1))
@@ -250,6 +251,7 @@ def test_a_late_result_of_an_older_life_of_a_group_does_not_count(begin: Begin, 
 # Memory full as each script is about to run; none can be caught half way.
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("script", ["issue", "issue_eval"])
 def test_with_full_memory_nothing_new_comes_in(begin: Begin, script: str) -> None:
     crew = begin(rounds_every=1)
@@ -334,6 +336,7 @@ def test_what_is_deleted_is_issued_again(
     assert outcome(world, entry.group_id) in {TRAINED, DROPPED}
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("before", "after"), [((2, 2), (2, 0)), ((3, 1), (1, 1)), ((3, 2), (1, 0)), ((1, 0), (3, 2))]
 )
@@ -352,6 +355,7 @@ def test_other_settings_may_follow(begin: Begin, before: tuple[int, int], after:
     assert sum(detail.startswith("config") for detail in ends) >= max(0, in_flight - world.bounds.budget)
 
 
+@pytest.mark.prove
 def test_a_letter_is_retried_once_though_redis_forgets(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     crew = begin()
     world = crew.world

@@ -23,7 +23,7 @@ from tests.protocol.random_runs import run_batch
 
 pytestmark = pytest.mark.process
 
-ACTIONS = int(os.environ.get("PROTOCOL_ACTIONS", "400"))
+ACTIONS = int(os.environ.get("PROTOCOL_ACTIONS", "200"))
 SEED = int(os.environ.get("PROTOCOL_SEED", "6"))
 WITHOUT = os.environ.get("PROTOCOL_WITHOUT", "")
 REPORT = os.environ.get("PROTOCOL_REPORT", "")

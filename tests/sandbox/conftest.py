@@ -32,7 +32,9 @@ def servers() -> Iterator[list[FakeServer]]:
         yield three
 
 
-@pytest.fixture(scope="session", params=[Walls.BUBBLEWRAP, Walls.LANDLOCK])
+@pytest.fixture(
+    scope="session", params=[Walls.BUBBLEWRAP, pytest.param(Walls.LANDLOCK, marks=pytest.mark.prove)]
+)
 def sandbox(request: pytest.FixtureRequest) -> Iterator[LocalSandbox]:
     """Behind these walls; skipped where this machine does not have them."""
     try:

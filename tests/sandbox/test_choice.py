@@ -74,7 +74,7 @@ def test_fusion_without_servers_is_refused() -> None:
         build_sandbox(ScorersConfig(sandbox="fusion"))
 
 
-@pytest.mark.prove(after=1)
+@pytest.mark.prove
 def test_a_python_that_the_programs_user_can_t_run_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, sandbox: LocalSandbox, tmp_path: Path
 ) -> None:

@@ -136,6 +136,7 @@ def test_a_package_that_is_no_requirement_of_ours_is_on_no_machine(scorer: CodeT
     assert "dist-packages" not in score.reason
 
 
+@pytest.mark.prove
 def test_a_patch_that_imports_what_the_machine_lacks_has_no_score(machine: None) -> None:
     before, after = "def f(x):\n    return x\n", "def f(x):\n    return x * 2\n"
     row = {
@@ -212,6 +213,7 @@ def test_a_part_that_ends_or_hangs_is_no_lack(tmp_path: Path, end: str) -> None:
     assert said_of(tmp_path, asked, program) == ["", "", "lacks"]
 
 
+@pytest.mark.prove
 def test_what_an_answer_may_name_of_the_packages_is_no_way_out(scorer: CodeTests) -> None:
     for text in (
         "import pytest.__main__",
@@ -235,6 +237,7 @@ def test_half_a_package_is_lacking(state: str, lacking: str) -> None:
     assert _lacking(("numpy", "linalg"), state) == lacking
 
 
+@pytest.mark.prove
 def test_a_compiler_without_its_headers_makes_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says its version, and refuses every program."""
     system = tuple(path for path in toolchain.SYSTEM if "include" not in path)
@@ -251,6 +254,7 @@ def test_a_compiler_without_its_headers_makes_no_zero(monkeypatch: pytest.Monkey
     assert "cpp does not work in the sandbox here" in right.reason
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("language", "program"),
     [
@@ -305,6 +309,7 @@ def test_servers_say_what_they_have_and_one_without_it_counts_for_all(
     assert lacking in reason if lacking else reason == ""
 
 
+@pytest.mark.prove
 def test_the_probe_tells_the_versions_of_the_packages(servers: list[FakeServer]) -> None:
     servers[0].behave = fake.honest  # without site-packages: it has none of them
     with closing(FusionSandbox([servers[0].url])) as fusion:

@@ -23,7 +23,7 @@ from scorers.scorer import OVER_LIMIT, Asked, OwnTime, TakesLong, make_score
 from scorers.time_shares import score_in_shares
 from tests.support.station import make_run
 
-pytestmark = pytest.mark.together("mathematics")
+pytestmark = [pytest.mark.process, pytest.mark.together("mathematics")]
 
 Group = Callable[..., SampledGroup]
 CONFIG = ScorersConfig(retries=2, retry_backoff_s=0.0)

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
-
 QWEN = """\
 {%- if tools %}
     {{- '<|im_start|>system\\n' }}
@@ -232,6 +229,9 @@ def write_family(folder: Path, family: Family, **changes: Any) -> Path:
         family: what is said.
         changes: other keys of tokenizer_config.json.
     """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
     alphabet = {
         character: number for number, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))
     }

@@ -56,6 +56,7 @@ def prompt_of(run: Run, folder: Path) -> str:
     return str(tokenizer.decode(prompts.training_prompt("0", first_row=0).token_ids))
 
 
+@pytest.mark.prove
 def test_prompts_and_the_exported_folder_are_rendered_by_it(run: Run, tiny: Path, tmp_path: Path) -> None:
     assert prompt_of(run, tmp_path) == "1+1"
     run = templated(run, OURS)

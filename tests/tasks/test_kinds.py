@@ -89,6 +89,7 @@ print(json.dumps([task, score("cba", info).value, score("abc", info).value, as_t
 """
 
 
+@pytest.mark.prove
 @pytest.mark.process
 @pytest.mark.timeout(120)
 def test_a_scorer_is_added_by_its_folder_its_section_and_one_declaration(tmp_path: Path) -> None:

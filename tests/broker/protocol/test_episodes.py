@@ -578,6 +578,7 @@ GUARDS: Mapping[str, tuple[Callable[..., None], str, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("name", GUARDS)
 def test_a_guard_that_is_missing_is_noticed(name: str, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     case, *edit = GUARDS[name]

@@ -79,6 +79,7 @@ def test_gaps_of_every_size_arrive() -> None:
     assert np.flatnonzero(old).tolist() == positions.tolist()
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("step", "share", "most"), [(1e-6, 0.02, 1.03), (1e-5, 0.14, 1.03), (1e-4, 0.61, 1.1)]
 )

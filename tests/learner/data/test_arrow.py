@@ -27,6 +27,8 @@ from learner.data.tables import tables_of
 from tests.support.ingested import load_rows, with_tasks
 from tests.support.verl_runs import write_jsonl, write_parquet
 
+pytestmark = pytest.mark.model
+
 TASKS = ("math", "search", "table", "choice", "code", "logic")
 TEXT = "`datasets` keeps text and numbers of a mixed column as JSON"
 

@@ -24,7 +24,7 @@ from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import load_rows, with_data, with_tasks
 from tests.support.verl_runs import write_jsonl, write_parquet
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = [pytest.mark.model, pytest.mark.usefixtures("own_cache")]
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 GIVEN = {"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": "5"}}}
 TASKS = {
@@ -223,7 +223,6 @@ QUESTION = {"question": "2 + 3?", "answer": "5"}
 BY_QUESTION = "data.train.prompt_template='{question}' data.train.answer_column=answer"
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("record", "hint"),
     [

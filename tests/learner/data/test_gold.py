@@ -20,6 +20,8 @@ from learner.data.row import Row
 from learner.data.store import RowList, RowStore
 from tests.support.verl_runs import write_jsonl
 
+pytestmark = pytest.mark.process
+
 RIGHT, BROKEN = "4", "\\frac{1}{2"  # references, of which the second is no mathematics
 
 

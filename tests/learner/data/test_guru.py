@@ -23,6 +23,8 @@ from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import with_data, with_tasks
 from tests.support.verl_runs import write_parquet
 
+pytestmark = pytest.mark.model
+
 # Data source: the task that scores its rows, a ground truth as published, and keys of extra_info of its own.
 GRID = [[1, 0], [0, 1]]
 ZEBRA = {"header": ["Position", "Food"], "rows": [["1", "apple"], ["2", "bread"]]}

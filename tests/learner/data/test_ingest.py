@@ -25,6 +25,8 @@ from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import with_data
 from tests.support.verl_runs import verl_rows, write_jsonl, write_parquet
 
+pytestmark = pytest.mark.model
+
 
 def row(number: int, **more: Any) -> dict[str, Any]:
     info = {"type": "math", "answer": {"value": str(number)}}

@@ -26,7 +26,7 @@ from tests.support.ingested import load_rows, with_data
 from tests.support.tiny import write_tiny_model
 from tests.support.verl_runs import write_jsonl, write_parquet
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = [pytest.mark.model, pytest.mark.usefixtures("own_cache")]
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 INFO = {"type": "math", "answer": {"value": "5"}}
 GOOD = {"messages": CHAT, "verification_info": INFO}

@@ -14,6 +14,8 @@ from learner.objective.build import build_objective
 from learner.objective.objective import needs_start_logprobs
 from tests.support.made_up_tokens import CONSTANT_LENGTH, made_up, packed
 
+pytestmark = pytest.mark.model
+
 OBJECTIVE: TypeAdapter[ObjectiveConfig] = TypeAdapter(ObjectiveConfig)
 OWN = [kind for kind in get_args(get_args(ObjectiveConfig)[0]) if kind is not CustomObjectiveConfig]
 BESIDE = [{}, {"kl": {"coef": 0.1}, "entropy_coef": 0.1}]

@@ -23,6 +23,8 @@ from tests.support.made_up_tokens import CONSTANT_LENGTH, Answer, Token, made_up
 pytest.importorskip("trl", reason="TRL is not installed: pip install trl==1.16.0")
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+pytestmark = pytest.mark.model
+
 OBJECTIVE: TypeAdapter[ObjectiveConfig] = TypeAdapter(ObjectiveConfig)
 
 

@@ -25,6 +25,8 @@ from learner.objective.kl import kl_estimate
 from learner.objective.rejection import kept_tokens
 from tests.support.made_up_tokens import CONSTANT_LENGTH, Answer, Token, made_up, packed, padded
 
+pytestmark = pytest.mark.model
+
 REASON = "verl is not installed: see the first lines of this file"
 core_algos = pytest.importorskip("verl.trainer.ppo.core_algos", reason=REASON, exc_type=ImportError)
 corrections = pytest.importorskip("verl.trainer.ppo.rollout_corr_helper", reason=REASON, exc_type=ImportError)

@@ -37,6 +37,8 @@ from tests.support.episodes import MESSAGES, episodes
 from tests.support.made_up_step import made_up_step
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.model
+
 MODEL = ROOT / "config/recipes/demo_model"
 MakeRun = Callable[..., Run]
 OpenDumps = Callable[..., Dumps]

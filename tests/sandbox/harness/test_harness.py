@@ -30,6 +30,7 @@ def hasty() -> Iterator[CodeTests]:
         yield built
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("what", HONEST)
 def test_an_honest_program_passes(scorer: CodeTests, what: str) -> None:
     program, *tests = HONEST[what].split("---\n")
@@ -135,12 +136,13 @@ class Solution:
 """
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize(
     ("program", "value"),
     [
-        (REVERSE, 1.0),
         (OWN_NODE + REVERSE, 1.0),
         (REVERSE.replace("return last", "return None"), 0.0),
+        (REVERSE, 1.0),
         (EQUAL_NODE, 0.0),
         (REVERSE + "def same(a, b): return True\nSolution.reverse = lambda s, x: None", 0.0),
     ],
@@ -152,6 +154,7 @@ def test_objects_of_the_rows_own_classes_travel_both_ways(
     assert score.value == value, score.reason
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize(
     "tests",
     [
@@ -166,6 +169,7 @@ def test_an_exception_ends_no_loop_of_the_tests(scorer: CodeTests, tests: str) -
     assert score.value == 0.0, score.reason
 
 
+@pytest.mark.prove
 def test_a_name_of_the_answer_does_not_replace_one_of_the_tests(scorer: CodeTests) -> None:
     program = (
         "class pytest:\n    approx = staticmethod(lambda x: 1)\n    raises = None\n"

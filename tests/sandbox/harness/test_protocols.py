@@ -102,6 +102,7 @@ def root(n): return Bytes()
 """
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     "check",
     [
@@ -118,6 +119,7 @@ def test_numpy_beside_the_tests_reads_no_memory_for_an_object(
     assert worth(scorer, program, check) == 0.0
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("program", "check"),
     [

@@ -9,7 +9,7 @@ from sandbox.program import Ending
 from sandbox.walls.seccomp import Walls
 from tests.sandbox.conftest import LIMITS, Run
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
 
 MIB = LIMITS.scratch_bytes >> 20
 BEGIN = f"""

@@ -76,6 +76,7 @@ for pipe in pipes[1:]:
 """
 
 
+@pytest.mark.prove(after=4)
 @pytest.mark.parametrize(
     ("tool", "text", "says"),
     [

@@ -143,6 +143,7 @@ sys.exit(supervisor_process.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.prove
 def test_processor_time_that_is_used_up_is_the_programs_doing(
     sandbox: LocalSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +217,7 @@ def test_a_fork_of_the_scorer_has_supervisors_of_its_own(sandbox: LocalSandbox, 
     assert run(NEXT).stdout == b"42\n"
 
 
+@pytest.mark.prove
 def test_two_runs_at_a_time_do_not_meet(sandbox: LocalSandbox) -> None:
     source = b"import os, time; print(input(), os.listdir('.')); open('x', 'w').close(); time.sleep(.2)"
     with (
@@ -340,6 +342,7 @@ def undisturbed(work: Callable[[], Score]) -> Score:
                 raise
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("row", ROWS)
 def test_a_program_is_not_judged_where_a_neighbour_took_its_processes(
     monkeypatch: pytest.MonkeyPatch, row: dict[str, object]

@@ -219,6 +219,7 @@ def test_node_is_asked_for_without_a_memory_limit(met: FusionSandbox, servers: l
     assert run(met, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
 
 
+@pytest.mark.prove
 def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(running: FusionSandbox) -> None:
     assert running.max_output_bytes == WHOLE_OUTPUT_BYTES
     limits = Limits(wall_s=5.0)
@@ -234,8 +235,8 @@ def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(running: F
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM")
 ATTACKS = {
-    "floods its output": "while True: print('x' * 9999)",
     "takes all memory": "return bytearray(1 << 34)",
+    "floods its output": "while True: print('x' * 9999)",
     "returns what is no text": "return '\\ud800'",
     "ends as a broken harness does": "os._exit(70)",
     "fills the memory of the process that checks": """
@@ -254,6 +255,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_whatever_an_answer_does_it_is_scored(running: FusionSandbox, attack: str) -> None:
     config = CodeConfig(case_timeout_s=0.4, deadline_s=3.0, memory_mb=256)

@@ -208,6 +208,7 @@ def test_what_a_web_page_may_have_a_browser_send_is_refused(
     assert "application/json" in answer.json()["detail"]
 
 
+@pytest.mark.prove
 def test_a_compiler_has_the_time_that_the_client_gives_it(service: Service) -> None:
     if "cpp" not in service.health()["languages"]:
         pytest.skip("no g++ on this machine")
@@ -236,6 +237,7 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read(service: Servi
     assert service.run_code("print(1)").json()["status"] == "Success"
 
 
+@pytest.mark.prove
 def test_a_taken_port_and_bad_words_end_it_with_a_reason(service: Service, tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as stream:
         words = ["sandbox", "--port", service.url.rpartition(":")[2]]
@@ -276,6 +278,7 @@ def test_a_killed_process_is_no_result_and_the_next_call_works(service: Service)
     assert service.run_code("print(1)").json()["status"] == "Success"
 
 
+@pytest.mark.prove
 def test_sigterm_lets_the_runs_end_and_leaves_nothing(service: Service) -> None:
     """The last test of this service."""
     with ThreadPoolExecutor(1) as thread:

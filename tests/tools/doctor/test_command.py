@@ -17,6 +17,8 @@ from tools.doctor import command, machine
 from tools.doctor.findings import Finding, lines_of, readable
 from tools.doctor.questions import Answer, Question, ask
 
+pytestmark = pytest.mark.process
+
 
 def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_own() -> None:
     def python(text: str) -> Question:

@@ -16,6 +16,8 @@ from tests.tools.conftest import MakeRun
 from tools.doctor import libraries, sandbox
 from tools.doctor.questions import Answer, Question, ask
 
+pytestmark = pytest.mark.process
+
 GIB = 1 << 30
 CODE = {"tasks": {"code": {"scorer": {"type": "code"}}}}
 

@@ -24,6 +24,8 @@ from tools.doctor import run as doctor_run
 from tools.doctor.findings import Finding, Level, lines_of
 from tools.doctor.questions import Answer, Question, ask
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def served() -> Iterator[Callable[[bytes], str]]:
@@ -229,7 +231,6 @@ def test_a_policy_that_would_not_see_its_tools_is_found(
 
 
 @pytest.mark.prove  # a tokenizer is loaded
-@pytest.mark.process
 def test_a_model_whose_template_shows_no_tools_is_asked_in_a_process_of_its_own(tmp_path: Path) -> None:
     tools = "{scorer: {type: math}, environment: {type: tools, functions: ['tasks.boxes:look']}}"
     away = f"{{type: nemo_gym, url: 'http://127.0.0.1:{free_port()}', reset_deadline_s: 1}}"

@@ -21,6 +21,8 @@ from tools.evaluate import follow
 from tools.evaluate.follow import Followed, StandsStill, versions
 from tools.export.command import copy_published
 
+pytestmark = pytest.mark.model
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:

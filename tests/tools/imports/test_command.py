@@ -30,6 +30,8 @@ from tests.support.verl_runs import verl_rows, write_jsonl, write_parquet
 from tools.arguments import UsageError
 from tools.imports.reading import read
 
+pytestmark = pytest.mark.process
+
 CALLS = {"run_grpo.sh": MAIN_PPO_SH, "run_rubric.sh": RUBRIC_SH, "train.sh": GURU_SH}
 MADE = {"config.yaml": II_VERL_YAML, "grpo.yaml": GRPO_YAML, **CALLS, ".env": II_VERL_ENV}
 # Training rows that a judge scores, and no held-out ones.

@@ -19,6 +19,8 @@ from tools.imports.shell.writes import without_writes
 from tools.imports.theirs import UNKNOWN
 from tools.imports.translation import translate
 
+pytestmark = pytest.mark.process
+
 CALL = "python -m verl.trainer.main_ppo"
 # Stands in for python, where bash itself is asked what it says: writes down what it was given.
 JUDGE = '#!/bin/bash\nprintf "%s\\0" "$@" >> "$JUDGED"\n'

@@ -12,6 +12,8 @@ from tests.support.journaled import JournaledRun
 from tests.support.told import Capsys
 from tools.main import main
 
+pytestmark = pytest.mark.model
+
 
 @pytest.fixture
 def made(tmp_path: Path) -> JournaledRun:

@@ -14,6 +14,8 @@ from agents.rendering.tool_calls.reading import text_of
 from tests.support.tool_families import ARGUMENTS, SAYS, TOOL_FAMILIES, TOOLS, mistral_family
 from tests.support.tool_families import DEEPSEEK_TOKENS as DEEPSEEK
 
+pytestmark = pytest.mark.process
+
 FAMILIES = {name: family.template for name, family in TOOL_FAMILIES.items()}
 SHOWN = {
     "qwen-2.5": "Hermes", "qwen-3": "Hermes", "qwen-3-coder": "Qwen3-Coder", "llama-3.1": "Llama",
