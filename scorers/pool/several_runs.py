@@ -41,4 +41,5 @@ def run_pools(runs: Sequence[str], words: Sequence[str], stop: threading.Event) 
             pool.terminate()
         deadline = time.monotonic() + GRACE_S
         for pool in pools.values():
-            processes.stop(pool, deadline - time.monotonic())
+            processes.wait(pool, deadline - time.monotonic())
+            processes.stop(pool, 0)  # a second SIGTERM would cut its workers short

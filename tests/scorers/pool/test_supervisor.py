@@ -316,9 +316,12 @@ def runs_after(condition: Callable[[], bool], *words: str) -> int:
     return watched(lambda told: run_pools(["first", "api"], list(words), told), lambda: wait_until(condition))
 
 
+@pytest.mark.prove(after=1)
 def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pools = with_children(tmp_path, monkeypatch, part="$4")
+    slow = f"[ $part = first ] || trap 'echo TERM >> {tmp_path}/signals; sleep 0.6; exit 0' TERM"
+    pools = with_children(tmp_path, monkeypatch, slow, part="$4")
     assert runs_after(lambda: len(pools.all()) == 2, "--queues", "math") == 0
+    assert pools.lines("signals") == ["TERM", "TERM"], "a second one would cut a pool's workers short"
     assert sorted(pools.lines("words")) == [
         "-m scorers --run api --queues math",
         "-m scorers --run first --queues math",
