@@ -31,6 +31,7 @@ from tools.up.console import PlainConsole
 from tools.up.role_commands import commands
 
 EVERY_S = 3.0  # the longest pause between a return and the next kill
+OWN_EVERY_S = 12.0  # the same for agents that own their loop: each of their processes imports its client anew
 SLOW_S = 0.2  # for a completion's score, so that a scorer that is killed was at work
 OUTAGE_S = 900.0  # that the roles wait for Redis: longer than it is ever away here
 # By whom groups of episodes are played, and the environment of each task then.
@@ -74,7 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the dice (0)")
     parser.add_argument("--away-s", type=float, default=0.0, help="that a killed Redis stays away")
     parser.add_argument(
-        "--every-s", type=float, default=EVERY_S, help=f"longest pause before a kill ({EVERY_S:g})"
+        "--every-s",
+        type=float,
+        help=f"longest pause before a kill ({EVERY_S:g}; with agents that own their loop {OWN_EVERY_S:g})",
     )
     add_played_by(parser)
     parser.add_argument(
@@ -84,8 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = Table(
         args.table, {"run": args.name, "seed": args.seed, "commit": args.commit, "machine": results.machine()}
     )
+    every_s = args.every_s or (OWN_EVERY_S if args.played_by == OWN_AGENTS else EVERY_S)
     orders = Orders(
-        seconds=HARD_END_S, every_s=args.every_s, seed=args.seed, quota=args.kills, redis_away_s=args.away_s
+        seconds=HARD_END_S, every_s=every_s, seed=args.seed, quota=args.kills, redis_away_s=args.away_s
     )
     return play(args.name, args.out, orders, table, played_by=args.played_by)
 
