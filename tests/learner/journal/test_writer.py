@@ -182,6 +182,14 @@ def test_a_payload_is_on_the_disk_before_its_record(lives: Lives, monkeypatch: p
     segment, ledger = lives.payload_file().name, lives.ledger_file().name
     one_write_each = [f"write {ledger}", f"sync {ledger}"]  # of the step, and of three ends
     assert said == ["sync journal", f"write {segment}", f"sync {segment}", *one_write_each * 2]
+    said.clear()
+    newer = lives.open(2).folder / "ledger-000002.log"
+    before = [
+        "sync journal",
+        f"sync {ledger}",
+        f"sync {segment}",
+    ]  # what the life before wrote counts from here on
+    assert said == [*before, f"write {newer.name}", f"sync {newer.name}"]
 
 
 # ---------------------------------------------------------------------------------------------------------- segments
