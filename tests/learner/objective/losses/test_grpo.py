@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from config.learner import GrpoConfig
-from learner.objective.advantages import group_advantages, has_variance
+from config.learner import AdvantageConfig, GrpoConfig
+from learner.objective.advantages import batch_advantages, group_advantages, has_variance
 from learner.objective.importance_ratio import k3_divergence
 from learner.objective.losses.grpo import Grpo
 from learner.objective.objective import Loss, TokenBatch
@@ -154,6 +154,14 @@ def test_advantages_are_centred_on_the_scored_completions(
     rewards: list[float | None], scale: Literal["none", "std"], expected: list[float | None]
 ) -> None:
     assert group_advantages(rewards, scale) == pytest.approx(expected)
+
+
+def test_a_baseline_may_leave_one_out_and_a_scale_be_the_batchs() -> None:
+    """By hand: the test against verl is skipped where that is not installed."""
+    found = batch_advantages([[3.0, 0.0, None, 0.0]], AdvantageConfig(baseline="leave_one_out", scale="none"))
+    assert found == [pytest.approx([3.0, -1.5, None, -1.5])]
+    found = batch_advantages([[4.0, 0.0], [2.0, None]], AdvantageConfig(scale="batch_std"))
+    assert found == [pytest.approx([1.0, -1.0]), [0.0, None]]  # std = sqrt((4 + 4 + 0) / 2)
 
 
 @pytest.mark.parametrize(
