@@ -115,14 +115,11 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-def served(
-    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Served]:
+def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """vLLM on the tiny model, whose embedding is tied: the case in which a stale output layer goes unnoticed."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("OMP_NUM_THREADS", "1")
         environment.setenv("LD_PRELOAD", "")  # vLLM sets it, and later children of pytest would inherit that
-        request.getfixturevalue("models_seen_here")
         served = Served(tiny_model, tmp_path_factory.mktemp("weights"))
     yield served
     served.close()

@@ -124,7 +124,6 @@ def engine(**section: Any) -> VllmEngineConfig:
     return VllmEngineConfig(kv_cache_mb=64, enforce_eager=True, **section)
 
 
-@pytest.mark.usefixtures("models_seen_here")
 def test_arguments_reach_vllm_which_has_all_that_is_used(tiny_model: Path, tmp_path: Path) -> None:
     from vllm import AsyncEngineArgs
 
@@ -148,7 +147,6 @@ def test_arguments_reach_vllm_which_has_all_that_is_used(tiny_model: Path, tmp_p
         ({"scheduling_policy": "never"}, r"vLLM refuses generators.engine.extra_args=\{'scheduling_policy': 'never'\}: .*never"),
     ],
 )  # fmt: skip
-@pytest.mark.usefixtures("models_seen_here")
 def test_what_vllm_does_not_know_or_refuses_is_said(
     tiny_model: Path, tmp_path: Path, extra: dict[str, Any], words: str
 ) -> None:
