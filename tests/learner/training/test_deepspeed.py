@@ -225,17 +225,14 @@ def test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_an
 
 @pytest.mark.prove
 def test_bfloat16_follows_float32_a_seed_repeats_and_ranks_may_change(workshop: Workshop, say: Say) -> None:
+    alone, single, by_two = say("alone"), say("single"), say("split_again")
     weights = workshop.weights("bfloat16")
     assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
     assert_near(weights, workshop.weights("zero-1"), 1e-2)
-    exact = [step["grad_norm"] for step in say("alone")["zero-1"][:STEPS]]
-    assert [step["grad_norm"] for step in say("single")["bfloat16"][:STEPS]] == pytest.approx(exact, rel=0.05)
-    assert say("alone")
-    assert say("single")
+    exact = [step["grad_norm"] for step in alone["zero-1"][:STEPS]]
+    assert [step["grad_norm"] for step in single["bfloat16"][:STEPS]] == pytest.approx(exact, rel=0.05)
     assert distance(workshop.weights("zero-0", "later"), workshop.weights("repeated", "later")) == 0.0
-    assert say("split_again")["zero-0"][2]["grad_norm"] == pytest.approx(
-        say("alone")["zero-0"][-2]["grad_norm"], rel=1e-4
-    )
+    assert by_two["zero-0"][2]["grad_norm"] == pytest.approx(alone["zero-0"][-2]["grad_norm"], rel=1e-4)
     assert_near(workshop.weights("zero-0", "by two"), workshop.weights("zero-0", "later"), 1e-5)
 
 
