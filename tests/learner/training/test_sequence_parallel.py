@@ -41,7 +41,7 @@ def trained(
 @pytest.mark.prove
 def test_two_ranks_train_on_each_row_as_one_does_beside_data_parallel_ones_too(workshop: Workshop) -> None:
     """`test_deepspeed.py` has the first of them in `make test`."""
-    policies = {**FIRST, **MORE}
+    policies = {**MORE, **FIRST}
     one = trained(workshop, policies, "one", ranks=1)
     two = trained(workshop, policies, "two", ranks=2, sequence_ranks=2)
     for name in policies:
