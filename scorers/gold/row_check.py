@@ -122,26 +122,31 @@ def _look(batch: Batch) -> list[Found]:
     return _CHECK[0].look(batch)
 
 
-def main() -> int:
-    """Look at each row of standard input."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a user's scorer prints is no line of ours
-    config = ScorersConfig.model_validate_json(sys.stdin.buffer.readline())
+def answers(stream: Iterable[bytes]) -> Iterator[str]:
+    """Yield what the process says of its input: a line for each refused row, and the last one."""
+    lines = iter(stream)
+    config = ScorersConfig.model_validate_json(next(lines))
     count = 0
 
-    def lines() -> Iterator[bytes]:
+    def rows() -> Iterator[bytes]:
         nonlocal count
-        for count, line in enumerate(sys.stdin.buffer, 1):  # noqa: B007 - how many there were in the end
+        for count, line in enumerate(lines, 1):  # noqa: B007 - how many there were in the end
             yield line
 
     unchecked: Counter[str] = Counter()
-    with out:
-        for found in found_in(RowCheck(config), lines()):
-            if found.is_refused:
-                out.write(json.dumps([found.number, found.reason]) + "\n")
-            elif found.reason in unchecked or len(unchecked) < REASONS:
-                unchecked[found.reason] += 1
-        out.write(json.dumps({"rows": count, "unchecked": unchecked}) + "\n")
+    for found in found_in(RowCheck(config), rows()):
+        if found.is_refused:
+            yield json.dumps([found.number, found.reason]) + "\n"
+        elif found.reason in unchecked or len(unchecked) < REASONS:
+            unchecked[found.reason] += 1
+    yield json.dumps({"rows": count, "unchecked": unchecked}) + "\n"
+
+
+def main() -> int:
+    """Look at each row of standard input."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
+        os.dup2(2, 1)  # what a user's scorer prints is no line of ours
+        out.writelines(answers(sys.stdin.buffer))
     return 0
 
 

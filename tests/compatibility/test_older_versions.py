@@ -80,22 +80,20 @@ def entries(link: RedisLink, stream: str) -> list[Entry]:
     return entries_of(stream, link(lambda client: client.xrange(KEYS(stream))))
 
 
-def test_the_ledger_is_whole_and_says_what_became_of_every_group(folder: Path, left: Left) -> None:
-    ledger = read_ledger(folder / "runs" / NAME / "journal")
+def test_the_ledger_is_whole_and_every_payload_is_read_with_what_it_trained_on(
+    folder: Path, left: Left
+) -> None:
+    journal = folder / "runs" / NAME / "journal"
+    ledger = read_ledger(journal)
     assert not ledger.problems
     assert [incarnation["fence"] for incarnation in ledger.incarnations] == [1, 2, 3]
     assert [record["step"] for record in ledger.steps] == list(range(left.steps))
     kinds = Counter(outcome.kind for group_id, outcome in ledger.outcomes.items() if is_training(group_id))
     assert kinds["trained"] == 2 * left.steps
-    assert kinds["dead"] >= 3
-    assert kinds["dropped"] >= 3
+    assert min(kinds["dead"], kinds["dropped"]) >= 3
     for incarnation in ledger.incarnations:
         assert from_yaml(incarnation["config"]).learner.groups_per_step == 2
-
-
-def test_every_payload_is_read_with_what_it_trained_on(folder: Path) -> None:
-    journal = folder / "runs" / NAME / "journal"
-    for record in read_ledger(journal).steps:
+    for record in ledger.steps:
         groups, advantages = read_step(journal, record)
         assert [group.group_id for group in groups] == record["ids"]
         assert sum(group.rollout.num_tokens for group in groups) == record["tokens"]
@@ -147,25 +145,23 @@ def test_old_entries_are_leased_and_handed_over_and_their_results_are_read(old: 
     assert {group.worker == "new" for group in scored} == {True, False}
 
 
-def test_a_learner_claims_the_run_and_retires_what_was_left(old: RedisLink, folder: Path) -> None:
-    ledger = read_ledger(folder / "runs" / NAME / "journal")
+def test_nothing_is_lost_or_twice_and_a_learner_claims_the_run_and_retires_what_was_left(
+    old: RedisLink, folder: Path, left: Left
+) -> None:
+    journal = folder / "runs" / NAME / "journal"
+    found = audit(old, KEYS, journal)
+    assert (found.is_clean, found.trained) == (True, 2 * left.steps)
+    ledger = read_ledger(journal)
     owner = RunOwner(old, KEYS)
     assert owner.claim(max(incarnation["fence"] for incarnation in ledger.incarnations)) == 4
     out: Any = old.client.zrange(KEYS("slots"), 0, -1)
     slots = {name.decode() for name in out}
     owner.retire(slots)
     assert not old.client.exists(KEYS("slots"))
-    assert audit(old, KEYS, folder / "runs" / NAME / "journal").lost == len(slots - set(ledger.outcomes))
+    assert audit(old, KEYS, journal).lost == len(slots - set(ledger.outcomes))
 
 
-def test_the_audit_finds_nothing_lost_and_nothing_twice(old: RedisLink, folder: Path, left: Left) -> None:
-    found = audit(old, KEYS, folder / "runs" / NAME / "journal")
-    assert (found.is_clean, found.trained) == (True, 2 * left.steps)
-
-
-def test_the_checkpoint_stands_where_it_stood(
-    folder: Path, left: Left, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_checkpoint_stands_as_it_was(folder: Path, left: Left, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     run = from_yaml((folder / "runs" / NAME / "config.yaml").read_text(encoding="utf-8"))
     newest = Checkpoints(run).newest_good(ledger=read_ledger(run.folder / "journal"))
@@ -217,9 +213,7 @@ def test_a_version_that_only_its_journal_has_is_exported(folder: Path, left: Lef
 
 
 @pytest.mark.prove
-def test_the_run_goes_on_from_checkpoint_journal_and_streams(
-    folder: Path, old: RedisLink, left: Left
-) -> None:
+def test_a_run_goes_on_from_checkpoint_journal_and_streams(folder: Path, old: RedisLink, left: Left) -> None:
     with forked_roles(folder, _variables(folder, REDIS_URL=old.url)) as roles:
         roles.start(
             "learner.__main__", "--config", "run.yaml", f"learner.steps={left.steps + 3}", name="learner"

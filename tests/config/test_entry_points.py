@@ -14,7 +14,7 @@ from learner.__main__ import main
 from tests.support.paths import ROOT
 from tests.support.told import Capsys
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
 DEMO = "config/recipes/demo_cpu.yaml"
 MODULES = ("config", "broker", "tasks")
@@ -53,13 +53,7 @@ def test_the_learner_answers_without_importing_a_model_library(words: str, code:
     assert done.stderr.splitlines()[-1] == "imported "
 
 
-def test_a_typo_is_answered_by_its_neighbour_alone(capsys: Capsys) -> None:
-    assert main(["--config", str(ROOT / DEMO), "learner.stepz=1"]) == 2
-    said = "unknown key learner.stepz in the command line; did you mean learner.steps?\n"
-    assert capsys.readouterr() == ("", said)
-
-
-def test_print_config_shows_the_whole_run_with_its_secrets_masked(
+def test_what_is_printed_has_no_secret_and_a_typo_its_neighbour(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://user:planted-password@127.0.0.1:1/0")
@@ -73,9 +67,9 @@ def test_print_config_shows_the_whole_run_with_its_secrets_masked(
     assert shown["learner"]["objective"]["clip_high"] == 0.28  # a default that the file does not name
     assert shown["broker"]["url"] == shown["model"]["hf_token"] == "**********"
     assert shown["scorers"]["sandbox_urls"] == ["http://one:8080"]
-
-
-def test_version_names_what_a_bug_report_needs(capsys: Capsys) -> None:
+    assert main(["--config", str(ROOT / DEMO), "learner.stepz=1"]) == 2
+    said = "unknown key learner.stepz in the command line; did you mean learner.steps?\n"
+    assert capsys.readouterr() == ("", said)
     assert main(["--version"]) == 0
     lines = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
     assert lines["python"].startswith("3.")

@@ -45,47 +45,53 @@ def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("given", "gpus", "seen"),
-    [(None, (0, 2), "0,2"), ("4,5,6,7", (0, 2), "4,6"), ("GPU-aa, GPU-bb", (1,), "GPU-bb"), ("3", (0,), "3")],
+    [
+        *(
+            (None, (0, 2), "0,2"),
+            ("4,5,6,7", (0, 2), "4,6"),
+            ("GPU-aa, GPU-bb", (1,), "GPU-bb"),
+            ("3", (0,), "3"),
+        ),
+        *(("6,7", (1, 4), 2), ("", (1, 4), 0), ("-1", (1, 4), 0)),  # how many are handed out: too few
+    ],
 )
 def test_gpus_are_counted_among_those_that_a_scheduler_hands_out(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, gpus: tuple[int, ...], seen: str
+    monkeypatch: pytest.MonkeyPatch, given: str | None, gpus: tuple[int, ...], seen: str | int
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if given is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    assert visible("learner.gpus", gpus) == seen
+    if isinstance(seen, str):
+        assert visible("learner.gpus", gpus) == seen
+        return
+    with pytest.raises(ConfigError, match=rf"learner\.gpus=\[1, 4\]: .*hands out {seen} GPUs.* 4 is not"):
+        visible("learner.gpus", gpus)
 
 
-@pytest.mark.parametrize(("given", "count"), [("6,7", 2), ("", 0), ("-1", 0)])
-def test_more_gpus_than_are_handed_out_are_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch, given: str, count: int
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    with pytest.raises(ConfigError, match=rf"generators\.gpus=\[1, 4\]: .*hands out {count} GPUs.* 4 is not"):
-        visible("generators.gpus", (1, 4))
-
-
-def test_more_ranks_than_gpus_are_refused_when_the_configuration_is_read() -> None:
+def test_more_ranks_than_gpus_and_a_negative_gpu_are_refused_when_the_configuration_is_read() -> None:
     LearnerConfig(ranks=2, gpus=(0, 1))
     for gpus in ((0, 1), (0, 1, 1)):
         with pytest.raises(ValueError, match=rf"ranks=3 is more than gpus={re.escape(str(list(gpus)))} has"):
             LearnerConfig(ranks=3, gpus=gpus)
+    section: Callable[..., object]
+    for section in (LearnerConfig, GeneratorsConfig, partial(ServeConfig, model="judge")):
+        with pytest.raises(ValueError, match=r"gpus\.1\n.*greater than or equal to 0"):
+            section(gpus=(0, -1))
 
 
-@pytest.mark.parametrize(
-    "section",
-    [LearnerConfig, GeneratorsConfig, partial(ServeConfig, model="judge")],
-    ids=["learner", "generators", "judge"],
-)
-def test_a_gpu_is_a_number_from_zero_on(section: Callable[..., object]) -> None:
-    with pytest.raises(ValueError, match=r"gpus\.1\n.*greater than or equal to 0"):
-        section(gpus=(0, -1))
-
-
-def test_without_the_drivers_tool_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_gpu_without_the_drivers_tool_and_no_rank_without_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert system_gpus() == SystemGpus()
     assert why_unseen("2.13.0", "13.0") == ""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert device_of(make_run(tmp_path)) == torch.device("cuda", 1)
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(RunFailed, match=r"rank 2 of this machine has no GPU of its own: torch sees 2"):
+        device_of(make_run(tmp_path))
 
 
 @pytest.mark.usefixtures("two_gpus")
@@ -108,16 +114,6 @@ def test_gpus_that_are_hidden_or_of_no_use_to_this_torch_are_no_problem(
     assert device_of(make_run(tmp_path)).type == "cpu"
     with pytest.raises(RunFailed, match=r"learner\.gpus=\[0\], and torch .* sees no GPU"):
         device_of(make_run(tmp_path, learner={"gpus": [0]}))
-
-
-def test_a_rank_without_a_gpu_of_its_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    assert device_of(make_run(tmp_path)) == torch.device("cuda", 1)
-    monkeypatch.setenv("LOCAL_RANK", "2")
-    with pytest.raises(RunFailed, match=r"rank 2 of this machine has no GPU of its own: torch sees 2"):
-        device_of(make_run(tmp_path))
 
 
 MEMORY = """#!/bin/sh

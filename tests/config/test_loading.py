@@ -1,9 +1,10 @@
-"""From files, environment and command line to one run: who wins, and what an error says."""
+"""From files, environment and command line to one run: who wins, what an error says, and what a run's name is."""
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from config.explanations import ConfigError
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.loading import from_yaml, load_run, to_yaml
 from config.run import Run
+from config.run_names import run_name
+from generators.__main__ import main as generators
+from scorers.__main__ import main as scorers
 from tests.support.paths import ROOT
+from tools.main import main as millrace
 
 RECIPES = sorted((ROOT / "config" / "recipes").glob("*.yaml"))
 each_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
@@ -68,19 +73,14 @@ def test_the_environment_is_stronger_than_the_file_and_the_command_line_than_bot
     assert load("learner.steps=3", MILLRACE_LEARNER__STEPS="2").learner.steps == 3
 
 
-def test_a_section_keeps_what_a_later_layer_does_not_mention(load: Load) -> None:
+def test_a_section_keeps_what_a_later_layer_does_not_mention(load: Load, tmp_path: Path) -> None:
     text = BASE + "  optimizer: {lr: 0.5}\n"
-    found = load(
-        "learner.optimizer.eps=1e-7", text=text, MILLRACE_LEARNER__OPTIMIZER__WARMUP_STEPS="4"
-    ).learner
-    assert (found.optimizer.lr, found.optimizer.warmup_steps, found.optimizer.eps) == (0.5, 4, 1e-7)
-
-
-def test_of_two_files_the_later_one_wins(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(BASE)
+    variables = {"MILLRACE_LEARNER__OPTIMIZER__WARMUP_STEPS": "4"}
+    found = load("learner.optimizer.eps=1e-7", text=text, **variables).learner.optimizer
+    assert (found.lr, found.warmup_steps, found.eps) == (0.5, 4, 1e-7)
     (tmp_path / "b.yaml").write_text("name: other")
-    run = load_run(["--config", str(tmp_path / "a.yaml"), f"--config={tmp_path / 'b.yaml'}"])
-    assert (run.name, run.learner.steps) == ("other", 1)
+    run = load_run(["--config", str(tmp_path / "run.yaml"), f"--config={tmp_path / 'b.yaml'}"])
+    assert (run.name, run.learner.steps) == ("other", 1), "of two files the later one wins"
 
 
 @pytest.mark.parametrize(
@@ -106,23 +106,19 @@ def test_other_systems_names_of_the_sandbox_are_the_weakest_of_the_environment(
     assert load("scorers.sandbox_urls=[word]", text=text, **environment).scorers.sandbox_urls == ("word",)
 
 
-@pytest.mark.parametrize(("single", "said"), [("three", True), ("two", False)])
-def test_two_names_of_the_sandbox_that_disagree_are_told(
-    load: Load, caplog: pytest.LogCaptureFixture, single: str, said: bool
-) -> None:
-    load(SANDBOX_FUSION_SERVERS="one,two", FUSION_SANDBOX_URL=single)
-    assert ("used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL" in caplog.text) is said
-
-
 @pytest.mark.parametrize("variable", ["SANDBOX_FUSION_SERVERS", "FUSION_SANDBOX_URL", ""])
 def test_a_password_in_the_address_of_a_sandbox_is_refused_and_not_shown(load: Load, variable: str) -> None:
     address = "http://user:planted@one:8080"
-    if variable:
-        said = message_of(load, **{variable: address})
-    else:
-        said = message_of(load, f"scorers.sandbox_urls=[{address}]")
+    words = () if variable else (f"scorers.sandbox_urls=[{address}]",)
+    said = message_of(load, *words, **({variable: address} if variable else {}))
     assert (variable or "no password in a sandbox's address") in said
     assert "planted" not in said
+
+
+@pytest.mark.parametrize(("single", "said"), [("three", True), ("two", False)])
+def test_sandbox_names_differ(load: Load, caplog: pytest.LogCaptureFixture, single: str, said: bool) -> None:
+    load(SANDBOX_FUSION_SERVERS="one,two", FUSION_SANDBOX_URL=single)
+    assert ("used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL" in caplog.text) is said
 
 
 @pytest.mark.parametrize(
@@ -133,15 +129,11 @@ def test_a_password_in_the_address_of_a_sandbox_is_refused_and_not_shown(load: L
         (["learner.optimizer.lr=1e-6"], BASE, {}),
     ],
 )
-def test_1e_minus_6_is_a_number_wherever_it_is_written(
-    load: Load, words: list[str], text: str, environment: dict[str, str]
-) -> None:
+def test_1e_minus_6_is_a_number(load: Load, words: list[str], text: str, environment: dict[str, str]) -> None:
     assert load(*words, text=text, **environment).learner.optimizer.lr == 1e-6
 
 
-def test_lists_sections_and_nothing_can_be_written_in_the_environment_and_on_the_command_line(
-    load: Load,
-) -> None:
+def test_lists_sections_and_nothing_are_written_in_environment_and_command_line(load: Load) -> None:
     assert load("learner.gpus=[0, 1]").learner.gpus == (0, 1)
     assert load("learner.groups_in_flight=").learner.groups_in_flight is None
     assert load("learner.zero={stage: 3, offload_weights: true}").learner.zero.stage == 3
@@ -167,16 +159,15 @@ def test_lists_sections_and_nothing_can_be_written_in_the_environment_and_on_the
         (["generators.engine={max_num_seqs: 4, type: vllm}"], {}),
         ([], {"MILLRACE_GENERATORS__ENGINE__MAX_NUM_SEQS": "4", "MILLRACE_GENERATORS__ENGINE__TYPE": "vllm"}),
         (["generators.engine.max_num_seqs=4"], {"MILLRACE_GENERATORS__ENGINE__TYPE": "vllm"}),
+        (["generators.engine.type=hf"], {}),  # the same type said again
     ],
 )
 def test_a_type_chosen_later_drops_the_other_kinds_keys_whatever_the_order(
     load: Load, words: list[str], environment: dict[str, str]
 ) -> None:
-    assert load(*words, **environment).generators.engine == VllmEngineConfig(max_num_seqs=4)
-
-
-def test_the_same_type_said_again_drops_nothing(load: Load) -> None:
-    assert load("generators.engine.type=hf").generators.engine == HfEngineConfig(batch_groups=2)
+    is_same = words == ["generators.engine.type=hf"]
+    expected = HfEngineConfig(batch_groups=2) if is_same else VllmEngineConfig(max_num_seqs=4)
+    assert load(*words, **environment).generators.engine == expected
 
 
 @pytest.mark.parametrize(
@@ -199,9 +190,7 @@ def test_the_same_type_said_again_drops_nothing(load: Load) -> None:
         ("zzzzzz", ""),
     ],
 )  # fmt: skip
-def test_an_unknown_key_is_named_with_its_place_and_the_nearest_right_one(
-    load: Load, key: str, hint: str
-) -> None:
+def test_an_unknown_key_is_named_with_place_and_the_nearest_one(load: Load, key: str, hint: str) -> None:
     """At every level, and from every place; of a key in an unknown section, the section is what is unknown."""
     for where, said in refusals(load, key, 1).items():
         unknown = said.removeprefix("unknown key ").split(" ")[0]
@@ -254,35 +243,29 @@ def test_a_wrong_value_says_what_was_expected(load: Load, word: str, key: str, e
     assert message_of(load, word).startswith(place + expected)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [
+def test_a_wrong_value_of_the_environment_names_the_variable(load: Load) -> None:
+    for key, value, expected in (
         ("learner", "x", "Input should be a valid dictionary"),
         ("learner.gpus", "0,1", "Input should be a valid tuple, got '0,1'"),
         ("learner.gpus", "[0", "Input should be a valid tuple, got '[0'"),
-    ],
-)
-def test_a_wrong_value_of_the_environment_names_the_variable(
-    load: Load, key: str, value: str, expected: str
-) -> None:
-    variable = f"MILLRACE_{key}".upper().replace(".", "__")
-    said = message_of(load, **{variable: value})
-    assert said.startswith(f"{key} in the environment ({variable}): {expected}")
+    ):
+        variable = f"MILLRACE_{key}".upper().replace(".", "__")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(variable, value)
+            said = message_of(load)
+        assert said.startswith(f"{key} in the environment ({variable}): {expected}")
 
 
-def test_a_union_without_its_type_says_which_there_are(load: Load) -> None:
+def test_errors_are_told_together_with_the_types_there_are_and_quotes_wanted(load: Load) -> None:
+    said = message_of(load, "learner.steps=0", "learner.ranks=0", text=BASE.replace("name: base\n", ""))
+    named = [line.split(":")[0].split(" in ")[0] for line in said.splitlines()]
+    assert named == ["missing key name", "learner.steps", "learner.ranks"]
     said = message_of(load, text=BASE.replace("type: hf, ", ""))
     assert said.startswith("missing key generators.engine.type in ")
     assert said.endswith("one of hf, vllm, fake")
-
-
-def test_several_errors_are_told_together(load: Load) -> None:
-    said = message_of(load, "learner.steps=0", "learner.ranks=0", text=BASE.replace("name: base\n", ""))
-    assert [line.split(":")[0].split(" in ")[0] for line in said.splitlines()] == [
-        "missing key name",
-        "learner.steps",
-        "learner.ranks",
-    ]
+    text = OF_ROWS.replace("path: rows.jsonl", "path: rows.jsonl, prompt_template: {question}")
+    said = message_of(load, text=text)
+    assert ("data.train.prompt_template" in said, "stands in quotes" in said) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -328,9 +311,7 @@ def test_a_wrong_command_line_says_what_it_takes(words: list[str], expected: str
 
 
 @pytest.mark.parametrize(("key", "variable"), [("broker.url", "REDIS_URL"), ("model.hf_token", "HF_TOKEN")])
-def test_a_secret_is_taken_from_its_variable_alone_and_a_refusal_does_not_repeat_it(
-    load: Load, key: str, variable: str
-) -> None:
+def test_a_secret_is_taken_from_its_variable_and_never_repeated(load: Load, key: str, variable: str) -> None:
     for said in refusals(load, key, "planted-secret").values():
         assert key in said
         assert variable in said
@@ -355,25 +336,19 @@ def test_secrets_stay_in_their_process(load: Load, monkeypatch: pytest.MonkeyPat
     assert without.get("hf_token") is None, "nothing is masked where nothing is set"
 
 
-def test_a_run_read_from_redis_ignores_this_machines_variables(
-    load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_redis_is_frozen_and_knows_no_variables(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     text = to_yaml(load())
     monkeypatch.setenv("MILLRACE_LEARNER__STEPS", "99")
-    assert from_yaml(text).learner.steps == 1
-
-
-def test_a_run_is_frozen(load: Load) -> None:
+    run = from_yaml(text)
+    assert run.learner.steps == 1
     with pytest.raises(ValueError, match="frozen"):
-        load().seed = 1  # type: ignore[misc]
+        run.seed = 1  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
     ("max_lag", "in_flight", "budget"), [(0, "", 4), (4, "", 20), (4, "6", 6), (1, "99", 8)]
 )
-def test_the_budget_is_max_lag_plus_one_steps_or_less(
-    load: Load, max_lag: int, in_flight: str, budget: int
-) -> None:
+def test_the_budget_is_max_lag_plus_one_steps(load: Load, max_lag: int, in_flight: str, budget: int) -> None:
     words = (
         "learner.groups_per_step=4",
         f"learner.max_lag={max_lag}",
@@ -390,9 +365,7 @@ data: {train: {type: dataset, path: rows.jsonl}, held_out: {type: dataset, path:
 
 
 @pytest.mark.parametrize("start", ["beside", "above", "elsewhere"])
-def test_the_paths_of_a_recipe_hold_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
-) -> None:
+def test_a_recipes_paths_hold_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str) -> None:
     beside, elsewhere = tmp_path / "a" / "beside", tmp_path / "b"
     for folder in (beside / "model", elsewhere):
         folder.mkdir(parents=True)
@@ -408,9 +381,7 @@ def test_the_paths_of_a_recipe_hold_from_any_folder(
     assert start == "elsewhere" or not Path(run.model.path).is_absolute()
 
 
-def test_what_lies_in_the_folder_of_the_start_comes_first_and_what_is_nowhere_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_starts_folder_comes_first_for_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "beside" / "model").mkdir(parents=True)
     (tmp_path / "model").mkdir()
     (tmp_path / "beside" / "run.yaml").write_text(PLACES)
@@ -490,14 +461,11 @@ PLAIN_TEXTS += ["{question}\nline", "12:30", "x=1", "---"]
 
 
 @pytest.mark.parametrize("text", PLAIN_TEXTS)
-@pytest.mark.parametrize("way", ["word", "environment"])
-def test_a_text_is_taken_as_it_stands(load: Load, text: str, way: str) -> None:
-    if way == "word":
-        run = load(f"data.train.prompt_template={text}", text=OF_ROWS)
-    else:
-        run = load(text=OF_ROWS, MILLRACE_DATA__TRAIN__PROMPT_TEMPLATE=text)
+def test_a_text_is_taken_as_it_stands(load: Load, text: str) -> None:
+    """As a word, and in the environment."""
+    run = load(f"data.train.prompt_template={text}", text=OF_ROWS, MILLRACE_DATA__TRAIN__SYSTEM_PROMPT=text)
     assert isinstance(run.data.train, DatasetSource)
-    assert run.data.train.prompt_template == text
+    assert (run.data.train.prompt_template, run.data.train.system_prompt) == (text, text)
 
 
 @pytest.mark.parametrize(
@@ -535,7 +503,51 @@ def test_other_values_are_yaml_as_before(load: Load, word: str, key: str, value:
     assert attrgetter(key)(load(word, text=OF_ROWS)) == value
 
 
-def test_a_brace_in_a_file_wants_quotes(load: Load) -> None:
-    text = OF_ROWS.replace("path: rows.jsonl", "path: rows.jsonl, prompt_template: {question}")
-    assert "data.train.prompt_template" in message_of(load, text=text)
-    assert "stands in quotes" in message_of(load, text=text)
+PATH = "/far/runs/demo"
+
+
+@pytest.mark.parametrize(
+    "text", ["demo-2", "demo-2/"]
+)  # a shell's tab completes a folder's name with a slash
+def test_a_name_is_taken(text: str) -> None:
+    assert run_name(text) == "demo-2"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("runs/demo", "is it demo with --runs-dir runs"),
+        ("/far/runs/demo/", "is it demo with --runs-dir /far/runs"),
+        ("/demo", "is it demo with --runs-dir /"),
+        ("demo//", "letters, digits, _ and - alone"),
+        ("*", "no run's name"),
+        ("..", "no run's name"),
+        ("", "no run's name"),
+        ("/", "no run's name"),
+        ("demo\n", "no run's name"),
+    ],
+)
+def test_what_is_no_name_is_refused_and_says_what_may_be_meant(text: str, says: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=says):
+        run_name(text)
+
+
+@pytest.mark.parametrize(
+    ("main", "words"),
+    [
+        *((millrace, [verb, PATH]) for verb in ("audit", "replay", "drain", "pause", "resume", "rm")),
+        (millrace, ["dead", "list", PATH]),
+        (millrace, ["journal", "ls", PATH]),
+        (millrace, ["rescore", PATH, "--scorer", "math"]),
+        (millrace, ["redis-cli", PATH, "ping"]),
+        (generators, ["--run", PATH]),
+        (scorers, ["--run", PATH]),
+    ],
+)
+def test_every_command_that_takes_a_run_refuses_a_path(
+    main: Callable[[Sequence[str] | None], int], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "is it demo with --runs-dir /far/runs" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`data.train` and `data.held_out` as one source and as lists: what is read, and how a mistake in a list is named."""
+"""`data.train` and `data.held_out` as one source and as lists, and a chat template: what is read, and how a mistake is named."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from broker.errors import RunFailed
 from config.data import EnvironmentSource
 from config.explanations import ConfigError
 from config.loading import build_run, from_yaml, load_run, to_yaml
 from config.run import Run
+from learner.resume.config_changes import check_changes
 
 A = {"type": "dataset", "path": "a.parquet"}
 B = {"type": "dataset", "path": "b/*.jsonl"}
@@ -22,7 +25,7 @@ def run(train: Any, held_out: Any = None) -> Run:
     return build_run([("run.yaml", tree)])
 
 
-def test_a_list_and_one_source_are_read_and_stored_as_they_are_written() -> None:
+def test_sources_are_stored_as_written_and_seeds_never_shared() -> None:
     one = run(A)
     several = run([A | {"weight": 2.0}, B | {"epochs": 3}, {"type": "procedural"}], [B | {"name": "b"}])
     for each in (one, several):
@@ -30,6 +33,13 @@ def test_a_list_and_one_source_are_read_and_stored_as_they_are_written() -> None
     assert list(one.data.keyed_sources()) == ["train"]
     assert list(several.data.keyed_sources()) == ["train.0", "train.1", "train.2", "held_out.0"]
     assert [source.type for source in several.data.train_sources] == ["dataset", "dataset", "procedural"]
+    sources = [SEEDS | {"split": split, "size": 1_000_000_000} for split in ("train", "eval")]
+    task = {"environment": LAKE, "scorer": {"type": "environment"}}
+    train, held_out = (of_seeds(task, source).data.train_sources[0] for source in sources)
+    assert isinstance(train, EnvironmentSource)
+    assert isinstance(held_out, EnvironmentSource)
+    assert train.first_seed + train.size == held_out.first_seed
+    assert held_out.first_seed + held_out.size <= 2**32, "what numpy's generators take"
 
 
 @pytest.mark.parametrize(
@@ -80,19 +90,7 @@ def test_seeds_are_for_a_task_whose_environment_makes_the_problem_and_gives_the_
         of_seeds(task, SEEDS | source)
 
 
-def test_seeds_to_train_on_and_held_out_ones_are_never_the_same() -> None:
-    sources = [SEEDS | {"split": split, "size": 1_000_000_000} for split in ("train", "eval")]
-    task = {"environment": LAKE, "scorer": {"type": "environment"}}
-    train, held_out = (of_seeds(task, source).data.train_sources[0] for source in sources)
-    assert isinstance(train, EnvironmentSource)
-    assert isinstance(held_out, EnvironmentSource)
-    assert train.first_seed + train.size == held_out.first_seed
-    assert held_out.first_seed + held_out.size <= 2**32, "what numpy's generators take"
-
-
-def test_files_of_a_list_are_found_beside_the_configuration_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_list_are_found_beside_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "b").mkdir()
     for name in ("a.parquet", "b/one.jsonl"):
         (tmp_path / name).touch()
@@ -129,3 +127,81 @@ def test_a_number_names_an_entry_of_a_list(tmp_path: Path, monkeypatch: pytest.M
     ):
         with pytest.raises(ConfigError, match=message):
             load_run([*file, word])
+
+
+TEXT = "{% for turn in messages %}{{ turn.content }}{% endfor %}"
+
+
+def load(folder: Path, template: object) -> Run:
+    """Load a run whose file, in `folder`, says so of its template."""
+    data = {"train": {"type": "dataset", "path": "rows"}}
+    said = {"name": "t", "model": {"path": "m", "chat_template": template}, "data": data}
+    (folder / "run.yaml").write_text(yaml.safe_dump(said))
+    return load_run(["--config", str(folder / "run.yaml")])
+
+
+@pytest.mark.parametrize("form", ["chat.jinja", {"file": "chat.jinja"}])
+def test_a_file_is_found_beside_the_configuration_and_its_text_travels(
+    form: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "chat.jinja").write_text(TEXT)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run = load(tmp_path, form)
+    assert run.model.chat_template is not None
+    assert (run.model.chat_template.text, run.model.chat_template.file) == (TEXT, tmp_path / "chat.jinja")
+    (tmp_path / "chat.jinja").unlink()  # as on another machine
+    assert from_yaml(to_yaml(run)) == run
+
+
+def test_a_value_with_a_brace_is_the_template_and_a_word_replaces_it(tmp_path: Path) -> None:
+    text = f"{TEXT * 100}\n{{{{ '*?[' }}}}"  # longer than a file's name, and with the letters of a pattern
+    template = load(tmp_path, text).model.chat_template
+    assert template is not None
+    assert (template.text, template.file) == (text, None)
+    run = load(tmp_path, TEXT)
+    (tmp_path / "stored.yaml").write_text(to_yaml(run))
+    (tmp_path / "new.jinja").write_text("{{ 1 }}")
+    words = ["--config", str(tmp_path / "stored.yaml")]
+    assert load_run([*words, "model.chat_template=null"]).model.chat_template is None
+    replaced = load_run([*words, f"model.chat_template={tmp_path / 'new.jinja'}"]).model.chat_template
+    assert replaced is not None
+    assert (replaced.text, replaced.file) == ("{{ 1 }}", tmp_path / "new.jinja")
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("none.jinja",
+            r"model\.chat_template in .*run\.yaml: the file none\.jinja can't be read: No such file"),
+        ("latin.jinja", r"the file .*latin\.jinja is not UTF-8"),
+        ("empty.jinja", r"model\.chat_template\.text.* at least 1 character"),
+        ({"txt": TEXT},
+            r"unknown key model\.chat_template\.txt.*; did you mean model\.chat_template\.text\?"),
+    ],
+)  # fmt: skip
+def test_what_is_no_template_is_refused_by_its_key(template: object, message: str, tmp_path: Path) -> None:
+    (tmp_path / "latin.jinja").write_bytes(b"{{ '\xe9' }}")
+    (tmp_path / "empty.jinja").touch()
+    with pytest.raises(ConfigError, match=message):
+        load(tmp_path, template)
+
+
+def test_a_run_goes_on_with_the_same_template_alone_or_without_the_key(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "chat.jinja").write_text(TEXT)
+    began = to_yaml(load(tmp_path / "old", "chat.jinja"))
+    assert check_changes(began, load(tmp_path / "new", "chat.jinja")) == []
+    assert check_changes(began, load(tmp_path, TEXT)) == []
+    for other in (f"{TEXT}{{# edited #}}", None):
+        with pytest.raises(RunFailed, match=r"can't go on with these changes: model\.chat_template"):
+            check_changes(began, load(tmp_path, other))
+    with pytest.raises(RunFailed, match=r"model\.chat_template\.text: .*\.\.\. \(30000 characters\) -> "):
+        check_changes(to_yaml(load(tmp_path, "{{}}" + "x" * 29_996)), load(tmp_path, TEXT))
+    run = load(tmp_path, None)
+    before = yaml.safe_load(to_yaml(run))
+    del before["model"]["chat_template"]
+    assert check_changes(yaml.safe_dump(before), run) == []
+    with pytest.raises(RunFailed, match=r"model\.chat_template"):
+        check_changes(yaml.safe_dump(before), load(tmp_path, TEXT))

@@ -70,9 +70,7 @@ async def test_the_fake_engines_answers_do_too_cut_or_whole(tmp_path: Path, max_
         (b"no\0", End.FAILED, "no"),
     ],
 )
-def test_an_episodes_text_is_its_last_turns_however_the_episode_was_cut(
-    last: bytes, ended_by: End, text: str
-) -> None:
+def test_an_episodes_text_is_its_last_turns_when_cut_too(last: bytes, ended_by: End, text: str) -> None:
     ids = np.frombuffer(b"yes\0user\nmore\0" + last, np.uint8).astype(np.int32)
     first = len(ids) - len(last)
     is_sampled = np.arange(len(ids)) >= first
@@ -91,37 +89,28 @@ def test_an_episodes_text_is_its_last_turns_however_the_episode_was_cut(
     assert decoder.text(make_prompt("1"), replace(episode, segments=(), ended_by=End.FAILED)) == ""
 
 
-def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=f"{tmp_path}/none.*tokenizer"):
-        open_decoder(demo_run(tmp_path, model={"path": str(tmp_path / "none")}))
-
-
-class SilentHub:
-    """Loads as transformers does where the cache is empty and the hub takes connections and says nothing."""
-
-    def __init__(self) -> None:
-        self.closes = threading.Event()
-
-    def load_chat(self, model: ModelConfig, *, is_offline: bool = False) -> Chat:
-        if not is_offline:
-            self.closes.wait(30)
-        raise RunFailed(f"{model.path}: couldn't find it in the cached files")
-
-
-def test_a_tokenizer_that_the_hub_does_not_give_in_time_is_named_with_how_to_bring_it(
+def test_a_tokenizer_that_is_not_there_or_not_given_by_the_hub_in_time_is_named_with_how_to_bring_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hub = SilentHub()
+    closes = threading.Event()
+
+    def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
+        """As transformers, where the cache is empty and the hub takes connections and says nothing."""
+        if not is_offline:
+            closes.wait(30)
+        raise RunFailed(f"{model.path}: couldn't find it in the cached files")
+
+    with pytest.raises(RunFailed, match=f"{tmp_path}/none.*tokenizer"):
+        open_decoder(demo_run(tmp_path, model={"path": str(tmp_path / "none")}))
     for place in (chat, decoding):
-        monkeypatch.setattr(place, "load_chat", hub.load_chat)
+        monkeypatch.setattr(place, "load_chat", load_chat)
     monkeypatch.setattr(decoding, "HUB_S", 0.05)
     run = demo_run(tmp_path, model={"path": "nobody/nothing"})
-    with pytest.raises(
-        RunFailed, match=r"model.path=nobody/nothing: .* in 0 s.*: hf download nobody/nothing "
-    ):
+    told = r"model.path=nobody/nothing: .* in 0 s.*: hf download nobody/nothing "
+    with pytest.raises(RunFailed, match=told):
         open_decoder(run)
     assert "for=the hub: the tokenizer of model.path=nobody/nothing is not on this machine" in caplog.text
-    hub.closes.set()
+    closes.set()
     monkeypatch.setattr(decoding, "HUB_S", 5.0)
     with pytest.raises(RunFailed, match="couldn't find it"):  # what the hub says in time is passed on
         open_decoder(run)

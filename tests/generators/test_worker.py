@@ -85,10 +85,20 @@ async def fails(task: asyncio.Task[Any], error: type[Exception] = RuntimeError, 
 
 
 @in_loop
-async def test_groups_are_sampled_and_handed_over_once(floor: Floor) -> None:
+async def test_groups_are_sampled_and_handed_over_once(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[threading.Thread] = set()
+    encode: Callable[[SampledGroup], codec.Fields] = codec.encode_rollout
+
+    def recorded(group: SampledGroup) -> codec.Fields:
+        threads.add(threading.current_thread())
+        return encode(group)
+
+    monkeypatch.setattr(codec, "encode_rollout", recorded)
     floor.issue(*range(6))
     async with floor.generator(engine := FloorEngine()) as (_, task):
         await handed_over(floor, task, *"012345")
+    assert threads
+    assert threading.main_thread() not in threads, "groups are encoded beside the loop"
     assert sorted(engine.began) == [*"012345"]
     assert engine.is_closed
     assert floor.ids(PROMPTS) == floor.pending() == []
@@ -140,7 +150,9 @@ async def test_an_update_that_misses_its_deadline_costs_that_generators_turn_and
 
 
 @in_loop
-async def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
+async def test_nothing_is_leased_before_weights_and_the_heartbeat_has_the_room(floor: Floor) -> None:
+    learner = {"groups_per_step": 2, "max_lag": 2}
+    floor.run_config = make_run(generators={"engine": {"type": "fake"}}, learner=learner)
     floor.client.delete(floor.keys("weights"))
     floor.issue(0)
     async with floor.generator(FloorEngine()) as (_, task):
@@ -149,6 +161,7 @@ async def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
         assert floor.pending() == []
         floor.publish(0)
         await handed_over(floor, task, "0")
+        await wait_in_loop(lambda: floor.hash("alive:generator:g").get("room") == "6", task=task)
 
 
 @in_loop
@@ -185,39 +198,27 @@ def test_a_generator_holds_what_keeps_its_engine_busy_and_no_more_than_its_share
 
 
 @in_loop
-async def test_the_heartbeat_says_how_many_groups_a_generator_holds(floor: Floor) -> None:
-    learner = {"groups_per_step": 2, "max_lag": 2}
-    floor.run_config = make_run(generators={"engine": {"type": "fake"}}, learner=learner)
-    async with floor.generator(FloorEngine()) as (_, task):
-        await wait_in_loop(lambda: floor.hash("alive:generator:g").get("room") == "6", task=task)
+async def test_what_can_never_be_sampled_goes_to_the_dead_and_the_others_go_on(floor: Floor) -> None:
+    """It can't be read, it is nobody's, or the engine says so."""
 
+    async def refuse(group_id: str) -> None:
+        if group_id in errors:
+            raise errors[group_id]
 
-@in_loop
-async def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor: Floor) -> None:
+    errors = {"1": Permanent("900 tokens are too many"), "2": BadMessage("no such token")}
     group_id, fields, _ = floor.group("0")
     floor.learner.issue(0, 1, 100, 0, [NewGroup(group_id, fields | {"payload": b"\xc1"})])
     floor.client.xadd(floor.keys(PROMPTS), {"hello": "world"})
-    floor.issue(1)
-    async with floor.generator(FloorEngine()) as (_, task):
-        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and len(floor.ids(DEAD)) == 2, task=task)
-    assert codec.decode_dead(floor.entry("0").raw).reason.startswith("payload: ")
-    assert sorted(floor.ids(DEAD)) == ["0", "?"], "under its own id; a foreign one is nobody's"
-    assert floor.ids(PROMPTS) == []
-
-
-@pytest.mark.parametrize("error", [Permanent("900 tokens are too many"), BadMessage("no such token")])
-@in_loop
-async def test_what_can_never_be_sampled_goes_to_the_dead(floor: Floor, error: Exception) -> None:
-    async def refuse(group_id: str) -> None:
-        if group_id == "0":
-            raise error
-
-    floor.issue(0, 1)
+    floor.issue(1, 2, 3)
     async with floor.generator(FloorEngine(refuse)) as (_, task):
-        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and floor.ids(DEAD) == ["0"], task=task)
-    letter = codec.decode_dead(floor.entry("0").raw)
-    assert (letter.reason, letter.attempts, letter.stage) == (str(error), 1, PROMPTS)
-    assert "in refuse" in letter.traceback
+        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["3"] and len(floor.ids(DEAD)) == 4, task=task)
+    assert sorted(floor.ids(DEAD)) == ["0", "1", "2", "?"], "under its own id; a foreign one is nobody's"
+    assert codec.decode_dead(floor.entry("0").raw).reason.startswith("payload: ")
+    for group_id, error in errors.items():
+        letter = codec.decode_dead(floor.entry(group_id).raw)
+        assert (letter.reason, letter.attempts, letter.stage) == (str(error), 1, PROMPTS)
+        assert "in refuse" in letter.traceback
+    assert floor.ids(PROMPTS) == []
 
 
 @in_loop
@@ -260,9 +261,7 @@ async def test_what_may_succeed_later_is_tried_until_attempts_are_used_up(floor:
 
 
 @in_loop
-async def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lease_is_renewed_while_sampling(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "Renewer", functools.partial(Renewer, period_s=0.05))
     # One group each: the slow one has no room to lease more, which would renew its own by the way.
     floor.run_config = make_run(generators={"engine": {"type": "fake"}, "groups_in_flight": 1})
@@ -296,36 +295,19 @@ async def test_a_generator_that_is_gone_is_replaced_after_the_lease(floor: Floor
     assert floor.rollout("0").generator == "other"
 
 
-@in_loop
-async def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> None:
-    async def another_is_faster(group_id: str) -> None:
-        assert floor.move(floor.entry(group_id), ROLLOUTS)
-
-    floor.issue(0)
-    async with floor.generator(FloorEngine(another_is_faster)) as (generator, task):
-        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"] and not generator._tasks, task=task)
-    assert floor.entry("0").raw[b"payload"] == b"result", "the other one's"
-    assert floor.ids(DEAD) == []
-
-
 @pytest.mark.parametrize("status", ["finished", "stopped", "failed"])
 @in_loop
-async def test_a_generator_ends_with_the_run(floor: Floor, status: str) -> None:
-    async with floor.generator(engine := FloorEngine()) as (_, task):
-        await wait_in_loop(lambda: engine.version == 0, task=task)
-        floor.say(status, "because")
-        assert await asyncio.wait_for(task, 15) == RunState(status, "because")
-
-
-@in_loop
-async def test_a_run_that_has_ended_costs_no_start_of_an_engine(floor: Floor) -> None:
+async def test_a_generator_ends_with_the_run_and_none_starts_after_it(floor: Floor, status: str) -> None:
     class Unstarted(FloorEngine):
         async def start(self) -> None:
             raise AssertionError("minutes of loading")
 
-    floor.say("finished")
+    async with floor.generator(engine := FloorEngine()) as (_, task):
+        await wait_in_loop(lambda: engine.version == 0, task=task)
+        floor.say(status, "because")
+        assert await asyncio.wait_for(task, 15) == RunState(status, "because")
     async with floor.generator(Unstarted()) as (_, task):
-        assert (await asyncio.wait_for(task, 15)).status == "finished"
+        assert (await asyncio.wait_for(task, 15)).status == status
 
 
 @in_loop
@@ -383,24 +365,25 @@ async def test_a_group_that_fails_while_the_generator_finishes_does_not_keep_the
 
 
 @in_loop
-async def test_groups_are_encoded_beside_the_loop(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[threading.Thread] = []
-    encode: Callable[[SampledGroup], codec.Fields] = codec.encode_rollout
+async def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> None:
+    async def another_is_faster(group_id: str) -> None:
+        assert floor.move(floor.entry(group_id), ROLLOUTS)
 
-    def recorded(group: SampledGroup) -> codec.Fields:
-        threads.append(threading.current_thread())
-        return encode(group)
-
-    monkeypatch.setattr(codec, "encode_rollout", recorded)
     floor.issue(0)
-    async with floor.generator(FloorEngine()) as (_, task):
-        await handed_over(floor, task, "0")
-    assert threads
-    assert threading.main_thread() not in threads
+    async with floor.generator(FloorEngine(another_is_faster)) as (generator, task):
+        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"] and not generator._tasks, task=task)
+    assert floor.entry("0").raw[b"payload"] == b"result", "the other one's"
+    assert floor.ids(DEAD) == []
 
 
 @in_loop
-async def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor) -> None:
+async def test_an_engine_that_breaks_or_cant_load_ends_the_generator(floor: Floor) -> None:
+    class Refuses(FloorEngine):
+        async def load_weights(self, files: Sequence[Path], version: int) -> None:
+            if version == 1:
+                raise ValueError("shape [4, 8], expected [8, 8]")
+            await super().load_weights(files, version)
+
     floor.issue(0)
     async with floor.generator(engine := FloorEngine(crash)) as (_, task):
         await fails(task)
@@ -408,6 +391,11 @@ async def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: 
     assert floor.ids(PROMPTS) == ["0"], "for another generator"
     known = floor.hash("tries")["error:0"]
     assert known.endswith("RuntimeError: CUDA error\n"), "should it be the last attempt"
+    floor.age()
+    async with floor.generator(engine := Refuses(hang)) as (_, task):
+        await wait_in_loop(lambda: engine.began == ["0"], task=task)
+        floor.publish(1)
+        await fails(task, ValueError, "shape")
 
 
 @in_loop
@@ -437,18 +425,3 @@ async def test_a_prompt_that_breaks_its_engine_takes_none_along(floor: Floor) ->
         floor.age()
     assert codec.decode_dead(floor.entry("0").raw).attempts == 3
     floor.audit()
-
-
-@in_loop
-async def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(floor: Floor) -> None:
-    class Refuses(FloorEngine):
-        async def load_weights(self, files: Sequence[Path], version: int) -> None:
-            if version == 1:
-                raise ValueError("shape [4, 8], expected [8, 8]")
-            await super().load_weights(files, version)
-
-    floor.issue(0)
-    async with floor.generator(engine := Refuses(hang)) as (_, task):
-        await wait_in_loop(lambda: engine.began == ["0"], task=task)
-        floor.publish(1)
-        await fails(task, ValueError, "shape")

@@ -44,9 +44,7 @@ def written(run: Run, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_at_once(
-    ranks: int, link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+def test_finished_without_a_status_is_done(ranks: int, link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     run = make_run(tmp_path, learner={"steps": 1, "ranks": ranks, "device": "cpu"})
     run_owner = RunOwner(link, keys)
     journal = Journal(run.folder / "journal", run_owner.claim(0), run=run.name, facts={"start": None})

@@ -67,36 +67,35 @@ def test_the_others_find_the_configuration_and_the_end(status: Status, run: Run,
     assert (read_status(run.folder)["status"], int(read_status(run.folder)["version"])) == ("failed", 7)
 
 
-def test_advice_is_kept_until_a_new_life_begins(
-    status: Status, run: Run, link: RedisLink, keys: Keys, told: Told
-) -> None:
+def test_advice_is_kept_till_over(status: Status, run: Run, link: RedisLink, keys: Keys, told: Told) -> None:
     status.begin(3)
     advice = "learner.max_lag=8 instead of 4"
     status.advise(advice)
     assert told()["advice"] == advice
+    status.tell_wanted(PAUSE)
     kept = read_status(run.folder)
-    assert (kept["advice"], kept["status"], kept["version"]) == (advice, "running", 3)
+    assert (kept["advice"], kept["status"], kept["version"], kept["wanted"]) == (advice, "running", 3, PAUSE)
+    status.tell_wanted("")
+    assert read_status(run.folder)["wanted"] == ""
+    status.tell_wanted(DRAIN)
+    status.end("stopped", "drained", 4)
+    assert read_status(run.folder)["wanted"] == "", "what has ended is asked for nothing any more"
     reset_run_state(link, keys)
     assert "advice" not in told()
 
 
-@pytest.fixture
-def played(run: Run, link: RedisLink, keys: Keys) -> Status:
-    """Of a run with agents."""
-    tasks = make_run(run.runs_dir, scorers={"tasks": TASKS}).scorers
-    return Status(run.model_copy(update={"scorers": tasks}), link, keys)
-
-
-def test_lost_time_is_told_to_agents_alone(status: Status, told: Told) -> None:
+def test_lost_time_is_told_to_agents_alone_and_again_to_a_redis_that_was_away_or_has_forgotten_it(
+    run: Run, status: Status, link: RedisLink, keys: Keys, told: Told
+) -> None:
     status.begin(0)
     status.tell_lost(12.5)
     assert "lost_s" not in told()
-
-
-def test_lost_time_is_told_once_and_again_to_a_redis_that_has_forgotten_it(
-    played: Status, link: RedisLink, keys: Keys, told: Told
-) -> None:
+    tasks = make_run(run.runs_dir, scorers={"tasks": TASKS}).scorers
+    played = Status(run.model_copy(update={"scorers": tasks}), link, keys)  # of a run with agents
     played.begin(0)
+    played._link = RedisLink(f"redis://127.0.0.1:{free_port()}", outage_s=1)
+    played.tell_lost(12.5)
+    played._link = link
     assert state_of(link, keys).lost_s == 0
     played.tell_lost(12.5)
     assert state_of(link, keys).lost_s == 12.5
@@ -105,27 +104,6 @@ def test_lost_time_is_told_once_and_again_to_a_redis_that_has_forgotten_it(
     assert state_of(link, keys).lost_s == 12.5
     reset_run_state(link, keys)
     assert "lost_s" not in told()
-
-
-def test_lost_time_that_redis_was_away_for_is_told_at_the_next_look(
-    played: Status, link: RedisLink, keys: Keys
-) -> None:
-    played.begin(0)
-    played._link = RedisLink(f"redis://127.0.0.1:{free_port()}", outage_s=1)
-    played.tell_lost(5.0)
-    played._link = link
-    assert state_of(link, keys).lost_s == 0
-    played.tell_lost(5.0)
-    assert state_of(link, keys).lost_s == 5
-
-
-def test_a_beginning_leaves_the_fence_as_it_is(
-    status: Status, link: RedisLink, keys: Keys, told: Told
-) -> None:
-    """A newer learner may have claimed the run meanwhile."""
-    link.client.hset(keys("run"), "fence", 9)
-    status.begin(0)
-    assert told()["fence"] == "9"
 
 
 @pytest.fixture
@@ -168,12 +146,17 @@ def test_a_learner_that_fails_before_its_claim_says_so_of_nobodys_run_only(
     assert told()["status"] == "running"
 
 
-def test_what_was_asked_is_done_at_the_end(hold: Callable[[], Status], link: RedisLink, keys: Keys) -> None:
-    status = hold()
+def test_a_beginning_leaves_the_fence_as_it_is_and_what_was_asked_is_done_at_the_end(
+    status: Status, hold: Callable[[], Status], link: RedisLink, keys: Keys, told: Told
+) -> None:
+    link.client.hset(keys("run"), "fence", 9)  # a newer learner may have claimed the run meanwhile
+    status.begin(0)
+    assert told()["fence"] == "9"
+    held = hold()
     ask(link, keys, DRAIN)
-    status.end("failed", "a bug", 3)
+    held.end("failed", "a bug", 3)
     assert asked(link, keys) == DRAIN  # the next learner drains
-    status.end("stopped", "drained", 3, wanted=GO_ON)
+    held.end("stopped", "drained", 3, wanted=GO_ON)
     assert asked(link, keys) == GO_ON
 
 
@@ -218,17 +201,14 @@ def test_full_memory_keeps_nobody_from_talking(
     assert told()["status"] == "failed"
 
 
-def test_advice_waits_for_no_redis(run: Run, keys: Keys) -> None:
-    waited: list[float] = []
-    link = RedisLink(f"redis://127.0.0.1:{free_port()}/0", outage_s=0.1, sleep=waited.append)
-    Status(run, link, keys).advise("a smaller learning rate")
-    assert waited == []
-    link.close()
-
-
-def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
-    tmp_path: Path, link: RedisLink, keys: Keys, told: Told, caplog: pytest.LogCaptureFixture
+def test_advice_waits_for_no_redis_and_the_end_is_heard_of_even_when_the_disk_takes_nothing(
+    *, run: Run, tmp_path: Path, link: RedisLink, keys: Keys, told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
+    waited: list[float] = []
+    away = RedisLink(f"redis://127.0.0.1:{free_port()}/0", outage_s=0.1, sleep=waited.append)
+    Status(run, away, keys).advise("a smaller learning rate")
+    assert waited == []
+    away.close()
     (tmp_path / "file").write_text("")
     status = Status(make_run(tmp_path / "file"), link, keys)  # a folder can't be made in a file
     status.end("failed", "No space left on device", 3)
@@ -258,37 +238,30 @@ def server_settings(link: RedisLink) -> Iterator[None]:
     ],
 )
 def test_a_redis_that_may_lose_something_is_refused_with_the_command_that_mends_it(
-    run: Run, link: RedisLink, name: str, value: str, told: str
+    *, run: Run, link: RedisLink, name: str, value: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     link.client.config_set("maxmemory", 1 << 30)
     check_redis(run, link)  # full memory is refused, not evicted
     link.client.config_set(name, value)
     with pytest.raises(WrongBroker, match=told) as caught:
         check_redis(run, link)
+    if name == "appendonly":  # one may mean a forgetful Redis
+        broker = run.broker.model_copy(update={"durability": "none"})
+        check_redis(run.model_copy(update={"broker": broker}), link)
+        assert "durability=none" in caplog.text
     command = str(caught.value).split("redis-cli ")[1].split(" (")[0]
     link.client.execute_command(*command.split())
     check_redis(run, link)
 
 
-@pytest.mark.usefixtures("server_settings")
-def test_one_may_mean_a_forgetful_redis(run: Run, link: RedisLink, caplog: pytest.LogCaptureFixture) -> None:
-    link.client.config_set("appendonly", "no")
-    broker = run.broker.model_copy(update={"durability": "none"})
-    check_redis(run.model_copy(update={"broker": broker}), link)
-    assert "durability=none" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("version", "is_refused"), [("6.0.16", True), ("6.2.14", False), ("7.0.15", False), ("10.0", False)]
-)
-def test_an_old_redis_is_refused(
-    run: Run, link: RedisLink, *, version: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = {**link.client.info(), "redis_version": version}
-    monkeypatch.setattr(link.client, "info", lambda: info)
-    refused = pytest.raises(WrongBroker, match=r"is 6\.0\.16; 6\.2 or newer is needed")
-    with refused if is_refused else nullcontext():
-        check_redis(run, link)
+def test_an_old_redis_is_refused(run: Run, link: RedisLink, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("6.0.16", "6.2.14", "7.0.15", "10.0"):
+        info = {**link.client.info(), "redis_version": version}
+        with monkeypatch.context() as patch:
+            patch.setattr(link.client, "info", lambda info=info: info)
+            refused = pytest.raises(WrongBroker, match=r"is 6\.0\.16; 6\.2 or newer is needed")
+            with refused if version == "6.0.16" else nullcontext():
+                check_redis(run, link)
 
 
 @pytest.mark.parametrize(
@@ -357,16 +330,3 @@ def test_a_reason_finds_room_in_the_file_that_a_full_disk_already_holds(tmp_path
         assert reason.startswith(found["reason"])
         assert len(found["reason"]) >= min(len(reason), 500)
         assert names == ["status.json"], "nothing is left beside it"
-
-
-def test_what_an_operator_asked_for_is_in_the_file_until_it_is_over(status: Status, run: Run) -> None:
-    status.begin(3)
-    assert read_status(run.folder)["wanted"] == ""
-    status.tell_wanted(PAUSE)
-    found = read_status(run.folder)
-    assert (found["wanted"], found["status"], found["version"]) == (PAUSE, "running", 3)
-    status.tell_wanted("")
-    assert read_status(run.folder)["wanted"] == ""
-    status.tell_wanted(DRAIN)
-    status.end("stopped", "drained", 4)
-    assert read_status(run.folder)["wanted"] == "", "what has ended is asked for nothing any more"

@@ -105,7 +105,10 @@ def test_a_divergence_is_taken_from_the_rewards_and_adapts(make_chain: MakeChain
 
 def test_a_run_of_one_epoch_ends_once_every_row_has(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"epochs": 1, "steps": 100}, evaluation={"every": 0})
-    train(chain)
+    trainer = make_trainer(chain)
+    chain.selection.breaches = 3
+    train(chain, trainer=trainer)
+    assert {record["lag_breaches"] for record in read_metrics(chain.run.folder)} == {3}
     ledger = read_ledger(chain.run.folder / "journal")
     dropped = {group_id for group_id, outcome in ledger.outcomes.items() if outcome.kind == "dropped"}
     assert dropped == {"2", "5", "8"}  # of ten rows
@@ -165,12 +168,15 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing(make_chain: MakeChain, t
     assert (samples[0]["reward"], samples[0]["answer"]) == (1.0, "5")
 
 
-def test_breaches_of_the_lag_are_in_the_metrics(make_chain: MakeChain, train: Train) -> None:
-    chain = make_chain(learner={"steps": 1})
+def test_a_learner_that_wakes_after_a_newer_one_began_touches_no_checkpoint(make_chain: MakeChain) -> None:
+    chain = make_chain()
     trainer = make_trainer(chain)
-    chain.selection.breaches = 3
-    train(chain, trainer=trainer)
-    assert [record["lag_breaches"] for record in read_metrics(chain.run.folder)] == [3]
+    newer = Journal(chain.run.folder / "journal", chain.journal.fence + 1, run="test")
+    with pytest.raises(Fenced):
+        trainer._save()
+    newer.close()
+    trainer.metrics.close()
+    assert not (chain.run.folder / "checkpoints").exists()
 
 
 def test_no_slot_is_freed_before_the_next_version_is_announced(
@@ -199,9 +205,7 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
         assert order.index(("append", step)) < order.index(("announce", step + 1))
 
 
-def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
-    make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_ends_it(make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     chain = make_chain(learner={"filters": {"zero_variance": "keep"}})
     with Path("/dev/full").open("wb", buffering=0) as full:
         monkeypatch.setattr(chain.journal._payloads, "_stream", full)
@@ -258,10 +262,6 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
     assert lines == [(1, 0), (2, 2)]  # though no step followed the round
 
 
-class Killed(BaseException):
-    """Nothing of the process goes on after it."""
-
-
 @pytest.mark.parametrize(
     ("owner", "name", "lines"),
     [("checkpoints", "save", [(1, 0), (2, None)]), ("policy", "save_model", [(1, 0), (2, None), (3, 3)])],
@@ -269,6 +269,9 @@ class Killed(BaseException):
 def test_what_a_checkpoint_covers_has_its_lines_however_soon_the_kill_comes(
     make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch, *, owner: str, name: str, lines: Any
 ) -> None:
+    class Killed(BaseException):
+        """Nothing of the process goes on after it."""
+
     chain = make_chain(
         learner={"steps": 3, "checkpoint": {"every": 2}}, evaluation={"every": 3, "prompts": 2, "samples": 2}
     )
@@ -287,14 +290,3 @@ def test_what_a_checkpoint_covers_has_its_lines_however_soon_the_kill_comes(
     found = [(record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)]
     assert found == lines
     close()
-
-
-def test_a_learner_that_wakes_after_a_newer_one_began_touches_no_checkpoint(make_chain: MakeChain) -> None:
-    chain = make_chain()
-    trainer = make_trainer(chain)
-    newer = Journal(chain.run.folder / "journal", chain.journal.fence + 1, run="test")
-    with pytest.raises(Fenced):
-        trainer._save()
-    newer.close()
-    trainer.metrics.close()
-    assert not (chain.run.folder / "checkpoints").exists()

@@ -80,18 +80,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(("engine", "word", "says"), CASES, ids=[f"{e}-{w}" for e, w, _ in CASES])
-def test_a_value_beyond_an_engine_is_answered_when_the_configuration_is_loaded(
-    tmp_path: Path, engine: str, word: str, says: str
-) -> None:
+def test_values_beyond_an_engine_are_told(tmp_path: Path, engine: str, word: str, says: str) -> None:
     said = loaded(tmp_path, *ENGINES[engine], word)
     assert says in said
     assert bool(says) == bool(said)
 
 
-def test_vllms_own_variable_changes_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vllms_variable_changes_its_limit_and_a_run_of_before_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VLLM_MAX_N_SEQUENCES", "4")
     assert "at most 4 completions" in loaded(tmp_path, "sampling.group_size=8")
-
-
-def test_a_run_of_before_is_read_all_the_same() -> None:
     assert from_yaml(RUN + "sampling: {temperature: 2.5}\n").sampling.temperature == 2.5

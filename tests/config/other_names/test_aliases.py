@@ -55,7 +55,9 @@ def judge_of(run: Run, task: str) -> JudgeConfig:
     return scorer
 
 
-def test_each_judge_gets_its_own_address_and_only_the_general_one_the_rest(load: Any) -> None:
+def test_each_judge_gets_its_own_address_without_a_run_too(
+    load: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = load(**ALL)
     free = judge_of(run, "free").endpoint
     assert (free.urls, free.model) == (("http://one:8002/v1",), "qwen")
@@ -66,6 +68,12 @@ def test_each_judge_gets_its_own_address_and_only_the_general_one_the_rest(load:
         assert (endpoint.urls, endpoint.model, endpoint.temperature) == ((url,), None, 0.0)
     assert "http://one:8002/v1" in to_yaml(run)  # what --print-config shows
     assert "planted" not in to_yaml(run)
+    for name, value in ALL.items():
+        monkeypatch.setenv(name, value)
+    assert judge_endpoint().urls == ("http://one:8002/v1",)
+    assert judge_endpoint("stem").urls == ("http://two:8000",)
+    given = judge_endpoint("default", "http://four")
+    assert (given.urls, given.model) == (("http://four",), "qwen")
 
 
 ONE = {"LLM_JUDGE_BASE_URL": "http://one"}
@@ -92,9 +100,13 @@ def test_they_are_stronger_than_a_file_and_weaker_than_our_own_names(
     assert judge_of(load(*words, **environment), "free").endpoint.urls == urls
 
 
-def test_a_model_alone_is_that_of_the_address_in_the_file(load: Any) -> None:
+def test_a_model_alone_is_that_of_the_address_in_the_file_and_two_judges_for_one_task_are_told(
+    load: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     endpoint = judge_of(load(LLM_JUDGE_MODEL="qwen"), "free").endpoint
     assert (endpoint.urls, endpoint.model, endpoint.max_tokens) == (("http://file",), "qwen", 5)
+    load(STEM_LLM_JUDGE_URL="http://two", MATH_LLM_JUDGE_URL="http://three")
+    assert "used=STEM_LLM_JUDGE_URL ignored=MATH_LLM_JUDGE_URL" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -113,25 +125,9 @@ def test_one_that_can_not_be_used_is_named(load: Any, environment: Mapping[str, 
     assert "planted" not in str(caught.value)
 
 
-def test_two_judges_for_one_task_of_all_rows_are_told(load: Any, caplog: pytest.LogCaptureFixture) -> None:
-    load(STEM_LLM_JUDGE_URL="http://two", MATH_LLM_JUDGE_URL="http://three")
-    assert "used=STEM_LLM_JUDGE_URL ignored=MATH_LLM_JUDGE_URL" in caplog.text
-
-
 @pytest.mark.parametrize(("value", "mode"), [("true", "mix"), ("True", "mix"), ("false", None), ("", None)])
-def test_the_format_verifier_is_a_tenth_of_the_reward_of_the_tasks_that_it_knows(
-    load: Any, value: str, mode: str | None
-) -> None:
+def test_the_format_verifier_is_a_tenth_of_the_reward(load: Any, value: str, mode: str | None) -> None:
     tasks = load(USE_FORMAT_VERIFIER=value).scorers.tasks
     modes = {name: task.format.mode if task.format else None for name, task in tasks.items()}
     assert modes == {"math": mode, "free": mode, "stem_llm_judge": mode, "science": mode, "letter": None}
     assert all(task.format is None or task.format.weight == 0.1 for task in tasks.values())
-
-
-def test_rows_without_a_run_have_the_environments_judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ALL.items():
-        monkeypatch.setenv(name, value)
-    assert judge_endpoint().urls == ("http://one:8002/v1",)
-    assert judge_endpoint("stem").urls == ("http://two:8000",)
-    given = judge_endpoint("default", "http://four")
-    assert (given.urls, given.model) == (("http://four",), "qwen")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ def publisher(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.M
     return Publisher(link, keys, tmp_path)
 
 
+Patch = pytest.MonkeyPatch
+
+
 def follower_of(
     publisher: Publisher, engine: RecordingEngine, receiver: WeightReceiver | None = None, **options: Any
 ) -> WeightFollower:
@@ -64,40 +67,44 @@ async def following(
 
 
 @in_loop
-async def test_one_who_joins_late_loads_the_newest_and_nothing_else(publisher: Publisher) -> None:
+async def test_one_who_joins_late_loads_the_newest_and_who_waits_wakes_with_a_newer(
+    publisher: Publisher,
+) -> None:
     for version in (0, 1, 2):
         publisher.publish(version)
     async with following(publisher, engine := RecordingEngine()) as follower:
-        await reaches(follower, 2)
-        assert engine.loaded == [2]
-        publisher.publish(3)
-        await reaches(follower, 3)
-    assert engine.loaded == [2, 3]
-
-
-@in_loop
-async def test_who_waits_wakes_with_a_newer_version_and_no_older(publisher: Publisher) -> None:
-    async with following(publisher, engine := RecordingEngine()) as follower:
-        waiting = [asyncio.create_task(follower.at_least(version)) for version in (0, 2, 5)]
-        publisher.publish(0)
+        waiting = [asyncio.create_task(follower.at_least(version)) for version in (2, 4, 7)]
         await asyncio.wait_for(waiting[0], 10)
-        publisher.publish(3)  # 1 and 2 are never loaded
+        assert engine.loaded == [2]
+        publisher.publish(5)  # 3 and 4 are never loaded
         await asyncio.wait_for(waiting[1], 10)
-        assert engine.loaded == [0, 3]
+        assert engine.loaded == [2, 5]
         assert not waiting[2].done()
         waiting[2].cancel()
 
 
 @in_loop
-async def test_what_the_engine_holds_is_never_replaced_by_a_lower_version(publisher: Publisher) -> None:
+async def test_what_the_engine_holds_is_never_replaced_by_a_lower_version_and_each_is_hashed_once(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[Path] = []
+
+    def recorded(files: Sequence[Path], *, like: str = "") -> str:
+        hashed.extend(files)
+        return weights_checksum(files, like=like)
+
+    monkeypatch.setattr(filesystem, "weights_checksum", recorded)
     engine = RecordingEngine()
     await ScriptedEngine.load_weights(engine, [Path("held")], 5)
     publisher.publish(4)
     async with following(publisher, engine) as follower:
         await looked_again(follower)
-        publisher.publish(6)
-        await reaches(follower, 6)
-    assert engine.loaded == [6]
+        for version in (6, 7):
+            publisher.publish(version)
+            await reaches(follower, version)
+        await looked_again(follower)
+    assert engine.loaded == [6, 7]
+    assert [file.parent.name for file in hashed] == ["6", "7"]
 
 
 async def looked_again(follower: WeightFollower, times: int = 2) -> None:
@@ -117,49 +124,42 @@ async def looked_again(follower: WeightFollower, times: int = 2) -> None:
         await asyncio.wait_for(seen.acquire(), 10)
 
 
-def wrong_checksum(publisher: Publisher) -> None:
-    publisher.write(1)
-    publisher.announce(1, checksum="c0ffee")
-
-
-def vanished_file(publisher: Publisher) -> None:
-    publisher.announce(1)
-
-
-def junk(publisher: Publisher) -> None:
-    client: Any = publisher.link.client
-    client.xadd(publisher.keys("weights"), {"hello": "world"})
-    client.xadd(publisher.keys("weights"), {"v": "1", "version": "one"})
-
-
-def junk_behind_two_versions(publisher: Publisher) -> None:
-    for version in (1, 2):
-        publisher.publish(version)
-    junk(publisher)
+def damage(publisher: Publisher, how: str) -> None:
+    if how == "wrong checksum":
+        publisher.write(1)
+        publisher.announce(1, checksum="c0ffee")
+    elif how == "vanished file":
+        publisher.announce(1)
+    else:
+        for version in (1, 2) if how == "junk behind two versions" else ():
+            publisher.publish(version)
+        client: Any = publisher.link.client
+        client.xadd(publisher.keys("weights"), {"hello": "world"})
+        client.xadd(publisher.keys("weights"), {"v": "1", "version": "one"})
 
 
 @pytest.mark.parametrize(
-    ("damage", "held", "said"),
+    ("how", "held", "said"),
     [
-        (wrong_checksum, NO_VERSION, "weights_unreadable .*announced c0ffee"),
-        (vanished_file, NO_VERSION, "weights_unreadable .*No such file"),
-        (junk, NO_VERSION, "field 'path' is missing"),  # what the newest of them lacks
-        (junk_behind_two_versions, 2, "field 'path' is missing"),
+        ("wrong checksum", NO_VERSION, "weights_unreadable .*announced c0ffee"),
+        ("vanished file", NO_VERSION, "weights_unreadable .*No such file"),
+        ("junk", NO_VERSION, "field 'path' is missing"),  # what the newest of them lacks
+        ("junk behind two versions", 2, "field 'path' is missing"),
     ],
 )
 @in_loop
 async def test_what_cant_be_read_is_passed_over_and_said_once(
     *,
     publisher: Publisher,
-    damage: Callable[[Publisher], None],
+    how: str,
     held: int,
     said: str,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    if damage not in (wrong_checksum, vanished_file):
+    if how.startswith("junk"):
         monkeypatch.setattr(weights, "PATIENCE_S", 0.0)  # junk alone never uses it up
-    damage(publisher)
+    damage(publisher, how)
     async with following(publisher, engine := RecordingEngine()) as follower:
         await looked_again(follower, times=3)
         assert engine.version == held
@@ -182,15 +182,6 @@ async def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(p
     async with following(publisher, engine := RecordingEngine(remove_the_first)) as follower:
         await reaches(follower, 2)
     assert engine.loaded == [2]
-
-
-@in_loop
-async def test_weights_that_stay_unreadable_end_it(publisher: Publisher) -> None:
-    publisher.announce(1)
-    looked_at = iter((100.0, 100.0 + weights.PATIENCE_S, 100.1 + weights.PATIENCE_S))
-    with pytest.raises(RunFailed, match=r"No such file .* must share learner\.weights\.directory"):
-        await follower_of(publisher, RecordingEngine(), clock=lambda: next(looked_at)).follow()
-    assert list(looked_at) == []
 
 
 class Arriving:
@@ -233,19 +224,24 @@ async def test_weights_that_arrive_part_by_part_may_take_longer_than_the_patienc
 
 
 @in_loop
-async def test_an_engine_that_cant_load_ends_the_following(publisher: Publisher) -> None:
+async def test_weights_that_stay_unreadable_or_cant_be_loaded_end_it(publisher: Publisher) -> None:
     def refuse(_file: Path, _version: int) -> None:
         raise ValueError("shape [4, 8], expected [8, 8]")
 
     publisher.publish(0)
     with pytest.raises(ValueError, match="shape"):
         await follower_of(publisher, RecordingEngine(refuse)).follow()
+    publisher.announce(1)
+    looked_at = iter((100.0, 100.0 + weights.PATIENCE_S, 100.1 + weights.PATIENCE_S))
+    engine = RecordingEngine()
+    await ScriptedEngine.load_weights(engine, [Path("held")], 0)
+    with pytest.raises(RunFailed, match=r"No such file .* must share learner\.weights\.directory"):
+        await follower_of(publisher, engine, clock=lambda: next(looked_at)).follow()
+    assert list(looked_at) == []
 
 
 @in_loop
-async def test_a_generator_at_rest_waits_in_redis_until_a_version_wakes_it(
-    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_generator_rests_in_redis(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "BLOCK_S", 20.0)
     client: Any = publisher.link.client
 
@@ -292,20 +288,3 @@ async def test_a_receiver_of_ones_own_brings_the_weights(publisher: Publisher) -
         publisher.announce(7)
         await reaches(follower, 7)
     assert (given, receiver.noted) == ([(Path("seven"), 7)], [7])
-
-
-@in_loop
-async def test_each_version_is_hashed_once(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
-    hashed: list[Path] = []
-
-    def recorded(files: Sequence[Path], *, like: str = "") -> str:
-        hashed.extend(files)
-        return weights_checksum(files, like=like)
-
-    monkeypatch.setattr(filesystem, "weights_checksum", recorded)
-    async with following(publisher, RecordingEngine()) as follower:
-        for version in range(3):
-            publisher.publish(version)
-            await reaches(follower, version)
-        await looked_again(follower)
-    assert [file.parent.name for file in hashed] == ["0", "1", "2"]

@@ -1,4 +1,4 @@
-"""Weights through the relay: the learner's end and generators that do not see its folder. Real Redis, real files."""
+"""Weights through the relay to generators that do not see the learner's folder, and adapters merged. Real Redis, real files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from msgspec.structs import replace
+from safetensors.torch import save_file
+from torch import Tensor
 
 from broker.connection import RedisLink
 from broker.errors import RunFailed
@@ -24,13 +27,16 @@ from broker.weight_exchange.parcels import Manifest, Parcel, Wish, refusal
 from broker.weight_exchange.redis_exchange import EXPIRY_S, RedisExchange
 from broker.weight_files import FILE, part_name
 from config.generators import HfEngineConfig, VllmEngineConfig
+from config.learner import LoraConfig
+from config.run import ModelConfig
 from generators.engines.build import build_engine
 from generators.weight_sync import follower as weights
 from generators.weight_sync import relayed
+from generators.weight_sync.adapter import FOLDER, MergingReceiver, base_files, pairs_of
 from generators.weight_sync.build import build_receiver
 from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.follower import WeightFollower
-from generators.weight_sync.receiver import NotHere, TooLarge, WeightReceiver
+from generators.weight_sync.receiver import NotHere, Received, TooLarge, WeightReceiver
 from generators.weight_sync.relayed import RelayedReceiver
 from learner.weight_sync import delta_chain
 from learner.weight_sync import relay as relay_module
@@ -295,70 +301,54 @@ def test_an_old_anchor_keeps_nobody_from_a_newer_one(
     assert slow.follow(7) == {"full"}
 
 
-def test_room_for_one_chunk_is_given_one_at_a_time(learner: LearnersMachine, generator: Asking) -> None:
-    most = 2 * CHUNK - 1
+def test_room_for_one_chunk_is_given_one_at_a_time_and_deltas_go_before_unread_full_weights(
+    learner: LearnersMachine, generator: Asking, join: Join
+) -> None:
+    most, room = 2 * CHUNK - 1, learner.relay._lack_of_room
     learner.relay._lack_of_room = lambda more: "" if learner.bytes_in_redis() + more <= most else "full"
     learner.publish(0)
     ask_and_look(generator)
     assert len(learner.chunks()) == 1
     assert generator.follow(0) == {"full"}
-
-
-def test_deltas_go_before_unread_full_weights(
-    learner: LearnersMachine, generator: Asking, join: Join
-) -> None:
-    learner.publish(0)
-    generator.follow(0)
+    learner.relay._lack_of_room = room
+    learner.relay.look()
     ask_and_look(join("slow"))
     assert (kinds(learner.chunks()), len(learner.chunks())) == ({"full"}, ROOM // CHUNK)
     learner.publish(1)
     assert generator.follow(1) == {"delta"}
 
 
-def test_a_generator_that_dies_in_the_middle_holds_nobody_up_and_its_chunks_go(
+def test_a_generator_that_dies_in_the_middle_holds_nobody_up_and_the_last_leaves_nothing(
     learner: LearnersMachine, generator: Asking, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner.publish(7)
+    learner.relay.look()
+    assert learner.chunks() == set(), "before somebody asks"
     ask_and_look(join("dead"), 2)  # has read the first window, and lacks the second
-    monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)  # it has had its time
-    assert generator.follow(7) == {"full"}
-    monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
-    learner.relay.look()
-    assert learner.chunks() == set()
-
-
-def test_nothing_is_in_redis_before_somebody_asks_nor_after_the_last_has_left(
-    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learner.publish(7)
-    learner.relay.look()
-    assert learner.chunks() == set()
-    ask_and_look(generator)
     assert len(learner.chunks()) == ROOM // CHUNK
     for key in learner.chunks():
         ttl: Any = learner.link.client.ttl(learner.keys(f"weights:{key}"))
         assert 0 < ttl <= EXPIRY_S
-    generator.follow(7)
-    learner.relay.look()
-    assert learner.chunks() == set(), "nobody lacks anything"
+    monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)  # it has had its time
+    assert generator.follow(7) == {"full"}
     monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
     learner.relay.look()
-    assert learner.exchange.read_manifest() is None
+    assert (learner.chunks(), learner.exchange.read_manifest()) == (set(), None)
 
 
 # What becomes of the first chunks' values; None: the chunk is gone.
 DAMAGE: dict[str, Callable[[bytes, bytes], tuple[bytes | None, bytes]]] = {
-    "bit flipped": lambda one, other: (
-        one[: len(one) // 2] + bytes([one[len(one) // 2] ^ 1]) + one[len(one) // 2 + 1 :],
-        other,
-    ),
+    "bit flipped": lambda one, other: (one[: len(one) // 2] + bytes([one[len(one) // 2] ^ 1]) + one[len(one) // 2 + 1 :], other),
     "missing": lambda one, other: (None, other),
     "repeated": lambda one, other: (one, one),
     "swapped": lambda one, other: (other, one),
     "cut off": lambda one, other: (one[:-1], other),
-}
+}  # fmt: skip
 
 
+@pytest.mark.prove(
+    cases=("repeated-full", "swapped-full", "cut off-full", "bit flipped-delta", "missing-delta")
+)
 @pytest.mark.parametrize("kind", ["full", "delta"])
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_chunk_is_put_there_again(
@@ -381,11 +371,17 @@ def test_a_damaged_chunk_is_put_there_again(
     assert generator.follow(max(learner.announced)) == {kind}
 
 
-def test_a_delta_of_another_checksum_is_never_given(
+def test_weights_of_another_checksum_are_never_given(
     learner: LearnersMachine, generator: Asking, caplog: pytest.LogCaptureFixture
 ) -> None:
-    learner.publish(0)
-    generator.follow(0)
+    file = Path(learner.publish(0).path) / FILE
+    right = file.read_bytes()
+    file.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
+    with pytest.raises(AssertionError):  # however often it asks
+        generator.ask()
+    assert not [name for name in generator.files if name.startswith("v0")]
+    file.write_bytes(right)
+    assert generator.follow(0) == {"full"}
     held = generator.weights._held
     assert held is not None
     content = bytearray(held.files[0].read_bytes())
@@ -400,19 +396,6 @@ def test_a_delta_of_another_checksum_is_never_given(
     assert generator.follow(1) == {"full"}
     learner.publish(2)
     assert generator.follow(2) == {"delta"}
-
-
-def test_full_weights_of_another_checksum_are_never_given(
-    learner: LearnersMachine, generator: Asking
-) -> None:
-    file = Path(learner.publish(0).path) / FILE
-    right = file.read_bytes()
-    file.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
-    with pytest.raises(AssertionError):  # however often it asks
-        generator.ask()
-    assert not [name for name in generator.files if name.startswith("v0")]
-    file.write_bytes(right)
-    assert generator.follow(0) == {"full"}
 
 
 def test_weights_without_a_delta_travel_in_full(learner: LearnersMachine, generator: Asking) -> None:
@@ -430,9 +413,7 @@ def test_weights_without_a_delta_travel_in_full(learner: LearnersMachine, genera
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-def test_a_learner_started_again_goes_on_with_deltas_of_the_same_weights(
-    learner: LearnersMachine, generator: Asking, *, is_same: bool
-) -> None:
+def test_a_new_learner_sends_deltas(learner: LearnersMachine, generator: Asking, *, is_same: bool) -> None:
     for version in (0, 1):
         learner.publish(version)
         generator.follow(version)
@@ -445,32 +426,36 @@ def test_a_learner_started_again_goes_on_with_deltas_of_the_same_weights(
 
 
 @pytest.mark.parametrize("forgets", ["*weights*", "*weights_chunks", "*weights:*"])
-def test_a_loss_costs_time_alone(learner: LearnersMachine, generator: Asking, forgets: str) -> None:
+def test_a_loss_or_garbage_costs_time(learner: LearnersMachine, generator: Asking, forgets: str) -> None:
     learner.publish(0)
     ask_and_look(generator, 2)
-    gone = list(learner.link.client.scan_iter(match=forgets))
+    client: Any = learner.link.client
+    gone = list(client.scan_iter(match=forgets))
     assert gone
-    learner.link.client.delete(*gone)
-    assert generator.follow(0) == {"full"}
-
-
-def test_garbage_is_no_manifest_and_no_wish(learner: LearnersMachine, generator: Asking) -> None:
-    client = learner.link.client
-    learner.publish(0)
+    client.delete(*gone)
     for garbage in (b"", b"{", b"[]", b"\xff", b'{"version": 1}', b'{"count": "x"}', b"null"):
         client.set(learner.keys("weights_chunks"), garbage)
         client.hset(learner.keys("weights_wanted"), "stranger", garbage)
-        assert (learner.exchange.read_manifest(), learner.exchange.wishes()) == (None, {})
+        assert learner.exchange.read_manifest() is None
+        assert "stranger" not in learner.exchange.wishes()
     assert generator.follow(0) == {"full"}
 
 
-def test_a_relay_behind_a_fast_training_skips_versions(learner: LearnersMachine, generator: Asking) -> None:
+def test_a_relay_skips_versions_and_no_other_weights(learner: LearnersMachine, generator: Asking) -> None:
     learner.publish(0)
     generator.follow(0)
     for version in range(1, 6):  # the relay does not get round to looking
         learner.publish(version)
     assert generator.follow(5) == {"delta"}
     assert [delta.name.rpartition("-")[0] for delta in manifest_of(learner).deltas] == ["delta-0-5"]
+    learner.publish(6)
+    ask_and_look(generator)
+    right = learner.announced[5]
+    learner.announced[5] = replace(right, checksum="0" * 32)
+    with pytest.raises(NotHere, match="in the place of version 6"):
+        generator.fetch()
+    learner.announced[5] = right
+    assert generator.follow(6) == {"delta"}
 
 
 def test_versions_outlive_their_folders(learner: LearnersMachine, generator: Asking) -> None:
@@ -495,20 +480,6 @@ def test_a_relay_goes_on_from_what_a_lone_generator_holds_however_many_versions_
             learner.publish(version)
         learner.relay.look()
     assert generator.follow(3) == {"delta"}
-
-
-def test_a_manifest_of_other_weights_is_not_followed(learner: LearnersMachine, generator: Asking) -> None:
-    for version in (0, 1):
-        learner.publish(version)
-        generator.follow(version)
-    learner.publish(2)
-    ask_and_look(generator)
-    right = learner.announced[1]
-    learner.announced[1] = replace(right, checksum="0" * 32)
-    with pytest.raises(NotHere, match="in the place of version 2"):
-        generator.fetch()
-    learner.announced[1] = right
-    assert generator.follow(2) == {"delta"}
 
 
 def test_files_of_versions_are_let_go_when_nothing_needs_them(
@@ -547,50 +518,39 @@ def test_where_none_may_pass_the_generator_is_told_so(learner: LearnersMachine) 
     assert learner.chunks() == set()
 
 
-@pytest.fixture
-def room(link: RedisLink) -> Iterator[Callable[[int], None]]:
-    """Sets how many bytes Redis has left."""
-
-    def leave(count: int) -> None:
-        info: Any = link.client.info("memory")
-        link.client.config_set("maxmemory", info["used_memory"] + count)
-
-    yield leave
-    link.client.config_set("maxmemory", 0)
-
-
 def test_where_redis_has_no_room_the_generator_says_what_it_waits_for_and_gets_them_once_it_has(
-    learner: LearnersMachine, generator: Asking, room: Callable[[int], None]
-) -> None:
-    learner.publish(7)
-    room(100_000)  # less than a fifth of all that it holds: the groups need that
-    ask_and_look(generator, 3)
-    said = r"Redis has no room for them: maxmemory is \d+ MiB, .* they need \d+ MiB"
-    with pytest.raises(NotHere, match=said):
-        generator.fetch()
-    assert learner.chunks() == set()
-    learner.link.client.config_set("maxmemory", 0)
-    assert generator.ask() == (7, content_of(7))
-
-
-def test_a_redis_that_is_full_is_a_warning_of_the_relay_and_a_reason_for_the_generator(
     learner: LearnersMachine,
     generator: Asking,
-    room: Callable[[int], None],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    client: Any = learner.link.client
+
+    def leave(count: int) -> None:
+        client.config_set("maxmemory", client.info("memory")["used_memory"] + count)
+
     learner.publish(7)
-    ask_once(generator)
-    monkeypatch.setattr(learner.relay, "_lack_of_room", lambda _: "")  # it is full a moment later
-    room(-1000)
-    learner.relay.start()
-    wait_until(lambda: "weights_not_relayed" in caplog.text)
-    learner.relay.stop()
-    assert "reason=Redis is full" in caplog.text
-    room(-20_000)
-    with pytest.raises(NotHere, match=r"Redis is full: .*maxmemory"):
-        generator.fetch()
+    try:
+        leave(100_000)  # less than a fifth of all that it holds: the groups need that
+        ask_and_look(generator, 3)
+        said = r"Redis has no room for them: maxmemory is \d+ MiB, .* they need \d+ MiB"
+        with pytest.raises(NotHere, match=said):
+            generator.fetch()
+        assert learner.chunks() == set()
+        with monkeypatch.context() as patch:
+            patch.setattr(learner.relay, "_lack_of_room", lambda _: "")  # it is full a moment later
+            leave(-1000)
+            learner.relay.start()
+            wait_until(lambda: "reason=Redis is full" in caplog.text)
+            learner.relay.stop()
+        leave(-20_000)
+        with pytest.raises(NotHere, match=r"Redis is full: .*maxmemory"):
+            generator.fetch()
+    finally:
+        client.config_set("maxmemory", 0)
+    learner.start_again()
+    learner.publish(7)
+    assert generator.ask() == (7, content_of(7))
 
 
 def test_the_learner_waits_neither_for_generators_nor_for_a_redis_that_does_not_answer(
@@ -687,3 +647,88 @@ def test_a_model_that_is_a_folder_of_the_learners_machine_is_named_with_what_to_
         build_engine(make_engine_run(Path("my/own/model"), engine))
     assert f"there is no folder {Path.cwd()}/my/own/model on {socket.gethostname()}" in str(caught.value)
     assert needs in str(caught.value)
+
+
+LOW, HIGH = "base_model.model.layer.lora_A.weight", "base_model.model.layer.lora_B.weight"
+LORA = LoraConfig(rank=2, alpha=4, publish="adapter")
+
+
+class Brings:
+    is_slow = True
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def receive(self, announced: Any, *, held: int) -> Received:
+        return Received(version=3, files=(self._file,))
+
+    def loaded(self, received: Received) -> None:
+        raise AssertionError("nothing was loaded")
+
+    def close(self) -> None: ...
+
+
+def made(tmp_path: Path, adapter: dict[str, Tensor], *, dtype: str = "float32") -> MergingReceiver:
+    model = tmp_path / "model"
+    model.mkdir()
+    save_file({"layer.weight": torch.ones(3, 4, dtype=getattr(torch, dtype))}, model / "one.safetensors")
+    save_file({"other.weight": torch.full((2,), 7.0)}, model / "two.safetensors")
+    save_file(adapter, tmp_path / "adapter.safetensors")
+    section = ModelConfig.model_validate({"path": str(model), "dtype": dtype})
+    return MergingReceiver(Brings(tmp_path / "adapter.safetensors"), section, LORA)
+
+
+def pair(rows: int = 3, columns: int = 4) -> dict[str, Tensor]:
+    return {LOW: torch.full((2, columns), 0.5), HIGH: torch.full((rows, 2), 0.25)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_product_is_added_in_float32_and_the_rest_stays(tmp_path: Path, dtype: str) -> None:
+    from safetensors.torch import load_file
+
+    receiver = made(tmp_path, pair(), dtype=dtype)
+    found = load_file(receiver.receive([], held=0).files[0])
+    receiver.close()
+    assert found["layer.weight"].tolist() == [[1 + 2 * 0.25] * 4] * 3  # alpha / rank = 2
+    assert found["other.weight"].tolist() == [7.0, 7.0]
+    assert {tensor.dtype for tensor in found.values()} == {getattr(torch, dtype)}
+    assert receiver.is_slow
+
+
+@pytest.mark.parametrize(
+    ("adapter", "why"),
+    [
+        (pair(rows=5), "a weight of 5 x 4, and that of .* is \\(3, 4\\)"),
+        ({name.replace("layer", "of.9"): one for name, one in pair().items()}, "of.9.weight and 0 more"),
+        ({LOW: torch.ones(2, 4)}, f"{LOW} without {HIGH}"),
+        ({HIGH: torch.ones(3, 2)}, "1 tensors of an adapter, of which 0 are pairs"),
+        ({"layer.weight": torch.ones(3, 4)}, "layer.weight, which is no tensor of an adapter"),
+        ({}, r"adapter\.safetensors can't be read"),  # no safetensors file
+    ],
+)
+def test_what_is_no_adapter_of_it_is_named(tmp_path: Path, adapter: dict[str, Tensor], why: str) -> None:
+    with closing(made(tmp_path, adapter)) as receiver:
+        if not adapter:
+            (tmp_path / "adapter.safetensors").write_bytes(b"nonsense")
+        with pytest.raises(RunFailed, match=why):
+            receiver.receive([], held=0)
+
+
+def test_a_model_without_safetensors_is_refused_with_what_to_set(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"no safetensors here: .* Set learner.lora.publish=merged"):
+        base_files(ModelConfig(path=str(tmp_path)))
+    assert pairs_of({}) == {}
+
+
+def test_what_a_killed_generator_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    dead = temporary / f"{FOLDER}dead"
+    dead.mkdir(parents=True)
+    (dead / "lock").touch()
+    (dead / "v000003.safetensors").touch()
+    receiver = made(tmp_path, pair())
+    living = receiver.receive([], held=0).files[0].parent
+    assert list(temporary.iterdir()) == [living]
+    receiver.close()
+    assert not any(temporary.iterdir())

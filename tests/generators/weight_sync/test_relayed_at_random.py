@@ -134,18 +134,9 @@ def learner(
     machine.relay.stop()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize("seed", range(60))
 def test_whatever_happens_all_have_the_newest_in_the_end(learner: LearnersMachine, seed: int) -> None:
-    happen(learner, seed)
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("seed", range(3, 60))
-def test_nor_with_many_more_seeds(learner: LearnersMachine, seed: int) -> None:
-    happen(learner, seed)
-
-
-def happen(learner: LearnersMachine, seed: int) -> None:
     learner.parts = 1 + seed % 3
     events = Events(learner, seed)
     try:

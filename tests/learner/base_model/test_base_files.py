@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,7 @@ LOADED_AND_NOT_SAVED: Mapping[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("content", LOADED_AND_NOT_SAVED.values(), ids=LOADED_AND_NOT_SAVED)
-def test_a_generation_config_that_cant_be_saved_is_copied_to_the_byte(
-    base: Path, content: dict[str, Any]
-) -> None:
+def test_an_unsavable_generation_config_is_copied_to_the_byte(base: Path, content: dict[str, Any]) -> None:
     (base / "generation_config.json").write_text(json.dumps(content, indent=3))
     out = exported(base)
     assert (out / "generation_config.json").read_bytes() == (base / "generation_config.json").read_bytes()
@@ -165,9 +164,7 @@ LISTED = [{"name": "default", "template": "other"}, {"name": "tool_use", "templa
         ("additional_chat_templates/tool_use.jinja", "tools"),
     ],
 )
-def test_the_runs_template_is_the_only_one_wherever_the_base_has_one(
-    base: Path, name: str, template: Any
-) -> None:
+def test_the_runs_template_is_the_only_one_of_all(base: Path, name: str, template: Any) -> None:
     (base / name).parent.mkdir(exist_ok=True)
     if name.endswith(".json"):
         change(base / name, chat_template=template)
@@ -277,19 +274,18 @@ def test_a_file_that_can_not_be_read_is_named(
     assert (out / "tokenizer_config.json").is_file()
 
 
-def test_weights_are_written_before_anything_else(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_come_first_and_a_processor_is_json(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (base / "preprocessor_config.json").write_text("{")
+    assert what_is_odd(source(base))[0].startswith("preprocessor_config.json is no JSON: ")
+    assert (exported(base) / "preprocessor_config.json").read_text() == "{"
+
     def see(folder: Path, *_: Any, **__: Any) -> list[str]:
         assert {path.name for path in folder.iterdir()} == {FILE}
         return []
 
     monkeypatch.setattr("learner.training.model_files.write_base_files", see)
+    shutil.rmtree(base.parent / "out")
     exported(base)
-
-
-def test_a_processor_that_is_no_json_is_named(base: Path) -> None:
-    (base / "preprocessor_config.json").write_text("{")
-    assert what_is_odd(source(base))[0].startswith("preprocessor_config.json is no JSON: ")
-    assert (exported(base) / "preprocessor_config.json").read_text() == "{"
 
 
 def test_a_hub_that_does_not_answer_costs_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

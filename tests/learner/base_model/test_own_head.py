@@ -29,39 +29,27 @@ def source(folder: Path, **model: object) -> ModelConfig:
     return ModelConfig.model_validate({"path": str(folder), "dtype": "float32"} | model)
 
 
-def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
-    weights = load_file(folder / FILE)
-    change(weights)
-    save_file(weights, folder / FILE, metadata={"format": "pt"})
-    return folder
+Weights = dict[str, torch.Tensor]
+# What becomes of the weights of a tied model, and whether it has a head of its own then.
+CHANGES: dict[str, tuple[Callable[[Weights], object], bool]] = {
+    "as it was": (lambda _: None, False),
+    "with a copy": (
+        lambda some: some.update({HEAD: some[EMBEDDING].clone()}),
+        False,
+    ),  # as converted `.bin` files have
+    "of a type that holds all of it": (
+        lambda some: some.update({EMBEDDING: (one := some[EMBEDDING].bfloat16()), HEAD: one.float()}),
+        False,
+    ),
+    "the head alone": (lambda some: some.update({HEAD: some.pop(EMBEDDING)}), False),  # transformers ties it
+    "one other number": (lambda some: some.update({HEAD: add_to_the_last(some[EMBEDDING])}), True),
+}
 
 
-def with_copy(folder: Path) -> Path:
-    """The head is there, and is the embedding: as `.bin` checkpoints were converted."""
-    return rewrite(write_tiny_model(folder), lambda some: some.update({HEAD: some[EMBEDDING].clone()}))
-
-
-def with_head_of_another_type(folder: Path) -> Path:
-    """The head is the embedding, in a type that holds all of it."""
-
-    def change(weights: dict[str, torch.Tensor]) -> None:
-        weights[EMBEDDING] = weights[EMBEDDING].bfloat16()
-        weights[HEAD] = weights[EMBEDDING].float()
-
-    return rewrite(write_tiny_model(folder), change)
-
-
-def with_one_other_number(folder: Path) -> Path:
-    def change(weights: dict[str, torch.Tensor]) -> None:
-        weights[HEAD] = weights[EMBEDDING].clone()
-        weights[HEAD][-1, -1] += 1
-
-    return rewrite(write_tiny_model(folder), change)
-
-
-def with_head_alone(folder: Path) -> Path:
-    """The embedding is not there: transformers ties it to the head."""
-    return rewrite(write_tiny_model(folder), lambda some: some.update({HEAD: some.pop(EMBEDDING)}))
+def add_to_the_last(weight: torch.Tensor) -> torch.Tensor:
+    other = weight.clone()
+    other[-1, -1] += 1
+    return other
 
 
 def in_two_files(folder: Path) -> Path:
@@ -76,37 +64,27 @@ def in_two_files(folder: Path) -> Path:
     return folder
 
 
-def untied(folder: Path) -> Path:
-    return write_tiny_model(folder, tied=False)
-
-
-def nested(folder: Path) -> Path:
-    """Where the config says nothing of it, and the class's default is untied."""
+def untied(folder: Path, *, is_said: bool = True) -> Path:
+    """Where the config may say nothing of it, since the class's default is untied."""
     write_tiny_model(folder, tied=False)
     described = json.loads((folder / "config.json").read_text())
-    described.pop("tie_word_embeddings", None)
+    if not is_said:
+        described.pop("tie_word_embeddings", None)
     (folder / "config.json").write_text(json.dumps(described))
     return folder
 
 
-@pytest.mark.parametrize(
-    ("make", "is_own"),
-    [
-        (write_tiny_model, False),
-        (with_copy, False),
-        (with_head_of_another_type, False),
-        (with_head_alone, False),
-        (untied, False),
-        (nested, False),
-        (write_own_head, True),
-        (with_one_other_number, True),
-        (in_two_files, True),
-    ],
-)
-def test_a_head_that_differs_is_the_checkpoints_own(
-    tmp_path: Path, make: Callable[[Path], Path], *, is_own: bool
-) -> None:
-    folder = make(tmp_path / "model")
+@pytest.mark.parametrize("name", [*CHANGES, "untied", "untied in silence", "its own", "in two files"])
+def test_a_head_that_differs_is_the_checkpoints_own(tmp_path: Path, name: str) -> None:
+    folder, is_own = tmp_path / "model", name in {"one other number", "its own", "in two files"}
+    if name in CHANGES:
+        weights = load_file(write_tiny_model(folder) / FILE)
+        CHANGES[name][0](weights)
+        save_file(weights, folder / FILE, metadata={"format": "pt"})
+    elif name.startswith("untied"):
+        untied(folder, is_said=name == "untied")
+    else:
+        (write_own_head if name == "its own" else in_two_files)(folder)
     assert has_own_head(source(folder)) is is_own
     run = settled(tiny_run(folder))
     assert run.model.tie_word_embeddings is (False if is_own else None)
@@ -138,19 +116,11 @@ def test_a_generator_that_does_not_know_of_the_head_would_sample_from_another_mo
 
 
 def test_a_head_that_is_asked_for_and_not_there_is_refused(tmp_path: Path) -> None:
-    folder = write_tiny_model(tmp_path / "model")
+    asked = source(folder := write_tiny_model(tmp_path / "model"), tie_word_embeddings=False)
     told = r"tie_word_embeddings=false, and .* has no lm_head\.weight of its own"
     with pytest.raises(RunFailed, match=told):
-        has_own_head(source(folder, tie_word_embeddings=False))
-
-
-def test_weights_without_the_head_are_refused_where_it_is_the_checkpoints_own(tmp_path: Path) -> None:
-    tied = write_tiny_model(tmp_path / "tied")
-    skeleton = build_skeleton(source(tied, tie_word_embeddings=False))
+        has_own_head(asked)
     with pytest.raises(RunFailed, match=r"missing lm_head\.weight"):
-        check_weights(skeleton, [tied / FILE])
-
-
-def test_a_model_without_a_usable_config_is_left_to_those_who_load_it(tmp_path: Path) -> None:
+        check_weights(build_skeleton(asked), [folder / FILE])
     run = tiny_run(tmp_path / "nowhere")
-    assert settled(run) is run
+    assert settled(run) is run, "without a usable config it is left to those who load it"

@@ -69,16 +69,13 @@ def from_json(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return folder / "rows.parquet"
 
 
-def test_columns_that_mix_types_come_back_as_datasets_gives_them(tmp_path: Path) -> None:
+def test_mixed_columns_come_back_as_datasets_gives_them_and_changes_are_said(tmp_path: Path) -> None:
     answers = [7, "text", ["a", 1], {"a": [1, None]}, None, 1.5, True, 'a "quoted" one', "", r"\frac{1}{2}"]
     rows = [{"id": i, "answer": a, "deep": {"of": [{"v": a}]}, "list": [a, a]} for i, a in enumerate(answers)]
     path = from_json(tmp_path, rows)
     assert b'"_type": "Json"' in pq.read_schema(path).metadata[b"huggingface"]
     assert read_file(path) == [(row, ()) for row in rows]
     assert list(by_datasets(path)) == rows
-
-
-def test_what_datasets_has_changed_is_said_by_row(tmp_path: Path) -> None:
     [*found] = read_file(from_json(tmp_path, [{"answer": [1]}, {"answer": "007"}, {"answer": "1.50"}]))
     assert [row["answer"] for row, _ in found] == [[1], 7, 1.5]
     said = f"column answer: '007' is read as 7: {TEXT}", f"column answer: '1.50' is read as 1.5: {TEXT}"
@@ -216,13 +213,12 @@ def of_columns(run: Run, path: Path, **options: Any) -> list[Any]:
     return [row.verification_info["answer"]["value"] for row in found]
 
 
-def test_right_answers_of_a_mixed_column_have_no_quotation_marks(run: Run, tmp_path: Path) -> None:
+def test_right_answers_of_a_mixed_column_have_no_quotation_marks_and_aliases_stay_a_list(
+    run: Run, tmp_path: Path
+) -> None:
     answers = [7, "seven", "a \\boxed{b}", 1.5, "12:30", True]
     path = from_json(tmp_path, [{"q": "?", "answer": answer} for answer in answers])
     assert of_columns(run, path) == ["7", "seven", "a \\boxed{b}", "1.5", "12:30", "True"]
-
-
-def test_a_list_of_aliases_stays_a_list(run: Run, tmp_path: Path) -> None:
     path = from_json(tmp_path, [{"q": "?", "answer": ["Rome", "Roma"]}, {"q": "?", "answer": "Rome"}])
     assert of_columns(run, path, task="qa_em") == [["Rome", "Roma"], "Rome"]
 
@@ -257,12 +253,19 @@ CALLS: list[dict[str, Any]] = [
 INFO = {"type": "math", "answer": {"value": "5"}}
 
 
-def test_a_chat_with_calls_of_tools_is_read_whole(run: Run, tmp_path: Path) -> None:
+def test_chats_with_calls_and_verls_csv_rows_are_read_whole(run: Run, tmp_path: Path) -> None:
     mixed = [{"role": "assistant", "tool_calls": [{"function": {"name": "g", "arguments": {"y": [1]}}}]}]
     chats = [{"messages": chat, "verification_info": json.dumps(INFO)} for chat in (CALLS, CHAT, mixed)]
     calls, chat, _ = rows_of(run, from_json(tmp_path, chats))
     assert list(chat.messages) == CHAT
     assert list(calls.messages) == [CALLS[0], {**CALLS[1], "content": ""}, CALLS[2]]
+    row = {"data_source": "openai/gsm8k", "prompt": json.dumps(CHAT), "reward_model": '{"ground_truth": "5"}'}
+    checks = pa.array([[("style", "rule"), ("ground_truth", "5")]], STRINGS)
+    table = pa.table({"data_source": ["openai/gsm8k"], "prompt": [CHAT], "reward_model": checks})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    for path in (write_file(tmp_path / "rows.csv", row), tmp_path / "rows.parquet"):
+        [found] = rows_of(run, path)
+        assert (list(found.messages), found.verification_info["answer"]) == (CHAT, {"value": "5"})
 
 
 def write_file(path: Path, row: Mapping[str, Any]) -> Path:
@@ -289,19 +292,6 @@ def test_a_chat_as_text_is_a_chat_in_every_kind_of_file(
     assert list(found.messages) == chat
 
 
-def test_verls_rows_in_csv_are_read_as_those_in_parquet(run: Run, tmp_path: Path) -> None:
-    row = {"data_source": "openai/gsm8k", "prompt": json.dumps(CHAT), "reward_model": '{"ground_truth": "5"}'}
-    [found] = rows_of(run, write_file(tmp_path / "rows.csv", row))
-    assert list(found.messages) == CHAT
-
-
-def test_a_map_may_hold_what_checks_a_row(run: Run, tmp_path: Path) -> None:
-    checks = pa.array([[("style", "rule"), ("ground_truth", "5")]], STRINGS)
-    table = pa.table({"data_source": ["openai/gsm8k"], "prompt": [CHAT], "reward_model": checks})
-    pq.write_table(table, tmp_path / "rows.parquet")
-    assert rows_of(run, tmp_path / "rows.parquet")[0].verification_info["answer"] == {"value": "5"}
-
-
 def test_a_saved_data_set_with_a_mixed_column_is_read_as_its_parquet_is(run: Run, tmp_path: Path) -> None:
     path = from_json(tmp_path, [{"q": "?", "answer": answer} for answer in ("007", [1], 0.413)])
     saved = tmp_path / "saved"
@@ -312,9 +302,7 @@ def test_a_saved_data_set_with_a_mixed_column_is_read_as_its_parquet_is(run: Run
     assert [len(record.changed) for record in records] == [1, 0, 0]
 
 
-def test_changed_values_are_said_at_the_start(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_changed_values_are_said_at_start(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = from_json(tmp_path, [{"q": "?", "answer": answer} for answer in ("x", "007", [1])])
     source = DatasetSource(path=str(path), prompt_template="{q}", answer_column="answer")
     with caplog.at_level(logging.WARNING):

@@ -96,7 +96,9 @@ def test_verls_rows_train_as_they_are(read: Read) -> None:
     assert of_list.verification_info["answer"] == {"value": "2"}, "a list of one is that one"
 
 
-def test_a_prompt_says_where_its_row_comes_from(run: Run, read: Read, tmp_path: Path) -> None:
+def test_a_prompt_says_where_its_row_is_from_and_nested_columns_come_back(
+    run: Run, read: Read, tmp_path: Path
+) -> None:
     by_columns = {"question": "2 + 3?", "answer": "5", "data_source": "mine"}
     keys = {"prompt_template": "{question}", "answer_column": "answer"}
     sources = [
@@ -108,10 +110,7 @@ def test_a_prompt_says_where_its_row_comes_from(run: Run, read: Read, tmp_path: 
     ]
     assert sources == ["openai/gsm8k", "mine", "", "", "numina"]
     assert fields_of_first_prompt(run, tmp_path)["source"] == "numina"
-
-
-def test_nested_columns_reach_the_wire_and_come_back(run: Run, read: Read, tmp_path: Path) -> None:
-    """Structs and lists of parquet, through the prompt's bytes."""
+    # Structs and lists of parquet, through the prompt's bytes.
     cases = [{"input": "1\n", "output": "2\n"}, {"input": "2\n", "output": "3\n"}]
     info = {"type": "code_verifiable", "answer": {"test_cases": cases}}
     read({"messages": CHAT, "verification_info": info})
@@ -130,7 +129,7 @@ def test_what_an_environment_reads_of_a_row_travels_by_itself(run: Run, read: Re
     assert read(record)[0].columns == {}
 
 
-def test_a_row_for_a_judge_takes_its_question_along(read: Read) -> None:
+def test_a_row_for_a_judge_brings_its_question_and_one_for_a_rubric_model_its_criteria(read: Read) -> None:
     info = json.dumps({"type": "llm_judge", "answer": {"value": "five"}})
     keys = {"prompt_column": "q", "answer_column": "a", "task": "judge"}
     rows = [
@@ -140,23 +139,17 @@ def test_a_row_for_a_judge_takes_its_question_along(read: Read) -> None:
     ]
     expected = {"value": "five", "question": "2 + 3?"}
     assert [row.verification_info["answer"] for row in rows] == [expected] * 3
-
-
-def test_a_row_for_a_rubric_model_brings_its_criteria_beside_it_or_in_extra_info(read: Read) -> None:
     beside = verl("polaris_tinyv", "5") | {"criteria": "States 5"}
-    rows = read(beside, verl("polaris_tinyv", "5", criteria="States 5"))
+    rows = [*read(beside, verl("polaris_tinyv", "5", criteria="States 5"))]
     answer = {"value": "5", "question": "2 + 3?", "criteria": "States 5"}
     assert [(row.task, row.verification_info["answer"]) for row in rows] == [("rubric", answer)] * 2
 
 
-def test_a_row_with_both_shapes_is_read_by_its_verification_info(read: Read) -> None:
+def test_verification_info_comes_first_and_edits_lose_what_parquet_adds(read: Read) -> None:
     info = json.dumps({"type": "math", "answer": {"value": "5"}})
     rows = read(*(verl("AIME", "6") | {"verification_info": given} for given in (info, None)))
     assert [row.verification_info["answer"]["value"] for row in rows] == ["5", "6"]
-
-
-def test_edits_of_several_files_lose_what_parquet_adds(read: Read) -> None:
-    """In a column of objects each row has the paths of all rows."""
+    # In a column of objects each row has the paths of all rows.
 
     def row(path: str) -> dict[str, Any]:
         edit = {"code_context": {path: "a"}, "oracle_new_content": {path: "b"}}
@@ -186,13 +179,10 @@ def test_a_column_map_names_a_task_or_a_type(read: Read, task: str, expected: tu
 def test_a_column_may_name_the_task(read: Read, options: Mapping[str, Any], column: str) -> None:
     rows = read(GIVEN | {column: "hard"}, GIVEN | {column: None}, **options)
     assert [row.task for row in rows] == ["hard", "math"]
-
-
-def test_a_column_that_means_something_else_is_left_alone(read: Read) -> None:
-    record = GIVEN | {"task": "summarise"}
+    record = GIVEN | {column: "summarise"}
     with pytest.raises(RowError, match="row 0: no scorer for task 'summarise'"):
-        read(record)
-    assert [row.task for row in read(record, task_column=None)] == ["math"]
+        read(record, **options)
+    assert [row.task for row in read(record, task_column=None)] == ["math"], "it means something else"
 
 
 UNLIKE_CODE = {"messages": CHAT, "info": '{"type": "code", "answer": {}}'}

@@ -12,17 +12,36 @@ import pytest
 
 from config.data import DatasetSource
 from config.run import Run
-from config.scorers import ScorersConfig
+from config.scorers import TaskConfig
 from learner.data import scorers_process
 from learner.data.gold import gold_tests
 from learner.data.ingest import ingest
 from learner.data.row import Row
 from learner.data.store import RowList, RowStore
+from tests.support.ingested import with_tasks
 from tests.support.verl_runs import write_jsonl
 
 pytestmark = pytest.mark.process
 
-RIGHT, BROKEN = "4", "\\frac{1}{2"  # references, of which the second is no mathematics
+RIGHT, BROKEN = "4", "5"  # references, of which the second is worth a half to this run's own scorer
+TASKS = {"math": {"type": "custom", "import_path": "own_four:Four"}}
+OWN = """
+from scorers.custom import SimpleScorer
+
+class Four(SimpleScorer):
+    name, version = "four", "1"
+
+    def score(self, text, verification_info):
+        return self.scored(1.0 if "{4}" in text else 0.5, "is it four?")
+"""
+
+
+@pytest.fixture
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Have a scorer of one's own for mathematics: what sympy takes to be imported is nothing that is tested here."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_four.py").write_text(OWN)
+    return with_tasks(run, TASKS)
 
 
 @pytest.fixture
@@ -48,10 +67,11 @@ def one_processor() -> Iterator[None]:
     os.sched_setaffinity(0, all_of_them)
 
 
+@pytest.mark.prove
 def test_a_row_that_its_environment_plays_is_examined_by_that_episode(run: Run, one_processor: None) -> None:
     riddle = {"type": "custom", "import_path": "tests.support.own_environments:Riddle"}
-    tasks = {"riddle": {"environment": riddle, "scorer": {"type": "environment"}}, "math": {}}
-    run = run.model_copy(update={"scorers": ScorersConfig.model_validate({"tasks": tasks})})
+    own = TaskConfig.model_validate({"environment": riddle, "scorer": {"type": "environment"}})
+    run = with_tasks(run, {"riddle": own, **TASKS})
     played = [
         Row(
             messages=(),

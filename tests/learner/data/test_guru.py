@@ -113,7 +113,9 @@ def read_rows(run: Run, folder: Path, *rows: Mapping[str, Any]) -> list[Row]:
     return list(read(run, write_parquet(folder / "rows.parquet", rows)).rows.rows())
 
 
-def test_the_folder_loads_whole_and_each_sources_rows_reach_their_scorer(run: Run, guru: Path) -> None:
+def test_the_folder_loads_whole_with_its_splits_and_each_sources_rows_reach_their_scorer(
+    run: Run, guru: Path
+) -> None:
     assert len(SOURCES) == 16
     found = read(run, guru)
     assert found.count == len(found.rows) == sum(COUNTS.values()) == 168
@@ -126,33 +128,19 @@ def test_the_folder_loads_whole_and_each_sources_rows_reach_their_scorer(run: Ru
     assert by_source["simulation__arcagi2"]["value"] == GRID
     assert by_source["logic__zebra_puzzle_dataset"]["value"] == ZEBRA
     assert by_source["stem_web"] == {"value": "4.5 J", "question": "how much heat?"}
-
-
-def test_compressed_rows_are_the_rows_that_were_compressed(run: Run, tmp_path: Path) -> None:
-    for row in (guru_row(source) for source in SOURCES):
-        write_parquet(tmp_path / f"plain/{row['data_source']}.parquet", [row])
-        write_parquet(tmp_path / f"packed/{row['data_source']}.parquet", [packed(row)])
-    plain, unpacked = (list(read(run, tmp_path / name).rows.rows()) for name in ("plain", "packed"))
-    assert len(plain) == len(unpacked) == 16
-    assert plain == unpacked
-
-
-def test_the_files_for_evaluation_are_splits_of_the_folder(run: Run, guru: Path) -> None:
     (online,) = read(run, guru, split="online_eval").rows.rows()
     assert (online.task, online.messages[0]["content"]) == ("math", "math__deepscaler_preview question 900")
     (offline,) = read(run, guru, split="offline_eval").rows.rows()
     assert offline.verification_info == {"type": "finqa", "answer": {"value": 0.42}}
 
 
-class Encoder:
-    """A tokenizer that is asked for the tokens of a text, and never for those of a chat."""
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        assert not add_special_tokens
-        return [ord(character) for character in text]
-
-
-def test_a_row_without_the_chat_template_has_its_raw_prompt_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_compressed_rows_are_as_before_and_raw_prompts_as_they_are(run: Run, tmp_path: Path) -> None:
+    for row in (guru_row(source) for source in SOURCES):
+        write_parquet(tmp_path / f"plain/{row['data_source']}.parquet", [row])
+        write_parquet(tmp_path / f"packed/{row['data_source']}.parquet", [packed(row)])
+    plain, unpacked = (list(read(run, tmp_path / name).rows.rows()) for name in ("plain", "packed"))
+    assert len(plain) == len(unpacked) == 16
+    assert plain == unpacked
     row = guru_row() | {"apply_chat_template": False, "raw_prompt": "Question: 1 + 1?\nAnswer:"}
     raw, chat = read_rows(run, tmp_path, row, row | {"apply_chat_template": True})
     encoder: Any = Encoder()
@@ -163,19 +151,23 @@ def test_a_row_without_the_chat_template_has_its_raw_prompt_as_it_is(run: Run, t
         read_rows(run, tmp_path, row | {"raw_prompt": " "})
 
 
-def test_rows_of_polaris_go_to_the_rubric_model_or_to_tinyv(run: Run, tmp_path: Path) -> None:
+class Encoder:
+    """A tokenizer that is asked for the tokens of a text, and never for those of a chat."""
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return [ord(character) for character in text]
+
+
+def test_rows_of_polaris_go_to_their_model_and_an_unknown_source_is_refused(run: Run, tmp_path: Path) -> None:
     criteria = "1. Sets up the recurrence (3 points)"
     row = guru_row() | {"data_source": "polaris_tinyv", "criteria": criteria}
     graded, verified = read_rows(run, tmp_path, row, row | {"criteria": None})
     assert (graded.task, graded.verification_info["answer"]["criteria"]) == ("rubric", criteria)
     assert verified.task == "tinyv"
-    alone = {name: task for name, task in TASKS.items() if name != "tinyv"}
-    no_tinyv = with_tasks(run, alone)
+    no_tinyv = with_tasks(run, {name: task for name, task in TASKS.items() if name != "tinyv"})
     with pytest.raises(RowError, match=r"rows\.parquet row 1: no criteria to grade by: .*'polaris_tinyv'"):
         read_rows(no_tinyv, tmp_path, row, row | {"criteria": None})
-
-
-def test_an_unknown_data_source_is_refused_unless_the_run_gives_it_a_type(run: Run, tmp_path: Path) -> None:
     row = guru_row() | {"data_source": "my_own_set"}
     with pytest.raises(RowError, match=r"row 0: unknown data_source 'my_own_set'.*`data\.unknown_source`"):
         read_rows(run, tmp_path, row)

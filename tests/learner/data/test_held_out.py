@@ -53,16 +53,13 @@ def opened(run: Run) -> HeldOut:
     return found
 
 
-def test_a_round_has_the_sets_that_are_due_and_the_last_one_has_all(run: Run) -> None:
+def test_a_round_has_the_sets_that_are_due_each_sampled_in_its_own_way(run: Run) -> None:
     held_out = opened(run)
     # The first set gives 2 of its 3 rows a round, the second both of its own: numbers 0 and 1, and 2 and 3.
     rounds = {version: held_out.indices(version) for version in (0, 2, 4, 7)}
     assert rounds == {0: [0, 1, 2, 3], 2: [0, 1], 4: [0, 1, 2, 3], 7: [0, 1, 2, 3]}
     assert [version for version in range(9) if held_out.is_due(version)] == [0, 2, 4, 6, 8]
     assert [held_out.set_name(index) for index in range(5)] == ["first", "first", "second", "second", ""]
-
-
-def test_each_set_is_sampled_in_its_own_way(run: Run) -> None:
     held_out = opened(run)
     ours, theirs = held_out.prompt("eval-4-1", 1), held_out.prompt("eval-4-2", 2)
     assert (ours.messages[0]["content"], theirs.messages[0]["content"]) == ("a 1", "b 0")
@@ -89,7 +86,7 @@ def test_what_evaluation_says_is_for_the_sets_that_say_nothing(
     assert [(prompt.top_p, prompt.is_greedy, prompt.n) for prompt in prompts] == expected
 
 
-def test_a_rounds_result_says_how_each_set_did(run: Run) -> None:
+def test_a_rounds_result_says_how_each_set_did_and_each_set_was_asked_for_in_its_period(run: Run) -> None:
     held_out = opened(run)
     round_ = Round(version=4, missing=set(), since=0.0)
     for index, reward in enumerate((1.0, 0.0, 1.0, 1.0)):
@@ -101,13 +98,8 @@ def test_a_rounds_result_says_how_each_set_did(run: Run) -> None:
     rates = {name: (each["prompts"], each["pass_rate"]) for name, each in result["sets"].items()}
     assert rates == {"first": (2, 0.5), "second": (2, 1.0)}
     assert "sets" not in result_of(round_)
-
-
-def test_the_rounds_of_every_sets_period_were_asked_for(run: Run) -> None:
-    ledger = Ledger()
-    ledger.incarnations.append({"fence": 1, "config": to_yaml(run)})
-    ledger.steps.extend({"step": step, "fence": 1} for step in range(6))
-    assert asked_for(ledger, run) == {0, 2, 4}
     rarely = with_evaluation(run, every=0)
-    ledger.incarnations[0] = {"fence": 1, "config": to_yaml(rarely)}
-    assert asked_for(ledger, rarely) == {0, 4}, "only the second set has a period of its own"
+    for own, expected in ((run, {0, 2, 4}), (rarely, {0, 4})):  # the second set has a period of its own
+        lives: list[Any] = [{"fence": 1, "config": to_yaml(own)}]
+        steps: list[Any] = [{"step": step, "fence": 1} for step in range(6)]
+        assert asked_for(Ledger(incarnations=lives, steps=steps), own) == expected

@@ -73,6 +73,7 @@ def test_a_folder_of_unlike_files_is_read_whole_in_the_order_of_names(run: Run, 
     parquet(tmp_path / "rows/deep/c.parquet", verl(5))
     (tmp_path / "rows/notes.txt").write_text("no rows")
     assert answers(read(run, tmp_path / "rows")) == ["1", "2", "3", "4", "5"]
+    assert answers(read(run, tmp_path / "rows", limit=3)) == ["1", "2", "3"], "of the whole source"
 
 
 def test_a_pattern_names_files(run: Run, tmp_path: Path) -> None:
@@ -88,36 +89,25 @@ def test_a_pattern_names_files(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("train", "name"), [("train/x", "online_eval/x"), ("train-0", "test-0")], ids=["subfolders", "names"]
 )
-def test_the_split_of_a_folder_is_in_the_names_of_its_files(
-    run: Run, tmp_path: Path, train: str, name: str
-) -> None:
+def test_a_folders_split_is_in_its_files_names(run: Run, tmp_path: Path, train: str, name: str) -> None:
     for number, file in enumerate((train, name)):
         parquet(tmp_path / f"rows/{file}.parquet", row(number))
+    split = re.split("[/-]", name)[0]
     assert answers(read(run, tmp_path / "rows")) == ["0"]
-    assert answers(read(run, tmp_path / "rows", split=re.split("[/-]", name)[0])) == ["1"]
+    assert answers(read(run, tmp_path / "rows", split=split)) == ["1"]
+    with pytest.raises(RowError, match=r"other\) can't be read: its files are of the splits train, test"):
+        read(run, tmp_path / "rows", split="other")
 
 
-def test_a_split_that_no_file_is_of_is_named_with_those_there_are(run: Run, tmp_path: Path) -> None:
-    for name in ("train", "test"):
-        parquet(tmp_path / f"by_name/{name}-0.parquet", row(1))
-    with pytest.raises(
-        RowError, match=r"split other\) can't be read: its files are of the splits train, tes"
-    ):
-        read(run, tmp_path / "by_name", split="other")
-
-
-def test_a_limit_is_of_the_whole_source(run: Run, tmp_path: Path) -> None:
-    jsonl(tmp_path / "rows/a.jsonl", row(1), row(2))
-    jsonl(tmp_path / "rows/b.jsonl", row(3), row(4))
-    assert answers(read(run, tmp_path / "rows", limit=3)) == ["1", "2", "3"]
-
-
-def test_a_list_of_objects_and_values_with_commas_are_read_too(run: Run, tmp_path: Path) -> None:
+def test_objects_and_values_with_commas_are_read_and_columns_may_mix_types(run: Run, tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps([row(1), row(2)]))
     (tmp_path / "rows.csv").write_text("question,answer\nwhat?,007\nand?,8\n")
     assert answers(read(run, tmp_path / "rows.json")) == ["1", "2"]
     options = {"prompt_template": "{question}", "answer_column": "answer"}
     assert answers(read(run, tmp_path / "rows.csv", **options)) == ["007", "8"]
+    options = {"prompt_template": "{question}", "answer_column": "answer"}
+    mixed = [{"question": "2 + 3?", "answer": 5}, {"question": 7, "answer": "7"}]
+    assert answers(read(run, jsonl(tmp_path / "rows.jsonl", *mixed), **options)) == ["5", "7"]
 
 
 # ------------------------------------------------------------------------------------------------- once, and only whole
@@ -146,15 +136,33 @@ def test_rows_are_read_anew_where_what_makes_them_has_changed(run: Run, tmp_path
     assert (after.fingerprint == before.fingerprint) == (change == "a task")
 
 
-def test_a_row_that_can_not_be_used_leaves_nothing_half_written(run: Run, tmp_path: Path) -> None:
-    rows = [row(number) for number in range(5)] + [row(5, messages=None)]
-    path = jsonl(tmp_path / "rows.jsonl", *rows)
-    with pytest.raises(RowError, match=r"rows\.jsonl row 5, line 6: no prompt"):
-        read(run, path)
+NO_REFERENCE = {"verification_info": {"type": "math", "answer": {"value": " "}}}
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"messages": "what?"}, r": no column 'verification_info' among messages"),
+        (row(1) | {"messages": 7}, r" row 0: the prompt must be a text or a list of role and content, got '7'"),
+        (row(1) | NO_REFERENCE, r" row 0: no answer to check against"),
+        (verl(1, "polaris_tinyv"), r" row 0: .*"),
+        (None, r" \(split train\) can't be read"),
+    ],
+    ids=["a column is missing", "a number for a chat", "an empty reference", "no such task", "cut off"],
+)  # fmt: skip
+def test_bad_input_is_named_and_leaves_nothing(run: Run, tmp_path: Path, bad: Any, message: str) -> None:
+    path = parquet(tmp_path / "rows/rows.parquet", bad or row(0))
+    if bad is None:
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(RowError, match=rf"rows\.parquet{message}"):
+        read(run, tmp_path / "rows")
+    rows = [row(number) for number in range(5)] + [row(5, messages=[{"role": "user", "content": 5}])]
+    with pytest.raises(RowError, match=r"rows\.jsonl row 5, line 6: the prompt must be a text or a list"):
+        read(run, jsonl(tmp_path / "rows.jsonl", *rows))
     assert kept(run) == []
 
 
-def test_rows_that_cant_be_used_are_quarantined(
+def test_unusable_rows_are_quarantined_and_counted_in_a_prompts_row(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = verl(1) | {"reward_model": {"style": "rule", "ground_truth": None}}
@@ -166,50 +174,12 @@ def test_rows_that_cant_be_used_are_quarantined(
     assert (facts["row"], facts["data_source"], facts["by"]) == (1, "openai/gsm8k", "reading")
     assert "rows.parquet row 1: no answer" in facts["reason"]
     assert "rows_quarantined count=1 of=3" in caplog.text
-
-
-def test_a_prompts_row_counts_those_that_were_left_out(run: Run, tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet", verl(0), verl(1) | {"reward_model": None}, verl(2))
     jsonl(tmp_path / "b.jsonl", row(3), row(4))
     sources = [DatasetSource(path=str(tmp_path / name)) for name in ("a.parquet", "b.jsonl")]
     tokenizer: Any = OneTokenACharacter()
     prompts = open_sources(with_data(run, bad_rows="quarantine"), sources, tokenizer, shuffle=False)
     assert [prompts.place(draw)[0].row for draw in range(4)] == [0, 2, 3, 4]
-
-
-NO_REFERENCE = {"verification_info": {"type": "math", "answer": {"value": " "}}}
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ({"messages": "what?"}, r": no column 'verification_info' among messages"),
-        (
-            row(1) | {"messages": 7},
-            r" row 0: the prompt must be a text or a list of role and content, got '7'",
-        ),
-        (row(1) | NO_REFERENCE, r" row 0: no answer to check against"),
-        (verl(1, "polaris_tinyv"), r" row 0: .*"),
-        (None, r" \(split train\) can't be read"),
-    ],
-    ids=["a column is missing", "a number for a chat", "an empty reference", "no such task", "cut off"],
-)
-def test_bad_input_is_named_and_leaves_nothing(run: Run, tmp_path: Path, bad: Any, message: str) -> None:
-    path = parquet(tmp_path / "rows/rows.parquet", bad or row(0))
-    if bad is None:
-        path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(RowError, match=rf"rows\.parquet{message}"):
-        read(run, tmp_path / "rows")
-    assert kept(run) == []
-
-
-def test_a_column_of_lines_may_mix_types_as_long_as_each_row_can_be_used(run: Run, tmp_path: Path) -> None:
-    options = {"prompt_template": "{question}", "answer_column": "answer"}
-    mixed = [{"question": "2 + 3?", "answer": 5}, {"question": 7, "answer": "7"}]
-    assert answers(read(run, jsonl(tmp_path / "rows.jsonl", *mixed), **options)) == ["5", "7"]
-    jsonl(tmp_path / "rows.jsonl", row(0), row(1, messages=[{"role": "user", "content": 5}]))
-    with pytest.raises(RowError, match=r"rows\.jsonl row 1, line 2: the prompt must be a text or a list"):
-        read(run, tmp_path / "rows.jsonl")
 
 
 @pytest.fixture
@@ -219,22 +189,13 @@ def _own_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_own_hub")
-def test_a_name_on_the_hub_is_named_where_there_is_no_network(run: Run) -> None:
+def test_what_datasets_cant_load_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a name of a configuration is loaded as a name on the hub is: by `datasets`."""
     with pytest.raises(RowError, match=r"owner/nothing_of_this_name \(split train\) can't be read"):
         read(run, "owner/nothing_of_this_name")
-
-
-def uneven(folder: Path) -> None:
-    """Two files whose ground truths are unlike, which `datasets` does not load together."""
+    folder = tmp_path / "guru"  # two files whose ground truths are unlike
     parquet(folder / "a.parquet", verl(1))
     parquet(folder / "b.parquet", {**verl(2), "reward_model": {"style": "rule", "ground_truth": [[1, 0]]}})
-
-
-@pytest.mark.usefixtures("_own_hub")
-def test_what_datasets_cant_put_together_is_named_with_the_way_out(run: Run, tmp_path: Path) -> None:
-    """A folder with a name of a configuration is loaded as a name on the hub is: by `datasets`."""
-    folder = tmp_path / "guru"
-    uneven(folder)
     with pytest.raises(RowError) as error:
         read(run, folder, config_name="default")
     (line,) = str(error.value).splitlines()
@@ -242,17 +203,10 @@ def test_what_datasets_cant_put_together_is_named_with_the_way_out(run: Run, tmp
     assert "list" in line  # what pyarrow says of the two types
     keys = f"data.train.path='{folder}/**/*.parquet' data.train.config_name=null"
     assert f"name its files instead, {keys}" in line
-
-
-@pytest.mark.usefixtures("_own_hub")
-def test_unlike_files_on_the_hub_are_to_be_downloaded(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As above, but that the folder is named as a data set of the hub is."""
-    uneven(tmp_path / "there")
-    load = datasets.load_dataset
-    there = str(tmp_path / "there")
-    monkeypatch.setattr(datasets, "load_dataset", lambda _, *given, **named: load(there, *given, **named))
+    load = datasets.load_dataset  # the folder is named as a data set of the hub is
+    monkeypatch.setattr(
+        datasets, "load_dataset", lambda _, *given, **named: load(str(folder), *given, **named)
+    )
     with pytest.raises(RowError) as error:
         read(run, "LLM360/guru-RL-92k", revision="main")
     assert str(error.value).endswith(
@@ -261,22 +215,18 @@ def test_unlike_files_on_the_hub_are_to_be_downloaded(
     )
 
 
-def test_a_folder_that_cant_be_written_is_named_with_its_key(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    path = jsonl(tmp_path / "rows.jsonl", row(1))
-    with pytest.raises(
-        RowError, match=r"can't be kept in .*file/below.*data\.cache_dir names another folder"
-    ):
-        read(with_data(run, cache_dir=tmp_path / "file/below"), path)
-
-
-def test_large_rows_come_back_as_they_were(run: Run, tmp_path: Path) -> None:
+def test_large_rows_come_back_and_a_folder_that_cant_be_written_is_named(run: Run, tmp_path: Path) -> None:
     """A row of many tests is compressed on the disk."""
     tests = {"inputs": [f"{number}\n" * 50 for number in range(100)], "outputs": ["1\n"] * 100}
     info = {"type": "math", "answer": {"value": "x" * 5000}, "more": tests}
-    found = read(run, jsonl(tmp_path / "rows.jsonl", row(0) | {"verification_info": info}, row(1)))
+    path = jsonl(tmp_path / "rows.jsonl", row(0) | {"verification_info": info}, row(1))
+    found = read(run, path)
     assert found.rows[0].verification_info == info
     assert found.rows[1].verification_info["answer"] == {"value": "1"}
+    (tmp_path / "file").write_text("no folder")
+    told = r"can't be kept in .*file/below.*data\.cache_dir names another folder"
+    with pytest.raises(RowError, match=told):
+        read(with_data(run, cache_dir=tmp_path / "file/below"), path)
 
 
 # -------------------------------------------------------------------------------------------------------------- lengths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 from broker.codec import decode_prompt, encode_prompt
 from broker.errors import RunFailed
 from broker.messages import Split
-from config.data import SourceConfig
+from config.data import ProceduralSource, SourceConfig
 from config.learner import LearnerConfig
 from config.run import Run
 from learner.data.prompts import PromptSource, Sampling, check_reference, load_tokenizer, open_sources
-from learner.data.row import Row, RowError
+from learner.data.row import RowError
 from tests.conftest import ROOT, SHARED
 from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import load_rows, with_data
@@ -66,30 +66,27 @@ def with_model(run: Run, path: Path) -> Run:
 # ------------------------------------------------------------------------------------------------------------- the rows
 
 
-def save_folder(folder: Path, row: Mapping[str, Any]) -> Path:
-    datasets.Dataset.from_list([row]).save_to_disk(folder / "saved")
-    return folder / "saved"
+def saved(folder: Path, how: str, row: Mapping[str, Any]) -> Path:
+    """Write a row as one kind of file or folder."""
+    if how == "jsonl":
+        return jsonl(folder, row)
+    if how == "parquet":
+        return write_parquet(folder / "rows.parquet", [row])
+    rows = datasets.Dataset.from_list([row])
+    (rows if how == "saved" else datasets.DatasetDict({"train": rows})).save_to_disk(folder / how)
+    return folder / how
 
 
-def save_splits(folder: Path, row: Mapping[str, Any]) -> Path:
-    datasets.DatasetDict({"train": datasets.Dataset.from_list([row])}).save_to_disk(folder / "splits")
-    return folder / "splits"
-
-
-def save_parquet(folder: Path, row: Mapping[str, Any]) -> Path:
-    return write_parquet(folder / "rows.parquet", [row])
-
-
-@pytest.mark.parametrize("write", [jsonl, save_parquet, save_folder, save_splits])
+@pytest.mark.parametrize("how", ["jsonl", "parquet", "saved", "splits"])
 @pytest.mark.parametrize(
     "info",
     [INFO, json.dumps(INFO), json.dumps({"type": "math_verifiable", "answer": "5"})],
     ids=["object", "text", "an older name and a bare answer"],
 )
 def test_rows_of_the_ii_thought_shape_are_read_as_they_are(
-    run: Run, tmp_path: Path, write: Callable[..., Path], info: Mapping[str, Any] | str
+    run: Run, tmp_path: Path, how: str, info: Any
 ) -> None:
-    (row,), _ = load_rows(run, source(write(tmp_path, {"messages": CHAT, "verification_info": info})))
+    (row,), _ = load_rows(run, source(saved(tmp_path, how, {"messages": CHAT, "verification_info": info})))
     assert (list(row.messages), row.task, row.verification_info["answer"]) == (CHAT, "math", INFO["answer"])
 
 
@@ -204,22 +201,19 @@ def test_a_source_that_cant_be_read_says_why(
     run: Run, tmp_path: Path, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-    save_splits(tmp_path, GOOD)
+    saved(tmp_path, "splits", GOOD)
     path = tmp_path / options.pop("path") if "path" in options else jsonl(tmp_path, GOOD)
     with pytest.raises(RowError, match=message):
         load_rows(run, source(path, **options))
 
 
 def test_a_procedural_source_has_rows_and_a_fingerprint_that_changes_with_them(run: Run) -> None:
-    def procedural(**options: Any) -> tuple[list[Row], str]:
-        config: SourceConfig = TypeAdapter(SourceConfig).validate_python({"type": "procedural"} | options)
-        return load_rows(run, config)
-
-    rows, fingerprint = procedural(size=8)
+    rows, fingerprint = load_rows(run, ProceduralSource(size=8))
     assert [row.task for row in rows] == ["math"] * 8
-    assert procedural(size=8)[1] == fingerprint != procedural(size=9)[1]
+    again, other = (load_rows(run, ProceduralSource(size=size))[1] for size in (8, 9))
+    assert again == fingerprint != other
     with pytest.raises(RowError, match="size=1000000"):
-        procedural(size=1_000_000)
+        load_rows(run, ProceduralSource(size=1_000_000))
 
 
 def test_gsm8k_is_read_as_published(run: Run) -> None:
@@ -249,9 +243,7 @@ def test_the_order_is_a_function_of_seed_and_ordinal_alone(run: Run, tmp_path: P
     assert draws(other, 0, 20) != in_order[:20]
 
 
-def test_a_prompt_over_the_limit_is_left_out(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_long_prompts_are_left_out(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = numbered(12)  # `question 9` has 10 characters, `question 10` 11
     short = with_data(run, max_prompt_tokens=10)
     with caplog.at_level(logging.WARNING):
@@ -261,15 +253,13 @@ def test_a_prompt_over_the_limit_is_left_out(
     lengths = {len(prompts.training_prompt(str(i), first_row=0).token_ids) for i in range(10)}
     assert lengths == {10}
     assert prompts.fingerprint != open_rows(run, rows, tmp_path).fingerprint  # ordinals mean other rows now
+    with pytest.raises(
+        RowError, match=r"no prompt of 12 is within data\.max_prompt_tokens=3; the longest ha"
+    ):
+        open_rows(with_data(run, max_prompt_tokens=3), rows, tmp_path)
 
 
-def test_a_source_of_nothing_but_long_prompts_is_refused(run: Run, tmp_path: Path) -> None:
-    short = with_data(run, max_prompt_tokens=3)
-    with pytest.raises(RowError, match=r"no prompt of 2 is within data\.max_prompt_tokens=3; the longest ha"):
-        open_rows(short, numbered(2), tmp_path)
-
-
-def test_the_same_ordinal_makes_the_same_prompt_and_survives_the_wire(run: Run, tmp_path: Path) -> None:
+def test_the_same_ordinal_makes_the_same_prompt_and_each_set_its_own(run: Run, tmp_path: Path) -> None:
     prompts = open_rows(run, numbered(20), tmp_path)
     prompt, again = (prompts.training_prompt("23", first_row=0) for _ in range(2))
     assert (prompt.seed, prompt.row, list(prompt.token_ids)) == (again.seed, again.row, list(again.token_ids))
@@ -281,9 +271,6 @@ def test_the_same_ordinal_makes_the_same_prompt_and_survives_the_wire(run: Run, 
     read = decode_prompt({k.encode(): v if isinstance(v, bytes) else v.encode() for k, v in fields.items()})
     expected = (4, prompt.messages, prompt.verification_info)
     assert (read.floor, read.messages, read.verification_info) == expected
-
-
-def test_an_evaluation_prompt_is_sampled_as_its_set_says(run: Run, tmp_path: Path) -> None:
     prompts = open_rows(run, numbered(4), tmp_path, shuffle=False)
     sampling = Sampling(n=run.evaluation.samples, temperature=run.evaluation.temperature, max_tokens=9)
     prompt = prompts.evaluation_prompt("eval-40-3", 3, sampling)
@@ -291,16 +278,12 @@ def test_an_evaluation_prompt_is_sampled_as_its_set_says(run: Run, tmp_path: Pat
     assert (prompt.n, prompt.temperature) == (run.evaluation.samples, run.evaluation.temperature)
 
 
-def test_a_real_tokenizer_ends_where_the_models_turn_begins(run: Run, tmp_path: Path) -> None:
+def test_a_real_tokenizer_ends_where_the_turn_begins_and_a_reference_fits(run: Run, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(with_model(run, DEMO_MODEL))
     prompts = open_sources(run, [source(jsonl(tmp_path, GOOD))], tokenizer, shuffle=False)
-    text = tokenizer.decode(prompts.training_prompt("0", first_row=0).token_ids)
-    assert "2 + 3?" in str(text).replace("<unk>", "")
-    assert str(text).rstrip().endswith("assistant")
-
-
-def test_a_reference_of_other_tokens_is_refused_at_once(run: Run, tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(with_model(run, DEMO_MODEL))
+    text = str(tokenizer.decode(prompts.training_prompt("0", first_row=0).token_ids))
+    assert "2 + 3?" in text.replace("<unk>", "")
+    assert text.rstrip().endswith("assistant")
 
     def check(reference: Path | None) -> None:
         kl = {"coef": 0.1, "reference": None if reference is None else str(reference)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +22,7 @@ from learner.data.refused import RefusedRows
 from learner.data.row import RowError
 from learner.data.scorers_digest import scorers_digest
 from learner.data.store import RowList, RowStore
+from scorers.gold.row_check import answers
 from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import with_data, with_tasks
 from tests.support.verl_runs import write_jsonl
@@ -93,57 +96,51 @@ def numbers(prompts: PromptSource) -> list[int]:
 MIXED = (row("choice", "seven"), row("math", "3"), row("choice", "B"), row("choice", "eight"))
 
 
-def test_a_row_that_its_scorer_refuses_is_not_in_the_pool(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_row_that_its_scorer_refuses_is_not_in_the_pool_and_the_next_start_reads_what_was_found(
+    run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = source("rows.jsonl", *MIXED)
     with caplog.at_level(logging.WARNING):
-        prompts = opened(run, source("rows.jsonl", *MIXED))
+        prompts = opened(run, data)
     assert numbers(prompts) == [1, 2]
     (said,) = [message for message in caplog.messages if "rows_refused" in message]
     assert "source=rows.jsonl count=2 of=4" in said
     assert "row 0: " in said
-
-
-@pytest.mark.parametrize("rows", [MIXED, MIXED[1:2]], ids=["some refused", "none refused"])
-def test_the_next_start_reads_what_was_found_and_its_data_are_the_same(
-    run: Run, monkeypatch: pytest.MonkeyPatch, rows: tuple[dict[str, Any], ...]
-) -> None:
-    data = source("rows.jsonl", *rows)
-    first = opened(run, data)
     monkeypatch.setattr(RefusedRows, "_ask", lambda *_: pytest.fail("it was asked before"))
     again = opened(run, data)
-    assert (numbers(again), again.fingerprint) == (numbers(first), first.fingerprint)
+    assert (numbers(again), again.fingerprint) == (numbers(prompts), prompts.fingerprint)
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many stores each process of the scorers was shown."""
+    """Look at the rows in this process, as that of the scorers does. Returns how many stores each would be shown."""
     counts: list[int] = []
-    ask = RefusedRows._ask
 
-    def counted(check: RefusedRows, stores: Sequence[RowStore], answers: IO[bytes]) -> None:
+    def ask(check: RefusedRows, stores: Sequence[RowStore], said: IO[bytes]) -> None:
         counts.append(len(stores))
-        ask(check, stores, answers)
+        check._send(stores, sent := io.BytesIO())
+        said.writelines(line.encode() for line in answers(sent.getvalue().splitlines(keepends=True)))
 
-    monkeypatch.setattr(RefusedRows, "_ask", counted)
+    monkeypatch.setattr(RefusedRows, "_ask", ask)
     return counts
 
 
 SETS = {"a": MIXED, "b": (row("math", "1"), row("math", "2")), "c": (row("math", "5"), row("choice", "nine"))}
 
 
-def test_one_process_looks_at_all_sources_and_each_has_its_own_rows(run: Run, started: list[int]) -> None:
-    prompts = opened(run, *(source(f"{name}.jsonl", *rows) for name, rows in SETS.items()))
+def test_one_process_sees_all_sources(run: Run, monkeypatch: pytest.MonkeyPatch, started: list[int]) -> None:
+    sources = {name: source(f"{name}.jsonl", *rows) for name, rows in SETS.items()}
+    prompts = opened(run, *sources.values())
     assert (numbers(prompts), started) == ([1, 2, 4, 5, 6], [3])
-
-
-def test_rows_in_memory_start_nothing(run: Run, monkeypatch: pytest.MonkeyPatch, started: list[int]) -> None:
+    opened(run, sources["b"])
+    assert started == [3], "it was found before that none of its rows is refused"
     monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread was started"))
     made = RowList([])
     with RefusedRows(run, [made, made]) as check:
-        assert [len(each.places) for each in check.result()] == [0, 0]
-    assert started == []
+        assert [len(each.places) for each in check.result()] == [0, 0], "rows in memory start nothing"
 
 
-def test_one_process_looks_at_all_held_out_sets(run: Run, started: list[int]) -> None:
+def test_one_process_sees_all_held_out_sets_and_refused_ones_are_none(run: Run, started: list[int]) -> None:
     held_out = [
         HeldOutDataset(name=name, path=source(f"{name}.jsonl", *rows).path, task_column="task", every=1)
         for name, rows in SETS.items()
@@ -151,9 +148,6 @@ def test_one_process_looks_at_all_held_out_sets(run: Run, started: list[int]) ->
     found = open_held_out(with_data(run, held_out=tuple(held_out)), cast("Any", OneTokenACharacter()))
     assert found is not None
     assert ([len(each.source) for each in found.sets], started) == ([2, 2, 1], [3])
-
-
-def test_data_of_which_every_row_is_refused_are_none(run: Run) -> None:
     with pytest.raises(RowError, match=r"rows\.jsonl: its scorer takes no row .*; the first: row 0: "):
         opened(run, source("rows.jsonl", row("choice", "seven")))
 
@@ -168,32 +162,33 @@ def test_a_scorer_of_ones_own_refuses_rows_and_is_asked_again_when_it_has_change
 
 
 @pytest.mark.parametrize("name", ["Plain", "half"])
-def test_a_scorer_of_ones_own_without_a_check_is_left_alone(run: Run, name: str) -> None:
+def test_a_scorer_of_ones_own_without_a_check_is_left_alone(
+    run: Run, monkeypatch: pytest.MonkeyPatch, started: list[int], name: str
+) -> None:
+    monkeypatch.syspath_prepend(Path.cwd())
     Path("own_plain.py").write_text(PLAIN)
     rows = source("rows.jsonl", row("anything", "1", "own"))
     assert numbers(opened(with_own(run, f"own_plain:{name}"), rows)) == [0]
-    assert not Path("built").exists()
+    assert (Path("built").exists(), started) == (False, [1])
+    monkeypatch.delitem(sys.modules, "own_plain")
 
 
-def test_rows_that_cant_be_looked_at_are_kept_and_counted(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_unseen_rows_are_counted(run: Run, caplog: pytest.LogCaptureFixture, started: list[int]) -> None:
     rows = source("rows.jsonl", row("anything", "1", "own"), row("anything", "2", "own"))
     with caplog.at_level(logging.WARNING):
         assert numbers(opened(with_own(run, "not_on_this_machine:Scorer"), rows)) == [0, 1]
-    assert "rows_unchecked count=2 reason=" in caplog.text
+    assert ("rows_unchecked count=2 reason=" in caplog.text, started) == (True, [1])
     assert "not_on_this_machine" in caplog.text
 
 
 HANGS = ("-c", "import time; time.sleep(600)")
 
 
-def test_a_process_that_ends_early_leaves_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_ends_early_or_hangs_on_a_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "raise SystemExit(3)"))
     with pytest.raises(RunFailed, match="exit code 3"):
         opened(run, source("rows.jsonl", *MIXED))
     assert not list(Path("cache").glob("*/refused-*"))
-
-
-def test_a_process_that_hangs_is_named_with_its_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("COMMAND", HANGS), ("SAY_EVERY_S", 0.05), ("STUCK_S", 0.2)):
         monkeypatch.setattr(f"learner.data.refused.{name}", value)
     with pytest.raises(RunFailed, match=r"has taken no row for 0 s, after \d of 4: a scorer's check_row"):

@@ -90,9 +90,7 @@ def test_every_other_task_needs_one(read: Read, task: str, system_prompt: str | 
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, "7", True, 1.5])
-def test_a_rows_own_seed_is_a_whole_number_where_an_environment_is_reset_with_it(
-    read: Read, seed: Any
-) -> None:
+def test_a_rows_seed_is_a_whole_number_where_an_environment_is_reset_with_it(read: Read, seed: Any) -> None:
     (row,) = read({"verification_info": {"type": "lake", "seed": 7}})
     assert row.verification_info == {"type": "lake", "seed": 7}
     with pytest.raises(
@@ -132,13 +130,10 @@ def test_a_seed_becomes_a_prompt_without_ids_beside_rows_of_other_tasks(run: Run
     assert prompts[4].messages == ()
 
 
-def test_a_chat_travels_whole_to_agents_who_render_it(run: Run, tmp_path: Path) -> None:
+def test_a_chat_travels_whole_to_agents_and_only_a_chat_does(run: Run, read: Read, tmp_path: Path) -> None:
     function = {"name": "look", "arguments": "{}"}
-    asks = {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"id": "1", "type": "function", "function": function}],
-    }
+    calls = [{"id": "1", "type": "function", "function": function}]
+    asks = {"role": "assistant", "content": "", "tool_calls": calls}
     chat = [ASKED, asks, {"role": "tool", "tool_call_id": "1", "content": "4"}]
     records = [{"messages": chat, "task": task, "verification_info": FIVE} for task in ("shop", "math")]
     source = opened(run, DatasetSource(path=str(write_jsonl(tmp_path / "rows.jsonl", records))))
@@ -146,19 +141,16 @@ def test_a_chat_travels_whole_to_agents_who_render_it(run: Run, tmp_path: Path) 
     played, answered = (source.evaluation_prompt(f"eval-0-{row}", row, sampling) for row in range(2))
     assert list(played.messages) == chat
     assert [sorted(turn) for turn in answered.messages] == [["content", "role"]] * 3, "for people alone"
-
-
-def test_a_prompt_that_is_no_chat_is_none_for_agents(read: Read) -> None:
     raw = {"apply_chat_template": False, "raw_prompt": "2 + 3 =", "verification_info": FIVE}
     (row,) = read({**raw, "messages": [ASKED]})
     assert row.raw_prompt == "2 + 3 ="
     with pytest.raises(
-        RowError, match="apply_chat_template is false, and the prompts of task 'shop' are rendered"
+        RowError, match="apply_chat_template is false, and the prompts of task 'shop' are ren"
     ):
         read({**raw, "messages": [ASKED], "task": "shop"})
 
 
-def test_only_what_generators_are_given_has_a_length(run: Run) -> None:
+def test_lengths_are_of_generators_prompts_and_rows_without_a_question_repeat(run: Run) -> None:
     long = Row(messages=(ASKED,), task="math", verification_info=FIVE)
     played = Row(messages=(ASKED,), task="shop", verification_info=FIVE)
     none = Row(messages=(), task="lake", verification_info=LEVEL["verification_info"])
@@ -168,24 +160,11 @@ def test_only_what_generators_are_given_has_a_length(run: Run) -> None:
     assert failed == {}
     assert RowList([none, none]).prompts.tolist() != RowList([long, none]).prompts.tolist()
 
-
-def test_rows_without_a_question_are_repeated_where_the_rest_of_them_is() -> None:
     def row(seed: int, *messages: Any, task: str = "lake") -> Row:
         return Row(messages=messages, task=task, verification_info={"type": "lake", "seed": seed})
 
-    rows = RowList(
-        [
-            row(1),
-            row(1),
-            row(2),
-            row(1, task="sea"),
-            row(1, SYSTEM),
-            row(2, SYSTEM),
-            row(1, ASKED),
-            row(2, ASKED),
-        ]
-    )
-    one, again, *others, asked, asked_again = rows.prompts.tolist()
-    assert one == again
-    assert asked == asked_again
-    assert len({one, asked, *others}) == 6
+    others = [row(2), row(1, task="sea"), row(1, SYSTEM), row(2, SYSTEM)]
+    rows = RowList([row(1), row(1), *others, row(1, ASKED), row(2, ASKED)])
+    one, again, *unlike, asked, asked_again = rows.prompts.tolist()
+    assert (one, asked) == (again, asked_again)
+    assert len({one, asked, *unlike}) == 6

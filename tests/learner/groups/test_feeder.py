@@ -69,21 +69,15 @@ def is_out(chain: Chain, group_id: str) -> bool:
     return bool(chain.client.hexists(chain.keys("where"), group_id))
 
 
-def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start: Start) -> None:
-    feeder = start(chain)  # (1 + 1) x 2 groups
-    wait_until(lambda: len(chain.slots) == 4)
-    looks(feeder)
-    assert ids_in_prompts(chain) == ["0", "1", "2", "3"]
-    chain.run_owner.retire(["1"])
-    wait_until(lambda: chain.slots == {"0", "2", "3", "4"})
-
-
-def test_a_smaller_budget_may_be_set(make_chain: MakeChain, start: Start) -> None:
-    chain = make_chain(learner={"groups_in_flight": 3})
+@pytest.mark.parametrize("in_flight", [4, 3])
+def test_the_budget_is_filled_and_never_exceeded(make_chain: MakeChain, start: Start, in_flight: int) -> None:
+    chain = make_chain(learner={"groups_in_flight": in_flight})  # of at most (1 + 1) x 2 groups
     feeder = start(chain)
-    wait_until(lambda: len(chain.slots) == 3)
+    wait_until(lambda: len(chain.slots) == in_flight)
     looks(feeder)
-    assert len(chain.slots) == 3
+    assert ids_in_prompts(chain) == [*"0123"[:in_flight]]
+    chain.run_owner.retire(["1"])
+    wait_until(lambda: chain.slots == {*"01234"[: in_flight + 1]} - {"1"})
 
 
 def test_no_more_is_issued_than_can_be_trained(make_chain: MakeChain, start: Start) -> None:
@@ -162,23 +156,16 @@ def test_a_lost_reply_makes_no_double(chain: Chain, start: Start, monkeypatch: p
     assert (feeder.position, int(chain.client.hget(chain.keys("cursor"), "issued"))) == (5, 5)
 
 
-def test_ordinals_and_rows_go_on_where_redis_stands(chain: Chain, start: Start) -> None:
+def test_ordinals_go_on_where_redis_stands_and_known_ones_are_passed(chain: Chain, start: Start) -> None:
     chain.run_owner.retire(chain.issue(7))
-    start(chain, first_row=20)
-    wait_until(lambda: chain.slots == {"7", "8", "9", "10"})
+    start(chain, first_row=20, known={"8", "10", "11"}.__contains__)
+    wait_until(lambda: chain.slots == {"7", "9", "12", "13"})
     prompt = decode_prompt(chain.entry("7").raw)
     assert (prompt.epoch, prompt.row) == (2, 7)  # draw 27 of ten rows
+    assert int(chain.client.hget(chain.keys("cursor"), "issued")) == 14  # counted, and not sent
 
 
-def test_ordinals_that_the_ledger_has_are_passed_over(chain: Chain, start: Start) -> None:
-    start(chain, known={"0", "2", "3"}.__contains__)
-    wait_until(lambda: chain.slots == {"1", "4", "5", "6"})
-    assert int(chain.client.hget(chain.keys("cursor"), "issued")) == 7  # counted, and not sent
-
-
-def test_nothing_new_comes_in_while_redis_is_nearly_full(
-    make_chain: MakeChain, start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_nearly_full_redis(make_chain: MakeChain, start: Start, caplog: pytest.LogCaptureFixture) -> None:
     chain = make_chain(evaluation={"groups_in_flight": 10})
     used = chain.client.info("memory")["used_memory"]
     chain.client.config_set("maxmemory", int(used * 1.15))
@@ -258,9 +245,7 @@ def test_a_round_is_issued_once_and_then_what_is_missing(make_chain: MakeChain, 
     assert (chain.depth(SCORED), chain.slots) == (1, set())
 
 
-def test_a_round_is_issued_piece_by_piece_and_training_prompts_between(
-    make_chain: MakeChain, start: Start
-) -> None:
+def test_a_round_is_issued_piece_by_piece_with_prompts_between(make_chain: MakeChain, start: Start) -> None:
     chain = make_chain(evaluation={"prompts": 10, "samples": 2, "groups_in_flight": 2})
     feeder = start(chain)
     chain.evaluation.request(0)
@@ -294,18 +279,17 @@ def test_a_rounds_deadline_begins_when_all_is_issued(make_chain: MakeChain, star
     assert not chain.evaluation.rounds.open[0].asked_again
 
 
-def test_the_feeder_of_a_replaced_learner_ends_with_the_reason(chain: Chain, start: Start) -> None:
-    RunOwner(chain.link, chain.keys).claim(0)
+@pytest.mark.parametrize("harm", ["a newer learner", "a slot made by hand"])
+def test_what_ends_the_feeder_is_its_failure(chain: Chain, start: Start, harm: str) -> None:
+    if harm == "a newer learner":
+        RunOwner(chain.link, chain.keys).claim(0)
+    else:
+        chain.client.zadd(chain.keys("slots"), {"1": 0})
     feeder = start(chain)
-    wait_until(lambda: isinstance(feeder.failure, Fenced))
-    assert chain.depth(PROMPTS) == 0
-
-
-def test_a_slot_made_by_hand_ends_the_feeder_with_the_reason(chain: Chain, start: Start) -> None:
-    chain.client.zadd(chain.keys("slots"), {"1": 0})
-    feeder = start(chain)
-    wait_until(lambda: isinstance(feeder.failure, RunFailed))
-    assert "group 1 is in Redis already" in str(feeder.failure)
+    error, said = (Fenced, "") if harm == "a newer learner" else (RunFailed, "group 1 is in Redis already")
+    wait_until(lambda: isinstance(feeder.failure, error))
+    assert said in str(feeder.failure)
+    assert error is RunFailed or chain.depth(PROMPTS) == 0
 
 
 def test_a_failure_outlives_a_recovery_but_not_one_over_a_forgetful_redis(chain: Chain, start: Start) -> None:

@@ -200,16 +200,26 @@ def make_run_alone() -> Callable[..., Run]:
 def test_groups_of_which_nothing_follows_are_passed_over(
     make_run_alone: Callable[..., Run], changes: dict[str, Any], facts: dict[str, int], group_version: int
 ) -> None:
-    policy = Compared(largest=9.0)
-    group = make_scored(make_prompt("0"), (1.0, 0.0), version=group_version)
+    policy, group = Compared(largest=9.0), make_scored(make_prompt("0"), (1.0, 0.0), version=group_version)
     look(make_run_alone(**changes), policy, **facts)([group])
     assert policy.shown == []
 
 
-def test_a_run_that_begins_with_a_checkpoint_is_looked_at_too(make_run_alone: Callable[..., Run]) -> None:
-    policy = Compared(largest=9.0)
+def test_a_run_that_begins_with_a_checkpoint_is_looked_at_too_whatever_entry_comes_in_the_way(
+    make_run_alone: Callable[..., Run], make_chain: MakeChain
+) -> None:
     with pytest.raises(RunFailed, match="at version 40"):
-        look(make_run_alone(), policy, version=40)([make_scored(make_prompt("0"), (1.0, 0.0), version=40)])
+        look(make_run_alone(), Compared(largest=9.0), version=40)(
+            [make_scored(make_prompt("0"), (1.0, 0.0), version=40)]
+        )
+    chain, policy = make_chain(generators=VLLM), Compared()
+    looking(chain, policy)
+    (group_id,) = chain.issue(1)
+    fields = codec.encode_scored(make_scored(make_prompt(group_id), (1.0, 0.0)))
+    chain.client.xadd(chain.keys(SCORED), {**fields, next(iter(fields)): b"broken"})
+    chain.score(group_id)
+    chain.read()
+    assert len(policy.shown) == 1
 
 
 def test_the_loop_looks_at_a_steps_groups_once_and_trains(make_chain: MakeChain, train: Train) -> None:
@@ -220,15 +230,3 @@ def test_the_loop_looks_at_a_steps_groups_once_and_trains(make_chain: MakeChain,
     assert sum(len(set(batch.prompts)) for batch in policy.shown) == 2
     assert all(batch.loss_mask.any() and not batch.lags.any() for batch in policy.shown)
     assert len(read_ledger(chain.run.folder / "journal").steps) == 2
-
-
-def test_an_entry_that_is_no_group_does_not_come_in_the_way(make_chain: MakeChain) -> None:
-    chain = make_chain(generators=VLLM)
-    policy = Compared()
-    looking(chain, policy)
-    (group_id,) = chain.issue(1)
-    fields = codec.encode_scored(make_scored(make_prompt(group_id), (1.0, 0.0)))
-    chain.client.xadd(chain.keys(SCORED), {**fields, next(iter(fields)): b"broken"})
-    chain.score(group_id)
-    chain.read()
-    assert len(policy.shown) == 1

@@ -1,17 +1,24 @@
-"""What comes back, on a real Redis: held, dropped, dead, or nobody's."""
+"""What comes back, on a real Redis: held, dropped, dead, wrong or nobody's, and what is kept of groups that never trained."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgpack
+import numpy as np
 import pytest
+from msgspec import structs
 
 from broker import codec
 from broker.errors import RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
+from broker.messages import ScoredGroup
 from broker.protocol.streams import bury, hand_over
+from learner.groups.discarded import dropped
 from learner.groups.intake import LOOK_COUNT
 from learner.journal.ledger import Outcome, read_ledger
 from tests.learner.conftest import MakeChain
@@ -100,9 +107,7 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     assert chain.intake.take_arrivals().facts == {}
 
 
-def test_no_slot_is_freed_before_its_outcome_is_written(
-    chain: Chain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_slot_is_freed_before_an_outcome_is_written(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     (group_id,) = chain.issue()
     chain.score(group_id, [1.0, 1.0])
     with Path("/dev/full").open("wb", buffering=0) as full:
@@ -113,6 +118,21 @@ def test_no_slot_is_freed_before_its_outcome_is_written(
     assert chain.entry(group_id).stream == SCORED
 
 
+@pytest.mark.parametrize("rewards", [[0.0, 0.0], [None, None]], ids=["no variance", "unscorable"])
+def test_nothing_but_empty_groups_ends_the_run(make_chain: MakeChain, rewards: list[float | None]) -> None:
+    chain = make_chain(learner={"filters": {"max_empty_groups": 3}})
+    for some in ([0.0, 0.0], [1.0, 1.0], [1.0, 0.0]):
+        chain.score(chain.issue()[0], some)
+        chain.read()
+    assert set(chain.buffer.groups) == {"2"}
+    for group_id in chain.issue(3):
+        chain.score(group_id, rewards)
+    with pytest.raises(RunFailed, match=r"3 groups in a row had nothing to learn from.*max_empty_groups=3"):
+        chain.read()
+    assert chain.slots == {"2"}  # their outcomes are written down all the same
+    assert len(chain.journal.ledger.outcomes) == 5
+
+
 def test_a_group_without_variance_is_held_where_the_run_keeps_such(make_chain: MakeChain) -> None:
     chain = make_chain(learner={"filters": {"zero_variance": "keep", "max_empty_groups": 1}})
     for group_id in chain.issue(3):
@@ -121,42 +141,17 @@ def test_a_group_without_variance_is_held_where_the_run_keeps_such(make_chain: M
     assert set(chain.buffer.groups) == {"0", "1", "2"}
 
 
-@pytest.mark.parametrize("rewards", [[0.0, 0.0], [None, None]], ids=["no variance", "unscorable"])
-def test_nothing_but_empty_groups_ends_the_run(make_chain: MakeChain, rewards: list[float | None]) -> None:
-    chain = make_chain(learner={"filters": {"max_empty_groups": 3}})
-    for group_id in chain.issue(3):
-        chain.score(group_id, rewards)
-    with pytest.raises(RunFailed, match=r"3 groups in a row had nothing to learn from.*max_empty_groups=3"):
-        chain.read()
-    assert chain.slots == set()  # their outcomes are written down all the same
-    assert len(chain.journal.ledger.outcomes) == 3
-
-
-def test_a_good_group_between_empty_ones_begins_the_count_anew(make_chain: MakeChain) -> None:
-    chain = make_chain(learner={"filters": {"max_empty_groups": 3}})
-    for rewards in ([0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [None, None]):
-        chain.score(chain.issue()[0], rewards)
-        chain.read()
-    assert set(chain.buffer.groups) == {"2"}
-
-
-def test_a_dead_letter_is_an_outcome_and_stays_for_its_operator(chain: Chain) -> None:
-    (group_id,) = chain.issue()
-    bury(chain.link, chain.keys, chain.entry(group_id), reason="it failed", attempts=5)
-    assert outcomes(chain) == {group_id: Outcome("dead", "it failed")}
-    assert (chain.slots, chain.depth(DEAD), chain.depth(PROMPTS)) == (set(), 1, 0)
-    assert chain.client.hlen(chain.keys("where")) == 0
-    arrivals = chain.intake.take_arrivals()
-    assert (arrivals.reward_mean, arrivals.dropped) == (None, {"dead": 1})
-
-
-def test_a_held_group_that_dies_is_not_trained(chain: Chain) -> None:
-    (group_id,) = chain.issue()
-    chain.score(group_id)
+def test_a_dead_letter_is_an_outcome_and_no_held_group_that_dies_trains(chain: Chain) -> None:
+    waiting, held = chain.issue(2)
+    chain.score(held)
     chain.read()
-    bury(chain.link, chain.keys, chain.entry(group_id), reason="by hand")
-    assert outcomes(chain) == {group_id: Outcome("dead", "by hand", 4)}
+    bury(chain.link, chain.keys, chain.entry(waiting), reason="it failed", attempts=5)
+    bury(chain.link, chain.keys, chain.entry(held), reason="by hand")
+    assert outcomes(chain) == {waiting: Outcome("dead", "it failed"), held: Outcome("dead", "by hand", 4)}
+    assert (chain.slots, chain.depth(DEAD), chain.depth(PROMPTS)) == (set(), 2, 0)
     assert chain.buffer.groups == {}
+    assert chain.client.hlen(chain.keys("where")) == 0
+    assert chain.intake.take_arrivals().dropped == {"dead": 2}
 
 
 def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
@@ -168,9 +163,7 @@ def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
 
 
 @pytest.mark.parametrize("stream", [PROMPTS, ROLLOUTS])
-def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_more(
-    chain: Chain, stream: str
-) -> None:
+def test_a_group_past_its_deadline_dies_and_its_late_result_is_void(chain: Chain, stream: str) -> None:
     (late,) = chain.issue(issued_at=time.time() - 200)
     look(chain)
     chain.elapsed += 101
@@ -187,10 +180,11 @@ def test_a_group_past_its_deadline_goes_to_dead_and_its_late_result_counts_no_mo
 
 
 @pytest.mark.parametrize(("own_s", "dies_at_s"), [(50.0, 51), (600.0, 601)])
-def test_a_task_may_have_a_deadline_of_its_own(make_chain: MakeChain, own_s: float, dies_at_s: int) -> None:
+def test_a_task_has_its_deadline_and_scores_none(make_chain: MakeChain, own_s: float, dies_at_s: int) -> None:
     chain = make_chain(scorers={"tasks": {"math": {"deadline_s": own_s}}})
-    (group_id,) = chain.issue()
+    group_id, scored = chain.issue(2)
     look(chain)
+    chain.score(scored)
     look(chain, after_s=dies_at_s - 2)
     assert chain.entry(group_id).stream == PROMPTS
     look(chain, after_s=2)
@@ -198,14 +192,7 @@ def test_a_task_may_have_a_deadline_of_its_own(make_chain: MakeChain, own_s: flo
     look(chain)
     chain.read()
     assert f"(scorers.tasks.math.deadline_s={own_s:g})" in outcomes(chain)[group_id].detail
-
-
-def test_a_scored_group_has_no_deadline(chain: Chain) -> None:
-    (group_id,) = chain.issue()
-    look(chain)
-    chain.score(group_id)
-    look(chain, after_s=301)
-    assert set(chain.buffer.groups) == {group_id}
+    assert set(chain.buffer.groups) == {scored}
 
 
 @pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
@@ -280,23 +267,15 @@ def test_a_hole_is_looked_at_again_before_new_groups_are(chain: Chain, look_at: 
         look(chain)
 
 
-def test_late_groups_among_many_are_buried_after_a_few_looks(chain: Chain, look_at: LookAt) -> None:
-    look_at(2)
+def test_late_groups_are_buried_after_few_looks_of_few_entries(chain: Chain, look_at: LookAt) -> None:
+    look_at(1)
     late = chain.issue(2)
-    look(chain)
+    look(chain, 2)
     chain.elapsed += 301
     young = chain.issue(4)
     look(chain, 3)
     assert outcomes(chain).keys() == set(late)
     assert chain.slots == set(young)
-
-
-def test_a_group_gets_late_without_being_looked_at_again(chain: Chain, look_at: LookAt) -> None:
-    look_at(1)
-    both = chain.issue(2)
-    look(chain, 2)
-    look(chain, after_s=301)
-    assert outcomes(chain).keys() == set(both)
 
 
 def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain) -> None:
@@ -374,9 +353,7 @@ def test_an_entry_of_ours_that_cant_be_read_dies_under_its_own_id_and_the_next_o
     assert (letter[b"group"], letter[b"stage"]) == (bad.encode(), b"scored")
 
 
-def test_a_group_of_a_newer_schema_stays_for_a_newer_learner_and_is_said_once(
-    chain: Chain, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_newer_schema_waits_for_a_newer_learner(chain: Chain, caplog: pytest.LogCaptureFixture) -> None:
     newer, good = chain.issue(2)
     chain.score(newer, v=b"4")
     chain.score(good)
@@ -420,3 +397,154 @@ def test_evaluation_groups_go_to_their_round_and_late_ones_are_retired(chain: Ch
     assert chain.journal.ledger.outcomes == {}  # the round's record will be their outcome
     assert {name.decode() for name in chain.client.hkeys(chain.keys("where"))} == set(ids)
     assert chain.buffer.groups == {}
+
+
+OF_PROMPT = {"task": "math", "row": 0, "epoch": 0, "floor": 0, "n": 2, "issued_at": 1000.0}
+SAMPLING = {"generator": "g", "sampled_at": 1002.5, "sample_seconds": 0.1, "sample_attempts": 2}
+OF_ROLLOUT = {**OF_PROMPT, **SAMPLING, "versions": [[0, 4]]}
+SCORING = {"worker": "w", "scored_at": 1003.5, "score_seconds": 0.1, "score_attempts": 1}
+OF_SCORED = {**OF_ROLLOUT, **SCORING, "rewards": [1.0, 1.0]}
+
+
+def returned(n: int = 2) -> ScoredGroup:
+    """Group 0 with nothing to learn from, as it came back."""
+    group = make_scored(make_prompt("0", n=n, issued_at=1000.0), [1.0] * n)
+    rollout = structs.replace(group.rollout, sampled_at=1002.5, attempts=2)
+    return structs.replace(group, rollout=rollout, scored_at=1003.5, attempts=1)
+
+
+def bring_to(chain: Chain, stage: str) -> None:
+    """Issue group 0 in second 1000 and let it come as far as `stage`."""
+    chain.issue(issued_at=1000.0)
+    if stage != PROMPTS:
+        fields = codec.encode_rollout(returned().rollout)
+        assert hand_over(chain.link, chain.keys, chain.entry("0"), ROLLOUTS, fields)
+    if stage == SCORED:
+        assert hand_over(chain.link, chain.keys, chain.entry("0"), SCORED, codec.encode_scored(returned()))
+
+
+def facts_on_disk(chain: Chain) -> Mapping[str, Any]:
+    (record,) = read_ledger(chain.journal.folder, follow="0").followed
+    return dict(record["facts"])
+
+
+def test_a_dropped_group_leaves_who_worked_on_it_and_when_on_the_disk_and_not_in_memory(chain: Chain) -> None:
+    bring_to(chain, SCORED)
+    chain.read()
+    assert chain.journal.ledger.outcomes == {"0": Outcome("dropped", "zero_variance: every reward is 1", 4)}
+    assert chain.journal.ledger.outcomes["0"].facts is None
+    assert facts_on_disk(chain) == OF_SCORED
+    of_sixteen = dropped(returned(16), "zero_variance: every reward is 1").facts
+    assert len(msgpack.packb(of_sixteen)) < 400
+
+
+@pytest.mark.parametrize(
+    ("stage", "facts", "tokens"), [(PROMPTS, OF_PROMPT, 0), (ROLLOUTS, OF_ROLLOUT, 4), (SCORED, OF_SCORED, 4)]
+)
+def test_what_is_left_of_a_dead_group(chain: Chain, stage: str, facts: dict[str, Any], tokens: int) -> None:
+    bring_to(chain, stage)
+    letter = chain.entry("0")
+    bury(chain.link, chain.keys, letter, reason="it failed", attempts=5)
+    entry_id = chain.entry("0").entry_id
+    chain.read()
+    assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "it failed", tokens)}
+    died = {"died_at": int(entry_id.partition("-")[0]) / 1000, "stage": stage, "attempts": 5}
+    assert facts_on_disk(chain) == {**facts, **died}
+
+
+def test_a_letter_that_cant_be_read_leaves_when_and_where_it_died(chain: Chain) -> None:
+    bring_to(chain, ROLLOUTS)
+    entry = chain.entry("0")
+    bury(chain.link, chain.keys, replace(entry, raw={**entry.raw, b"payload": b"\xc1"}), reason="torn")
+    chain.read()
+    assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "torn")}
+    assert facts_on_disk(chain).keys() == {"died_at", "stage", "attempts"}
+
+
+@pytest.mark.parametrize("group_id", ["0", "eval-0-0"])
+def test_a_group_of_a_version_that_is_not_there_yet_dies_with_both(chain: Chain, group_id: str) -> None:
+    """Packed into a step it would end the run: its lag is negative. One of the version just announced is none."""
+
+    def come_back(one: str, version: int) -> None:
+        entry = chain.entry(one)
+        early = make_scored(codec.decode_prompt(entry.raw), [1.0, 0.0], version=version)
+        assert hand_over(chain.link, chain.keys, entry, SCORED, codec.encode_scored(early))
+        chain.read()
+
+    if group_id == "0":
+        chain.issue()
+    else:
+        chain.issue_eval(0, 1)
+    (good,) = chain.issue()
+    come_back(group_id, 3)
+    chain.announce(1)
+    come_back(good, 1)
+    assert set(chain.buffer.groups) == {good}
+    ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
+    assert letter[b"reason"].startswith(b"sampled by version 3, and the learner is at 0: ")
+    if group_id == "0":
+        assert chain.journal.ledger.outcomes["0"].detail.encode() == letter[b"reason"]
+        assert chain.slots == {good}
+
+
+TOO_LARGE, NO_NUMBER = np.array([99, 100], "<i4").tobytes(), np.array([-0.5, np.nan], "<f4").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value", "why"),
+    [
+        ("prompt", "token_ids", TOO_LARGE, "token id 100, and the policy has 100 tokens"),
+        ("completion", "token_ids", TOO_LARGE, "token id 100, and the policy has 100 tokens"),
+        ("completion", "logprobs", NO_NUMBER, "1 of 2 log-probabilities are not finite"),
+    ],
+)
+def test_useless_tokens_reach_no_step(chain: Chain, place: str, name: str, value: bytes, why: str) -> None:
+    bad, good = chain.issue(2)
+    tree = msgpack.unpackb(codec.pack(make_scored(make_prompt(bad), [1.0, 0.0])))
+    rollout = tree["rollout"]
+    where = rollout["prompt"] if place == "prompt" else rollout["completions"][1]["segments"][0]
+    where[name] = value
+    chain.score(bad, payload=msgpack.packb(tree))
+    chain.score(good)
+    chain.read()
+    assert set(chain.buffer.groups) == chain.slots == {good}
+    assert why in chain.journal.ledger.outcomes[bad].detail
+
+
+@pytest.mark.parametrize(
+    "floor", [{}, {b"floor": b"7"}, {b"floor": b"x"}], ids=["none", "another", "no number"]
+)
+@pytest.mark.parametrize("stream", [ROLLOUTS, SCORED])
+def test_a_group_whose_header_has_not_the_floor_of_its_slot_dies_at_its_deadline_at_the_latest(
+    chain: Chain, stream: str, floor: dict[bytes, bytes]
+) -> None:
+    """Where it stayed, rule 3 would end all training."""
+    (group_id,) = chain.issue()
+    (chain.sample if stream == ROLLOUTS else chain.score)(group_id)
+    entry = chain.entry(group_id)
+    spoilt = {name: value for name, value in entry.raw.items() if name != b"floor"} | floor
+    chain.client.xdel(chain.keys(stream), entry.entry_id)
+    added = chain.client.xadd(chain.keys(stream), spoilt).decode()
+    chain.client.hset(chain.keys("where"), group_id, f"{stream} {added}")
+    chain.read()
+    chain.intake.look_around()
+    chain.elapsed += chain.run.learner.group_deadline_s + 1
+    chain.intake.look_around()
+    chain.read()
+    assert chain.journal.ledger.outcomes[group_id].kind == DEAD
+    assert chain.slots == set()
+
+
+@pytest.mark.parametrize("group_id", ["0", "7"], ids=["an id of ours", "an id that we do not know"])
+def test_another_runs_scored_group_is_nobodys_and_no_step_has_it(chain: Chain, group_id: str) -> None:
+    (ours,) = chain.issue()
+    chain.sample(ours)
+    theirs = codec.encode_scored(make_scored(make_prompt(group_id), [0.25, 0.75]))
+    chain.client.xadd(chain.keys(SCORED), theirs)
+    chain.read()
+    assert chain.buffer.groups == {}
+    assert (chain.depth(SCORED), chain.depth(DEAD), chain.depth(ROLLOUTS)) == (0, 1, 1)
+    assert chain.journal.ledger.outcomes == {}, "nobody's has no outcome"
+    chain.score(ours)
+    chain.read()
+    assert chain.buffer.groups[ours].rewards == (1.0, 0.0), "our own"

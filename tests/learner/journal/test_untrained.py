@@ -70,12 +70,25 @@ def test_what_the_ledger_does_not_know_as_dropped_is_passed_over_and_nothing_is_
     assert kept(lives.folder) == [("dropped", 2, "zero_variance", "2")]  # "3" and the round have no outcome
 
 
-def test_nothing_is_written_where_nothing_is_to_be_kept(lives: Lives) -> None:
+def test_a_disk_that_refuses_costs_what_is_kept_and_not_the_outcome(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     journal = lives.open(1, config=JournalConfig(untrained_mb=0))
-    drop(journal, "1")
+    drop(journal, "0")
     journal.close()
-    assert untrained_files(lives.folder) == []
-    assert read_ledger(lives.folder).outcomes["1"].kind == DROPPED
+    assert untrained_files(lives.folder) == [], "where nothing is to be kept"
+    journal = lives.open(2, config=ROOMY)
+
+    def refuse(stream: object, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("learner.journal.untrained.write_all", refuse)
+    with caplog.at_level(logging.WARNING):
+        drop(journal, "1")
+        drop(journal, "2")
+    told = f"untrained_not_kept folder={lives.folder} reason=No space left on device"
+    assert caplog.messages == [told]
+    assert {"0", "1", "2"} <= set(read_ledger(lives.folder).outcomes)
 
 
 def big(group_id: str, tokens: int = 15_000) -> ScoredGroup:
@@ -119,20 +132,3 @@ def test_damage_costs_a_record_and_a_torn_end_nothing(lives: Lives) -> None:
     assert isinstance(error, JournalError)
     assert f"{path}: bytes 0 to {first} are damaged" in str(error)
     assert len(rest) == 1
-
-
-def test_a_disk_that_refuses_costs_what_is_kept_and_not_the_outcome(
-    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    journal = lives.open(1, config=ROOMY)
-
-    def refuse(stream: object, data: bytes) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("learner.journal.untrained.write_all", refuse)
-    with caplog.at_level(logging.WARNING):
-        drop(journal, "1")
-        drop(journal, "2")
-    told = f"untrained_not_kept folder={lives.folder} reason=No space left on device"
-    assert caplog.messages == [told]
-    assert {"1", "2"} <= set(read_ledger(lives.folder).outcomes)

@@ -1,4 +1,4 @@
-"""Writing the ledger of the whole run: what stands, what does not, and how long payloads stay."""
+"""Writing the ledger of the whole run: what stands, what does not, how long payloads stay, and what a power cut can't take."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from learner.journal.ledger import DEAD, DROPPED, JournalError, Outcome, Payload
 from learner.journal.payloads import MIB, payload_files
 from learner.journal.retention import removable
 from learner.journal.writer import Journal
-from tests.support.chain import make_prompt, make_scored
+from learner.training.checkpoint import Checkpoints, Progress
+from tests.support.chain import FilePolicy, make_prompt, make_run, make_scored
 from tests.support.journals import Lives, flip, groups, lives, records, silent
 
 __all__ = ["lives"]
@@ -81,12 +82,15 @@ def test_a_payload_is_a_map_and_two_arrays(lives: Lives) -> None:
     assert np.frombuffer(payload[end + tree["ids_bytes"] :], "<f4").tolist() == [-0.5, -0.25] * 4
 
 
-def test_the_ledger_in_memory_is_the_one_on_disk(lives: Lives) -> None:
+def test_the_ledger_in_memory_is_the_one_on_disk_and_sees_a_second_outcome(lives: Lives) -> None:
     journal = lives.write()
     journal.retry("0-dead", 1)
     on_disk = read_ledger(lives.folder)
     for name in ("outcomes", "twice", "steps", "evaluations", "retries", "incarnations"):
         assert getattr(journal.ledger, name) == getattr(on_disk, name), name
+    journal.end({"0": Outcome(DEAD, "once more")})
+    append(journal, 1, *groups("0", "0"))
+    assert journal.ledger.twice == read_ledger(lives.folder, strict=False).twice == ["0", "0", "0"]
 
 
 def test_what_an_older_life_writes_behind_the_beginning_of_a_newer_one_is_void(lives: Lives) -> None:
@@ -98,26 +102,18 @@ def test_what_an_older_life_writes_behind_the_beginning_of_a_newer_one_is_void(l
     assert set(ledger.outcomes) == {"0", "1", "2", "3", "0-dropped", "0-dead", "1-dropped", "1-dead"}
 
 
-def test_nothing_of_an_older_life_is_ever_changed(lives: Lives) -> None:
+def test_nothing_of_an_older_life_is_ever_changed_and_two_of_one_fence_are_refused(lives: Lives) -> None:
     lives.write().close()
     with lives.ledger_file().open("ab") as stream:
         stream.write(b"torn")
     before = contents(lives.folder)
     lives.write(2, step=1, ids=("2", "3"))
     assert contents(lives.folder).items() >= before.items()
-
-
-def test_two_lives_of_one_fence_are_refused(lives: Lives) -> None:
-    lives.write()
     with pytest.raises(RunFailed, match=r"ledger-000001\.log is another incarnation's"):
         lives.open()
-
-
-def test_a_damaged_ledger_stops_the_next_life(lives: Lives) -> None:
-    lives.write().close()
     flip(lives.ledger_file(), 10)
     with pytest.raises(JournalError, match=r"ledger-000001\.log: record 0"):
-        lives.open(2)
+        lives.open(3)  # which a damaged ledger stops
 
 
 Write = Callable[[Journal], None]
@@ -141,9 +137,7 @@ def test_a_newer_life_is_noticed_before_anything_is_written(lives: Lives, write:
 
 
 @pytest.mark.parametrize("what", ["end", "evaluation"])
-def test_nothing_follows_from_a_write_beside_a_newer_life(
-    lives: Lives, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_beside_a_new_life_is_void(lives: Lives, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stands behind the end that the newer one has read, and is void: to retire its groups would lose them."""
     older = lives.write()
     real = os.fsync
@@ -156,13 +150,6 @@ def test_nothing_follows_from_a_write_beside_a_newer_life(
     monkeypatch.setattr(os, "fsync", begin_a_life)
     with pytest.raises(Fenced, match=r"fence 2.*from fence 1"):
         WRITES[what](older)
-
-
-def test_a_second_outcome_of_one_group_is_seen(lives: Lives) -> None:
-    journal = lives.write()
-    journal.end({"0": Outcome(DEAD, "once more")})
-    append(journal, 1, *groups("0", "0"))
-    assert journal.ledger.twice == read_ledger(lives.folder, strict=False).twice == ["0", "0", "0"]
 
 
 @pytest.mark.parametrize("step", [0, 2])
@@ -195,6 +182,14 @@ def test_a_payload_is_on_the_disk_before_its_record(lives: Lives, monkeypatch: p
     segment, ledger = lives.payload_file().name, lives.ledger_file().name
     one_write_each = [f"write {ledger}", f"sync {ledger}"]  # of the step, and of three ends
     assert said == ["sync journal", f"write {segment}", f"sync {segment}", *one_write_each * 2]
+    said.clear()
+    newer = lives.open(2).folder / "ledger-000002.log"
+    before = [
+        "sync journal",
+        f"sync {ledger}",
+        f"sync {segment}",
+    ]  # what the life before wrote counts from here on
+    assert said == [*before, f"write {newer.name}", f"sync {newer.name}"]
 
 
 # ---------------------------------------------------------------------------------------------------------- segments
@@ -268,22 +263,16 @@ def test_retention_keeps_a_file_for_the_one_step_in_it_that_recovery_needs(lives
     first = lives.open()
     for step in (0, 1):
         append(first, step)
+    unnamed = lives.payload_file(1, 7)  # an older life's, killed between payload and record
+    unnamed.write_bytes(b"a payload without a record")
     second = lives.open(2, config=JournalConfig(keep="since_checkpoint"))
     append(second, 2)
     second.retain(1)
-    assert lives.payload_file(1).exists()
+    assert (lives.payload_file(1).exists(), unnamed.exists()) == (True, False)
     second.retain(2)
     assert not lives.payload_file(1).exists()
     assert lives.payload_file(2).exists()
     assert lives.open(3).has("0")
-
-
-def test_a_file_that_no_record_names_goes_with_the_others(lives: Lives) -> None:
-    """An older life's, killed between payload and record."""
-    lives.open().close()
-    lives.payload_file(1).write_bytes(b"a payload without a record")
-    lives.open(2, config=JournalConfig(keep="since_checkpoint")).retain(0)
-    assert not lives.payload_file(1).exists()
 
 
 def test_a_payload_that_cant_be_removed_stays_and_is_named(
@@ -395,9 +384,7 @@ def test_a_broken_disk_ends_the_life(lives: Lives, failing: str, monkeypatch: py
 
 
 @pytest.mark.parametrize(("made", "refused"), [(True, "open"), (False, "mkdir")])
-def test_a_read_only_folder_is_named(
-    lives: Lives, made: bool, refused: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_only_is_named(lives: Lives, made: bool, refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if made:
         lives.folder.mkdir()
     original = getattr(Path, refused)
@@ -410,3 +397,54 @@ def test_a_read_only_folder_is_named(
     monkeypatch.setattr(Path, refused, refuse)
     with pytest.raises(RunFailed, match=r"ledger-000001\.log can't be created: Read-only file system"):
         lives.open()
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return the files and folders that were put on the disk, in order."""
+    found: list[Path] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        fsync(descriptor)
+        found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", note)
+    return found
+
+
+@pytest.mark.parametrize(
+    "made_before", [False, True], ids=["all are new", "somebody has just made the run's"]
+)
+def test_the_names_of_a_new_journals_folders_are_on_the_disk_before_its_first_record(
+    tmp_path: Path, synced: list[Path], *, made_before: bool
+) -> None:
+    folder = tmp_path.resolve() / "runs" / "demo" / "journal"
+    if made_before:
+        folder.parent.mkdir(parents=True)
+    Journal(folder, 1, run="demo").close()
+    names = [folder.parent, folder.parent.parent, tmp_path.resolve()]  # what holds journal, demo and runs
+    assert synced[:3] == names
+    assert synced[-2:] == [folder, folder / "ledger-000001.log"]
+    synced.clear()
+    Journal(folder, 2, run="demo").close()
+    assert not set(names) & set(synced), "a later life finds them there"
+
+
+def test_the_checkpoints_folder_is_on_the_disk_with_the_first(tmp_path: Path, synced: list[Path]) -> None:
+    checkpoints = Checkpoints(make_run(tmp_path))
+    checkpoints.save(FilePolicy(), Progress(version=2, first_row=4, fingerprint="f"))
+    folder = checkpoints.folder.resolve()
+    assert {folder, folder.parent, folder.parent.parent} <= set(synced)
+    assert synced[-1] == folder, "the checkpoint's own name comes last"
+
+
+def test_what_may_not_be_listed_is_nobodys_to_put_on_the_disk(
+    tmp_path: Path, synced: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the folder that holds all users' homes often is; root may list any, hence the pretence."""
+    home = tmp_path.resolve()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != home)
+    Journal(home / "demo" / "journal", 1, run="demo").close()
+    assert home / "demo" in synced
+    assert not {home, *home.parents} & set(synced)

@@ -85,8 +85,7 @@ def test_the_name_of_a_run_that_never_began_stays_free(run: Run, told: Told) -> 
     assert read_status(run.folder)["begun"] == "no"
 
 
-@pytest.mark.usefixtures("status")
-def test_a_run_that_another_learner_has_is_left_alone(run: Run, told: Told) -> None:
+def test_a_run_that_another_learner_has_is_left_alone(run: Run, status: Status, told: Told) -> None:
     with locked(run.folder):
         report_death(run, RAISED)
     assert told() == ("running", "")

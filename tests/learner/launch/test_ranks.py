@@ -48,13 +48,7 @@ def launcher(command: list[str], ranks: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
 
 
-def test_each_rank_is_told_its_place(tmp_path: Path) -> None:
-    assert launch(program(tmp_path), 2) == 0
-    said = [(tmp_path / str(rank)).read_text().split()[1:] for rank in range(2)]
-    assert said == [["0", "2", "127.0.0.1"], ["1", "2", "127.0.0.1"]]
-
-
-def test_the_port_of_the_ranks_is_theirs_alone_and_rank_0_may_listen_on_it(tmp_path: Path) -> None:
+def test_each_rank_is_told_its_place_and_rank_0_alone_may_listen_on_their_port(tmp_path: Path) -> None:
     def taken(reuse: bool) -> str:
         return (
             "import socket; taken = socket.socket(); "
@@ -63,6 +57,8 @@ def test_the_port_of_the_ranks_is_theirs_alone_and_rank_0_may_listen_on_it(tmp_p
         )
 
     assert launch(program(tmp_path, rank_0=taken(True)), 2) == 0, "as torch's store does"
+    said = [(tmp_path / str(rank)).read_text().split()[1:] for rank in range(2)]
+    assert said == [["0", "2", "127.0.0.1"], ["1", "2", "127.0.0.1"]]
     assert launch(program(tmp_path, rank_0=taken(False)), 2) == 1, "as anybody else"
 
 
@@ -77,6 +73,7 @@ def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, end
     assert not is_running(int((tmp_path / "0").read_text().split()[0]))
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("rank_0", "others", "said"),
     [
@@ -123,6 +120,7 @@ def test_who_died_and_how_is_told(
     assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == said
 
 
+@pytest.mark.prove
 def test_a_rank_that_ignores_the_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.launch.ranks.GRACE_S", 0.2)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
@@ -157,9 +155,7 @@ def test_one_rank_needs_no_launcher() -> None:
 
 @pytest.mark.prove(after=2)
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_launchers_rank_is_taken_whatever_the_config_says_and_leaves_signals_to_rank_0(
-    monkeypatch: Patch, rank: int
-) -> None:
+def test_a_launchers_rank_is_taken_and_leaves_signals_to_rank_0(monkeypatch: Patch, rank: int) -> None:
     for name, value in (("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", 2)):
         monkeypatch.setenv(name, str(value))
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

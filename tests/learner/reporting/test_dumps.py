@@ -172,9 +172,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("source", STORED)
-def test_the_ground_truth_is_what_the_row_stores_under_both_of_verls_names(
-    source: str, dump: Callable[..., Dumps], rollouts: Path
-) -> None:
+def test_the_ground_truth_is_as_the_row(source: str, dump: Callable[..., Dumps], rollouts: Path) -> None:
     truth, extra = STORED[source]
     _, info = route({"data_source": source, "reward_model": {"ground_truth": truth}, "extra_info": extra})
     dump(1, [group("7", [1.0], **prompt_facts(verification_info=info))])
@@ -182,9 +180,7 @@ def test_the_ground_truth_is_what_the_row_stores_under_both_of_verls_names(
     assert (row["gts"], row["groundtruth"]) == (truth, truth)
 
 
-def test_episodes_have_their_conversation_and_verls_num_turns(
-    dump: Callable[..., Dumps], rollouts: Path, tmp_path: Path
-) -> None:
+def test_episodes_have_their_num_turns(dump: Callable[..., Dumps], rollouts: Path, tmp_path: Path) -> None:
     dump(3, [episodes("7")], parquet_every=3)
     episode, answer = lines_of(rollouts / "3.jsonl")
     said = [{"role": "user", "content": "2 + 3?"}, *MESSAGES]
@@ -219,9 +215,7 @@ def test_a_step_is_read_as_ii_verls_parquet(run_of: MakeRun, open_dumps: OpenDum
     assert (columns["step"], columns["group"], columns["completion"]) == ([2] * 3, ["7", "7", "8"], [0, 1, 0])
 
 
-def test_columns_of_any_type_and_of_no_value_are_written(
-    dump: Callable[..., Dumps], rollouts: Path, tmp_path: Path
-) -> None:
+def test_any_column_and_none_are_written(dump: Callable[..., Dumps], rollouts: Path, tmp_path: Path) -> None:
     values: list[Any] = [3, "three", [3, "3"], {"3": None}, "\ud800", 2**70]
     columns_of = [{"kind": value, "none": None, "score": "theirs"} for value in values]
     dump(1, [group(str(at), [None], **prompt_facts(columns=own)) for at, own in enumerate(columns_of)])
@@ -294,9 +288,7 @@ def test_nothing_that_is_there_is_written_over(
 # ---------------------------------------------------------------------------------------------------------- the folders
 
 
-def test_a_folder_with_dumps_of_another_run_is_refused_and_ones_own_is_not(
-    run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path
-) -> None:
+def test_another_runs_dumps_are_refused(run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path) -> None:
     run = run_of()
     dumps = open_dumps(run)
     dumps.step(1, GROUPS)
@@ -314,9 +306,7 @@ def test_a_folder_with_dumps_of_another_run_is_refused_and_ones_own_is_not(
     assert in_ways == [f"learner.dumps.parquet={rollouts.parent}/parquet/train"]
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(
-    run_of: MakeRun, open_dumps: OpenDumps, tmp_path: Path
-) -> None:
+def test_unwritable_folders_are_refused(run_of: MakeRun, open_dumps: OpenDumps, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     run = run_of(held_out=tmp_path / "file" / "below", rollouts=Path("/proc/dumps"))
     with pytest.raises(ConfigError, match=r"learner\.dumps\.held_out=.*below: .*file is no folder"):
@@ -326,12 +316,19 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(
         open_dumps(run_of(rollouts=Path("/proc/dumps")))
 
 
-def test_rollouts_and_rounds_do_not_share_a_folder() -> None:
-    model, data = {"path": "m"}, {"train": {"type": "procedural"}}
-    dumps = {"rollouts": "a", "held_out": "./a"}
-    tree = {"name": "t", "model": model, "data": data, "learner": {"dumps": dumps}}
+def test_a_tokenizer_that_cant_be_loaded_costs_the_dumps_and_two_kinds_share_no_folder(
+    run_of: MakeRun, open_dumps: OpenDumps, caplog: Caplog
+) -> None:
+    run = run_of()
+    nowhere = run.model_copy(update={"model": run.model.model_copy(update={"path": "./nowhere"})})
+    dumps = open_dumps(nowhere, None)
+    dumps.step(1, GROUPS)
+    dumps.settle()
+    assert "reason=model.path=./nowhere: its tokenizer can't be loaded" in caplog.text
+    tree = {"name": "t", "model": {"path": "m"}, "data": {"train": {"type": "procedural"}}}
+    shared = {"learner": {"dumps": {"rollouts": "a", "held_out": "./a"}}}
     with pytest.raises(ConfigError, match=r"learner\.dumps\.held_out in here: is the folder of rollouts: bo"):
-        build_run([("here", tree)])
+        build_run([("here", tree | shared)])
 
 
 # ------------------------------------------------------------------------------------------------- what it costs the run
@@ -378,17 +375,6 @@ def test_the_training_waits_for_no_dump_and_not_for_ever_for_room(
     assert (first, second, others[-1], len(others)) == ("1.jsonl", "2.jsonl", "8.jsonl", 2)
 
 
-def test_a_tokenizer_that_cant_be_loaded_costs_the_dumps(
-    run_of: MakeRun, open_dumps: OpenDumps, caplog: Caplog
-) -> None:
-    run = run_of()
-    nowhere = run.model_copy(update={"model": run.model.model_copy(update={"path": "./nowhere"})})
-    dumps = open_dumps(nowhere, None)
-    dumps.step(1, GROUPS)
-    dumps.settle()
-    assert "reason=model.path=./nowhere: its tokenizer can't be loaded" in caplog.text
-
-
 # ------------------------------------------------------------------------------------------------------- the whole loop
 
 
@@ -397,9 +383,7 @@ def scores_by_step(folder: Path) -> Mapping[int, list[float]]:
     return {int(file.stem): [line["score"] for line in lines_of(file)] for file in files}
 
 
-def test_every_step_and_round_of_a_run_has_its_file_when_the_run_ends(
-    make_chain: MakeChain, train: Train, tmp_path: Path
-) -> None:
+def test_every_step_and_round_has_its_file(make_chain: MakeChain, train: Train, tmp_path: Path) -> None:
     where = {"rollouts": tmp_path / "a", "held_out": tmp_path / "b", "parquet": tmp_path / "c"}
     train(
         make_chain(
@@ -416,9 +400,7 @@ def test_every_step_and_round_of_a_run_has_its_file_when_the_run_ends(
     assert names(tmp_path / "c" / "val") == [f"{version}.parquet" for version in (0, 2, 4)]
 
 
-def test_what_a_kill_took_is_written_by_the_next_start(
-    run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path
-) -> None:
+def test_a_kills_dumps_are_written_next(run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path) -> None:
     run = run_of(parquet=None)
     held_out: list[Prompt] = [replace(make_prompt(f"eval-2-{number}"), **prompt_facts()) for number in (0, 1)]
     rounds = [make_scored(prompt, [1.0, 0.0], version=2) for prompt in held_out]

@@ -74,17 +74,6 @@ def named(run: Run, records: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
     return [(step, kind) for kind, step in found.items()]
 
 
-def test_a_reward_whose_shadow_stays_behind_is_named_soon_after_it_has_risen() -> None:
-    records = steps(ramp(0.3, 0.9), {"math": ramp(0.3, 0.9), "truth": [0.3] * STEPS})
-    [(step, kind)] = named(run_of(SHADOWED), records)
-    assert kind == "scorer truth"
-    risen = 10 + 20 * 0.1 / 0.6  # where the line has risen by reward_rose
-    assert risen < step <= risen + 5 + 2 * PERSISTS
-    watch = HackingWatch(run_of(SHADOWED))
-    [text, *_] = [alarm.text for record in records for alarm in watch.of_step(record)]
-    assert "truth went from 0.30 to 0.30; what rose: math from 0.3" in text
-
-
 @pytest.mark.parametrize(
     ("shadow", "why"),
     [
@@ -97,20 +86,30 @@ def test_an_honest_rise_is_left_alone(shadow: list[float], why: str) -> None:
     assert named(run_of(SHADOWED), steps(ramp(0.3, 0.9), {"truth": shadow})) == [], why
 
 
-def test_a_reward_that_does_not_rise_or_rises_within_its_noise_is_left_alone() -> None:
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize("seeds", [range(10), range(10, 50)], ids=str)
+def test_a_reward_that_does_not_rise_or_rises_within_its_noise_is_left_alone(seeds: range) -> None:
     flat = {"truth": [0.3] * STEPS}
     assert named(run_of(SHADOWED), steps([0.4] * STEPS, flat)) == []
-    for seed in range(50):
+    for seed in seeds:
         noise = random.Random(seed)
         noisy = [0.4 + noise.gauss(0, 0.1) for _ in range(STEPS)]
         assert named(run_of(SHADOWED), steps(noisy, flat)) == []
 
 
-def test_a_late_hack_is_seen_after_an_honest_rise() -> None:
+def test_a_reward_whose_shadow_stays_behind_is_named_soon_late_too() -> None:
     reward = [(one + two) / 2 for one, two in zip(ramp(0.2, 0.8, 0, 10), ramp(0.2, 1.0, 25, 35), strict=True)]
     truth = ramp(0.2, 0.5, 0, 10)  # which rose with the first half, and not with the second
     [(step, kind)] = named(run_of(SHADOWED), steps(reward, {"truth": truth}))
     assert (kind, step > 25) == ("scorer truth", True)
+    records = steps(ramp(0.3, 0.9), {"math": ramp(0.3, 0.9), "truth": [0.3] * STEPS})
+    [(step, kind)] = named(run_of(SHADOWED), records)
+    assert kind == "scorer truth"
+    risen = 10 + 20 * 0.1 / 0.6  # where the line has risen by reward_rose
+    assert risen < step <= risen + 5 + 2 * PERSISTS
+    watch = HackingWatch(run_of(SHADOWED))
+    [text, *_] = [alarm.text for record in records for alarm in watch.of_step(record)]
+    assert "truth went from 0.30 to 0.30; what rose: math from 0.3" in text
 
 
 @pytest.mark.parametrize(
@@ -175,14 +174,17 @@ def test_a_round_is_compared_with_earlier_ones(lag: int, scores: dict[int, float
     assert found == [step + lag for step in alarms if step + lag <= STEPS]
 
 
-def test_the_reward_of_the_rounds_own_versions_counts_and_not_that_of_their_steps() -> None:
-    # 0.30 up to version 6 and 0.87 from version 10 on: the steps rise between 10 and 20, what rounds 10 and 20 sampled
-    # does not, and their scores have no reason to.
+def test_a_rounds_own_versions_count_whoever_sampled_it() -> None:
     honest = with_rounds(ramp(0.30, 0.87, 4, 8), {10: 0.83, 20: 0.85, 30: 0.85}, lag=8, behind=3)
     assert [record["reward_mean"] for record in honest][19] - honest[9]["reward_mean"] > 0.4
     assert held_out_of(honest) == []
     hacked = with_rounds(ramp(0.30, 0.87, 12, 18), {10: 0.3, 20: 0.3, 30: 0.3}, lag=8, behind=9)
     assert held_out_of(hacked) == [29, 39]
+    records = with_rounds(ramp(0.3, 0.9, 10, 11), {8: 0.9, 20: 0.9}, lag=0)
+    [first], [last] = records[7]["evaluations"], records[19]["evaluations"]
+    first |= {"mean_score": 0.85, "min_version": 14, "max_version": 16}  # issued early, sampled late
+    last["mean_score"] = 0.85
+    assert held_out_of(records) == []
 
 
 @pytest.mark.parametrize(
@@ -193,37 +195,22 @@ def test_both_noises_count(error: float, std: float, alarms: list[int]) -> None:
     assert held_out_of(with_rounds(ramp(0.3, 0.9), rounds, error=error, std=std)) == alarms
 
 
-def test_a_round_that_another_version_sampled_is_compared_by_that_version() -> None:
-    records = with_rounds(ramp(0.3, 0.9, 10, 11), {8: 0.9, 20: 0.9}, lag=0)
-    [first] = records[7]["evaluations"]
-    first |= {"mean_score": 0.85, "min_version": 14, "max_version": 16}  # issued early, sampled late
-    [last] = records[19]["evaluations"]
-    last["mean_score"] = 0.85
-    assert held_out_of(records) == []
-
-
-def test_rounds_of_a_run_without_rewards_by_version_say_nothing() -> None:
-    records = with_rounds(ramp(0.3, 0.9), {10: 0.3, 30: 0.3})
-    for record in records:
-        del record["arrived"]["by_version"]
-    assert held_out_of(records) == []
-
-
-def test_what_earlier_incarnations_saw_counts_and_is_not_said_again() -> None:
+def test_what_was_seen_is_not_said_again_and_nothing_where_it_is_off() -> None:
     records = steps(ramp(0.3, 0.9), {"truth": [0.3] * STEPS})
     watch = HackingWatch(run_of(SHADOWED))
     watch.recall(records[:15])
     assert next(alarm.kind for record in records[15:25] for alarm in watch.of_step(record)) == "scorer truth"
     new = HackingWatch(run_of(SHADOWED))
     assert [alarm for record in records[21:24] for alarm in new.of_step(record)] == []  # it saw no rise
-
-
-def test_nothing_is_looked_for_where_it_is_off() -> None:
     records = steps(ramp(0.3, 0.9), {"truth": [0.3] * STEPS})
     assert named(run_of(SHADOWED, "learner.hacking.action=none"), records) == []
+    records = with_rounds(ramp(0.3, 0.9), {10: 0.3, 30: 0.3})
+    for record in records:
+        del record["arrived"]["by_version"]
+    assert held_out_of(records) == []
 
 
-def test_witnesses_are_shadows_and_own_scorers_that_share_the_reward() -> None:
+def test_witnesses_are_shadows_and_answers_shown_those_paid_in_spite_of_them() -> None:
     def of(**task: Any) -> list[str]:
         return witnesses({"math": TaskConfig.model_validate({"scorer": {"type": "math"}, **task})})
 
@@ -233,9 +220,6 @@ def test_witnesses_are_shadows_and_own_scorers_that_share_the_reward() -> None:
     assert of(extra_scorers={"form": {**TRUTH, "gate": 0.5}}) == []
     assert of(format={"mode": "mix", "weight": 0.5}) == ["math"]
     assert of(format={"mode": "gate"}) == []
-
-
-def test_the_answers_shown_are_those_that_are_paid_in_spite_of_the_witness() -> None:
     honest = group([9], [completion([1]), completion([2])], [1.0, 0.0])
     hacked = group([9], [completion([3]), completion([4])], [0.0, 0.9])
     assert paid_most([honest, hacked], "math", most=1) == [(honest, 0)]  # no part of that name: paid most
@@ -245,9 +229,7 @@ def test_the_answers_shown_are_those_that_are_paid_in_spite_of_the_witness() -> 
 @pytest.mark.parametrize(
     ("action", "before", "after"), [("warn", "", ""), ("pause", "", PAUSE), ("pause", DRAIN, DRAIN)]
 )
-def test_a_hack_is_said_and_pauses_the_run_where_wanted(
-    chain: Chain, action: str, before: str, after: str
-) -> None:
+def test_a_hack_is_said_and_may_pause_the_run(chain: Chain, action: str, before: str, after: str) -> None:
     run = run_of(SHADOWED, f"learner.hacking.action={action}", f"runs_dir={chain.run.runs_dir}")
     link, keys, said = chain.run_owner.link, chain.run_owner.keys, list[str]()
     ask(link, keys, before)

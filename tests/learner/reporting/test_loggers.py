@@ -1,9 +1,12 @@
-"""The loggers beside the metrics file: what reaches them, and what is named before a run begins."""
+"""The loggers beside the metrics file: what reaches them, what is named before a run begins, and TensorBoard on a full disk."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,8 @@ from learner.reporting.build import build_loggers
 from learner.reporting.scalars import rounds, scalars, with_newest_round
 from tests.support.chain import make_run
 from tests.support.episodes import MESSAGES
+from tests.support.full_volume import mounted
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.process
 
@@ -28,22 +33,13 @@ RECORD = {
     "at": 1e9,
     "reward_mean": 0.5,
     "is_replayed": True,
-    "dropped_by_source": {"gsm8k": {"zero_variance": 2}},
-    "generators": {"g0": {"mismatch_kl": 0.001}},
     "queues": {"prompts": 4},
     "curve": [1, 2],
-    "name": "text",
-    "nothing": None,
-    "evaluations": [{"version": 2, "pass_rate": 0.25, "prompts": 64}],
 }
-SAMPLE = {
-    "step": 3,
-    "group": "17",
-    "prompt": [{"role": "user", "content": "1 + 1?"}],
-    "answer": "2",
-    "reward": 1.0,
-    "reason": "equal",
-}
+RECORD |= {"dropped_by_source": {"gsm8k": {"zero_variance": 2}}, "generators": {"g0": {"mismatch_kl": 0.001}}}
+RECORD |= {"name": "text", "nothing": None, "evaluations": [{"version": 2, "pass_rate": 0.25, "prompts": 64}]}
+SAMPLE = {"step": 3, "group": "17", "prompt": [{"role": "user", "content": "1 + 1?"}], "answer": "2"}
+SAMPLE |= {"reward": 1.0, "reason": "equal"}
 
 
 def with_loggers(folder: Path, *sections: dict[str, Any]) -> Run:
@@ -109,9 +105,7 @@ def test_tensorboard_shows_an_episode_as_a_conversation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", ["wandb", "trackio"])
-def test_a_logger_without_its_library_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
-) -> None:
+def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     find = importlib.util.find_spec
     without = "importlib.util.find_spec"
     monkeypatch.setattr(without, lambda name, *a: None if name == library else find(name, *a))
@@ -154,3 +148,50 @@ def test_a_logger_that_can_not_begin_is_named_and_one_that_fails_later_costs_no_
     broken = run.model_copy(update={"runs_dir": tmp_path / "elsewhere"})
     with pytest.raises(RunFailed, match=r"learner\.loggers: tensorboard can't begin"):
         build_loggers(broken)
+
+
+# argv: the folder, on a volume of its own.
+PROGRAM = """
+import sys
+from pathlib import Path
+from learner.reporting.tensorboard import TensorBoard
+folder = Path(sys.argv[1])
+logger = TensorBoard(folder)
+logger.log({"step": 1, "reward_mean": 0.5})
+with open(folder / "ballast", "wb", buffering=0) as ballast:
+    for size in (1 << 16, 1 << 12, 1):
+        try:
+            while True:
+                ballast.write(bytes(size))
+        except OSError:
+            pass
+said = ""
+for step in range(2, 2000):
+    try:
+        logger.log({"step": step, **{f"number_{index}": 0.5 for index in range(20)},
+                    "histograms": {"tokens": {"edges": list(range(1, 50)), "counts": [1] * 50}}})
+    except OSError as error:
+        said = str(error)
+        break
+try:
+    logger.close()
+except OSError as error:
+    said += f" | {error}"
+print(said)
+"""
+
+
+@pytest.mark.prove
+def test_a_full_disk_is_said_by_the_next_step_and_the_process_ends(tmp_path: Path) -> None:
+    with mounted(tmp_path / "full", size_mb=1) as volume:
+        done = subprocess.run(
+            [*volume.inside, f"--wd={ROOT}", sys.executable, "-c", PROGRAM, str(tmp_path / "full")],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+    assert done.returncode == 0, done.stderr
+    assert "No space left on device" in done.stdout
+    assert "Exception in thread" not in done.stderr

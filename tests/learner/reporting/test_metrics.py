@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,10 +84,10 @@ def test_a_round_that_ends_after_its_steps_line_is_found_with_that_step(chain: C
     again.recall({version: evaluation_result(0.2) for version in (0, 1, 2)})
     again.close()
     assert [result["version"] for result in read_metrics(folder)[0]["evaluations"]] == [0, 1, 2]
-    assert draw(folder)
 
 
-@pytest.mark.parametrize("steps", [1, 80])
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize("steps", [80, 1])
 def test_the_picture_is_drawn(chain: Chain, steps: int) -> None:
     metrics = Metrics(chain.run)
     for step in range(1, steps + 1):
@@ -97,19 +96,14 @@ def test_the_picture_is_drawn(chain: Chain, steps: int) -> None:
             metrics.evaluation(step, evaluation_result(0.2 + 0.7 * step / 80))
     metrics.evaluation(steps + 1, evaluation_result(None))  # nothing could be scored
     metrics.close()
+    assert draw(chain.run.folder.parent) is None, "without a step there is none"
     path = draw(chain.run.folder)
     assert path == chain.run.folder / "curves.png"
     assert path.read_bytes().startswith(b"\x89PNG")
     assert path.stat().st_size > 20_000
 
 
-def test_without_a_step_there_is_no_picture(tmp_path: Path) -> None:
-    assert draw(tmp_path) is None
-
-
-def test_a_sample_of_an_episode_has_its_conversation_and_one_of_one_turn_has_no_word_more(
-    chain: Chain,
-) -> None:
+def test_a_sample_of_an_episode_has_its_conversation_and_one_of_one_turn_none(chain: Chain) -> None:
     metrics = Metrics(chain.run)
     for index in (0, 1):
         metrics.sample(4, episodes("0"), index)

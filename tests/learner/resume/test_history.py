@@ -53,8 +53,15 @@ def resuming(run: Run, resume: str | Path, **learner: Any) -> Run:
     return make_run(run.runs_dir, learner={"resume": resume, **learner})
 
 
-def test_a_new_name_is_free(run: Run, look: Look) -> None:
-    assert not look(run).has_begun
+def test_a_new_name_is_free_and_a_begun_one_has_outcomes(run: Run, link: RedisLink, look: Look) -> None:
+    link.client.hset(Keys("test-2").alive("learner", "host-77"), mapping={"pid": "77"})
+    assert not look(run).has_begun, "a living learner of another run does not matter"
+    journal = Journal(run.folder / "journal", 3, run="test", facts={"first_row": 7})
+    journal.end({"0": Outcome(DROPPED, "zero_variance: 1")})
+    journal.close()
+    found = look(run)
+    assert (found.ledger.fence, found.first_incarnation["first_row"]) == (3, 7)
+    assert set(found.ledger.outcomes) == {"0"}
 
 
 @AFTER
@@ -90,16 +97,18 @@ def test_a_run_that_stopped_half_way_goes_on_and_never_is_never(
         look(resuming(run, "never"))
 
 
-def test_a_run_from_a_checkpoint_goes_on_under_the_same_command_alone(run: Run, look: Look) -> None:
+def test_a_run_from_a_checkpoint_goes_on_under_one_command(run: Run, look: Look, tmp_path: Path) -> None:
     begin(run, start=str(Path("elsewhere/step-000040").absolute()))
     assert look(resuming(run, "elsewhere/step-000040")).has_begun
     with pytest.raises(NameTaken, match="has begun"):
         look(resuming(run, "elsewhere/step-000080"))
+    (tmp_path / "file").write_text("")
+    told = r"the run's folder .*file/test can't be written: Not a directory.*runs_dir="
+    with pytest.raises(RunFailed, match=told), locked(tmp_path / "file" / "test"):
+        pass
 
 
-def test_groups_of_a_run_whose_journal_is_elsewhere_are_nobodys_to_go_on_with(
-    run: Run, link: RedisLink, keys: Keys, look: Look
-) -> None:
+def test_groups_without_a_journal_here_are_nobodys(run: Run, link: RedisLink, keys: Keys, look: Look) -> None:
     link.client.hset(keys("cursor"), "position", 12)
     with pytest.raises(NameTaken, match=r"holds groups of a run test, whose journal is not in") as refused:
         look(run)
@@ -111,14 +120,22 @@ def test_groups_of_a_run_whose_journal_is_elsewhere_are_nobodys_to_go_on_with(
     assert look(run).has_begun
 
 
-def test_a_living_learner_of_another_folder_is_named(
+def test_a_living_learner_of_another_folder_is_named_and_a_dead_ones_heartbeat_stops_nobody(
     run: Run, link: RedisLink, keys: Keys, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "PATIENCE_S", 0.1)  # a number may be used again: its key would run out
-    name = f"{socket.gethostname()}-{os.getppid()}"
-    link.client.hset(keys.alive("learner", name), mapping={"pid": "77"})
-    with pytest.raises(NameTaken, match=rf"has a living learner \({name}\)"):
-        look(run)
+    monkeypatch.setattr(history, "POLL_S", 0.05)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    link.client.hset(keys.alive("learner", f"{socket.gethostname()}-{dead.pid}"), "pid", str(dead.pid))
+    look(run)
+    for name in (f"{socket.gethostname()}-{os.getppid()}", "elsewhere-77"):
+        key = keys.alive("learner", name)
+        link.client.hset(key, "pid", "77")
+        with pytest.raises(NameTaken, match=rf"has a living learner \({name}\)"):
+            look(run)
+        link.client.pexpire(key, 50)
+        look(run)  # a heartbeat elsewhere is waited out
 
 
 @pytest.mark.parametrize("has_begun_here", [True, False])
@@ -133,34 +150,6 @@ def test_a_second_learner_of_a_finished_run_names_no_folder_that_is_not_here(
         look(second)
     assert str(second.folder) not in str(refused.value)
     assert "none of it is here" in str(refused.value)
-
-
-def test_the_heartbeat_of_a_dead_learner_stops_nobody(
-    run: Run, link: RedisLink, keys: Keys, look: Look
-) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    name = f"{socket.gethostname()}-{dead.pid}"
-    link.client.hset(keys.alive("learner", name), mapping={"pid": str(dead.pid)})
-    look(run)
-
-
-def test_a_heartbeat_elsewhere_is_waited_out(
-    run: Run, link: RedisLink, keys: Keys, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(history, "POLL_S", 0.05)
-    key = keys.alive("learner", "elsewhere-77")
-    link.client.hset(key, mapping={"pid": "77"})
-    with pytest.raises(NameTaken, match=r"has a living learner \(elsewhere-77\)"):
-        look(run)
-    link.client.pexpire(key, 100)
-    look(run)
-
-
-def test_a_living_learner_of_another_run_does_not_matter(run: Run, link: RedisLink, look: Look) -> None:
-    link.client.hset(Keys("test-2").alive("learner", "host-77"), mapping={"pid": "77"})
-    look(run)
 
 
 def test_a_folder_has_one_learner_and_a_kill_frees_it(run: Run) -> None:
@@ -184,19 +173,3 @@ with locked(Path({str(run.folder)!r})):
         other.communicate()
     with locked(run.folder):
         pass
-
-
-def test_a_folder_that_cant_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    told = r"the run's folder .*file/test can't be written: Not a directory.*runs_dir="
-    with pytest.raises(RunFailed, match=told), locked(tmp_path / "file" / "test"):
-        pass
-
-
-def test_outcomes_are_read_with_it(run: Run, look: Look) -> None:
-    journal = Journal(run.folder / "journal", 3, run="test", facts={"first_row": 7})
-    journal.end({"0": Outcome(DROPPED, "zero_variance: 1")})
-    journal.close()
-    found = look(run)
-    assert (found.ledger.fence, found.first_incarnation["first_row"]) == (3, 7)
-    assert set(found.ledger.outcomes) == {"0"}

@@ -49,9 +49,7 @@ def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> 
     assert rates == [1e-6] * 2 + [1e-3] * 3
 
 
-def test_a_step_is_trained_again_in_the_smaller_rows(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_step_trains_again_in_the_smaller_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = make(tmp_path)
     made.live(1, tokens_per_micro_batch=30)
     made.live(2, tokens_per_micro_batch=4096)
@@ -65,8 +63,9 @@ def test_a_step_is_trained_again_in_the_smaller_rows(
     assert "smaller_rows steps=2 first=2 tokens_per_micro_batch=48 recorded=4096" in caplog.text
 
 
-def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:
+def test_only_steps_after_a_checkpoint_train(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = make(tmp_path)
+    assert again(made, HashPolicy()) == 0, "before the first step"
     made.live(5, checkpoints=(2, 4))
     policy = HashPolicy("something else")
     newest: Any = Checkpoints(made.run).newest_good()
@@ -75,40 +74,39 @@ def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:
     assert again(made, policy, progress.version) == 5
     assert policy.weights == made.policy.weights
     assert [version for version, _ in policy.steps] == [4]
+    assert again(made, policy, 5) == 5
+    assert len(policy.steps) == 1, "with no later step nothing is trained"
+    again(made, HashPolicy())
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    there = [path.name for path in (made.run.folder / "checkpoints").iterdir()]
+    assert sorted(there) == ["step-000002", "step-000004"]
 
 
-@pytest.mark.parametrize("lives", [(), (3,)])
-def test_with_no_later_step_nothing_is_trained(tmp_path: Path, lives: tuple[int, ...]) -> None:
-    made = make(tmp_path, *lives)
-    policy = HashPolicy()
-    assert again(made, policy, sum(lives)) == sum(lives)
-    assert policy.steps == []
-
-
-def test_a_payload_that_is_gone_ends_it_and_is_named(tmp_path: Path) -> None:
-    made = make(tmp_path, 2, 2)
-    (made.journal / read_ledger(made.journal).steps[2]["file"]).unlink()
+def test_what_is_gone_damaged_or_missing_ends_it_and_is_named(tmp_path: Path) -> None:
+    made, policy = make(tmp_path, 2, 2), HashPolicy()
+    with pytest.raises(
+        RunFailed, match="have done 7 steps, and the journal ends with step 4: records were lost"
+    ):
+        again(made, policy, 7)
+    ledger = read_ledger(made.journal)
+    del ledger.steps[2]
+    with pytest.raises(RunFailed, match=r"record of step 3 is missing.*step 4 comes in its place"):
+        again(made, policy, ledger=ledger)
+    ledger = read_ledger(made.journal)
+    ledger.incarnations[0] = {**ledger.incarnations[0], "config": "learner: {no_such_key: 1}"}
+    told = r"step 1 .*settings that this version can't read \(ledger 1\).*no_such_key"
+    with pytest.raises(RunFailed, match=told):
+        again(made, policy, ledger=ledger)
+    assert policy.steps == []  # noticed before anything is trained
+    assert list(made.run.folder.glob("checkpoints/replay-*")) == []
+    record = ledger.steps[2]
+    flip(made.journal / record["file"], record["offset"] + 100)
+    with pytest.raises(RunFailed, match=r"step 3 can't be trained again: .* is damaged"):
+        again(made, HashPolicy())
+    (made.journal / record["file"]).unlink()
     told = r"step 3 can't be trained again: .* is gone with its file.*learner\.resume"
     with pytest.raises(RunFailed, match=told):
         again(made, HashPolicy())
-
-
-def test_a_payload_that_is_damaged_ends_it_and_is_named(tmp_path: Path) -> None:
-    made = make(tmp_path, 3)
-    record = read_ledger(made.journal).steps[1]
-    flip(made.journal / record["file"], record["offset"] + 100)
-    with pytest.raises(RunFailed, match=r"step 2 can't be trained again: .* is damaged"):
-        again(made, HashPolicy())
-
-
-def test_a_record_that_is_missing_ends_it_and_is_named(tmp_path: Path) -> None:
-    made = make(tmp_path, 4)
-    ledger = read_ledger(made.journal)
-    del ledger.steps[2]
-    policy = HashPolicy()
-    with pytest.raises(RunFailed, match=r"record of step 3 is missing.*step 4 comes in its place"):
-        again(made, policy, ledger=ledger)
-    assert policy.steps == []  # noticed before anything is trained
 
 
 def test_a_signal_ends_it_before_the_next_step(tmp_path: Path) -> None:
@@ -118,13 +116,6 @@ def test_a_signal_ends_it_before_the_next_step(tmp_path: Path) -> None:
         again(made, policy, is_stopped=lambda: len(policy.steps) == 2)
     assert [version for version, _ in policy.steps] == [0, 1]
     assert not list(made.run.folder.glob("checkpoints/*")), "nothing is left behind"
-
-
-def test_weights_that_are_ahead_of_the_journal_end_it(tmp_path: Path) -> None:
-    made = make(tmp_path, 3)
-    told = "have done 7 steps, and the journal ends with step 3: records were lost"
-    with pytest.raises(RunFailed, match=told):
-        again(made, HashPolicy(), 7)
 
 
 @pytest.mark.parametrize(("seed", "step"), [("other weights", 1), ("model", 4)])
@@ -147,21 +138,3 @@ def test_other_weights_than_the_record_has_are_a_warning(
         assert again(made, policy) == 4
     assert caplog.messages[0].startswith(f"weights_differ step={step} ")
     assert "another machine, number of threads or ranks" in caplog.messages[0]
-
-
-def test_the_same_weights_are_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    made = make(tmp_path)
-    made.live(4, checkpoints=(2,))
-    again(made, HashPolicy())
-    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
-    assert [path.name for path in (made.run.folder / "checkpoints").iterdir()] == ["step-000002"]
-
-
-def test_settings_that_cannot_be_read_end_it_and_say_what_to_do(tmp_path: Path) -> None:
-    made = make(tmp_path, 1)
-    ledger = read_ledger(made.journal)
-    ledger.incarnations[0] = {**ledger.incarnations[0], "config": "learner: {no_such_key: 1}"}
-    told = r"step 1 .*settings that this version can't read \(ledger 1\).*no_such_key"
-    with pytest.raises(RunFailed, match=told):
-        again(made, HashPolicy(), ledger=ledger)
-    assert list(made.run.folder.glob("checkpoints/replay-*")) == []

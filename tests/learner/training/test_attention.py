@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,9 +28,8 @@ from benchmarks.rigs.reference_attention import reference_kernel
 from broker.errors import RunFailed
 from config.run import ModelConfig
 from learner.training.attention import VARLEN, attend, check_model, choose_attention, torch_kernel
-from learner.training.batch import Batch
 from learner.training.logprobs import LogprobModel
-from learner.training.micro_batch import MicroBatch, on_device
+from learner.training.micro_batch import on_device
 from learner.training.model_files import load_model
 from tests.support.policy_driver import make_batch
 from tests.support.policy_workshop import SMALL, Workshop, assert_same_steps, two_steps_of, zero
@@ -44,6 +43,7 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
+Patch = pytest.MonkeyPatch
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 HALF = (CUDA, torch.bfloat16)
 LENGTHS = (12, 1, 6, 23)
@@ -103,13 +103,7 @@ def test_a_gpu_takes_kernels_without_a_mask_where_they_can_run_and_says_why(
     ],
 )  # fmt: skip
 def test_attention_that_cannot_run_is_refused_with_every_reason(
-    gpu: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    choice: Any,
-    where: tuple[Any, Any],
-    has: dict[str, Any],
-    reason: str,
+    gpu: Callable[..., None], monkeypatch: Patch, *, choice: Any, where: Any, has: dict[str, Any], reason: str
 ) -> None:
     monkeypatch.setattr("learner.training.attention.KERNELS", {"cuda": torch_kernel})
     gpu(**has)
@@ -188,7 +182,7 @@ def test_a_packed_row_has_the_values_and_gradients_of_single_sequences_and_of_pa
             torch.testing.assert_close(gradients[weight], gradient, atol=1e-5, rtol=1e-4, msg=weight)
 
 
-def test_the_comparison_sees_bounds_and_a_window_that_are_not_the_right_ones(models: dict[str, Path]) -> None:
+def test_the_comparison_sees_wrong_bounds_and_bfloat16_is_near(models: dict[str, Path]) -> None:
     right = loaded(models["window"], "varlen")(**packed_row())[0]
     length = sum(LENGTHS)
     one = {"bounds_B": torch.tensor([0, length], dtype=torch.int32), "grid": (1, length)}
@@ -196,11 +190,12 @@ def test_the_comparison_sees_bounds_and_a_window_that_are_not_the_right_ones(mod
     wider = loaded(models["window"], "varlen")
     wider.model.model.layers[1].self_attn.sliding_window = 6
     assert (wider(**packed_row())[0] - right).abs().max() > 1e-3
+    expected = loaded(models["whole"], "varlen")(**packed_row())[0]
+    measured = loaded(models["whole"], "varlen", dtype="bfloat16")(**packed_row())[0]
+    torch.testing.assert_close(measured, expected, atol=5e-2, rtol=0)
 
 
-def test_every_layer_gets_bounds_and_no_mask(
-    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_layer_gets_bounds_and_no_mask(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, ...]] = []
 
     def spying(*parts: Tensor, **options: Any) -> Tensor:
@@ -231,12 +226,6 @@ def test_flash_attn_is_told_the_same_bounds(models: dict[str, Path], monkeypatch
     assert seen == [(True, 23)] * 2
     expected = loaded(models["window"], "sdpa")(**packed_row())[0]
     torch.testing.assert_close(measured, expected, atol=1e-5, rtol=0)
-
-
-def test_bfloat16_is_near_float32(models: dict[str, Path]) -> None:
-    expected = loaded(models["whole"], "varlen")(**packed_row())[0]
-    measured = loaded(models["whole"], "varlen", dtype="bfloat16")(**packed_row())[0]
-    torch.testing.assert_close(measured, expected, atol=5e-2, rtol=0)
 
 
 def test_values_narrower_than_queries_come_out_as_narrow_and_queries_in_float32_are_cast() -> None:
@@ -327,8 +316,8 @@ def test_an_older_kernel_gets_the_keys_of_each_head(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_micro_batch_knows_the_bounds_of_its_sequences() -> None:
-    batch: Batch = make_batch(0, SMALL)
-    parts: list[MicroBatch] = on_device(batch, CPU)
+    batch = make_batch(0, SMALL)
+    parts = on_device(batch, CPU)
     assert len(parts) > 1
     for part, tokens in zip(parts, batch.micro_batches(), strict=True):
         starts = np.flatnonzero(batch.position_ids[tokens] == 0).tolist()
@@ -338,62 +327,31 @@ def test_a_micro_batch_knows_the_bounds_of_its_sequences() -> None:
 
 
 KL = {"type": "grpo", "kl": {"coef": 0.3}}
-SPLIT: dict[str, Any] = {
-    "split": zero(3, objective=KL, gradient_checkpointing=True, offload_activations=True)
+POLICIES: dict[str, Any] = {
+    "split": zero(3, objective=KL, gradient_checkpointing=True, offload_activations=True),
+    "reference": zero(1, objective=KL),
+    "adapter": zero(2, objective=KL, lora={"rank": 4}),
 }
-REFERENCE: dict[str, Any] = {"reference": zero(1, objective=KL)}
-MORE: dict[str, Any] = {**REFERENCE, "adapter": zero(2, objective=KL, lora={"rank": 4})}
-Said = dict[str, list[Any]]
 
 
-def planned(
-    workshop: Workshop, policies: dict[str, Any], attention: str, *, name: str = "", **more: Any
-) -> dict[str, Any]:
-    """Plan two steps of each of the policies under an attention, of which `name` is another name."""
-    return {
-        f"{policy}-{name or attention}": two_steps_of(
-            workshop, f"{policy}-{name or attention}", learner | more | {"attention": attention}
-        )
-        for policy, learner in policies.items()
-    }
+@pytest.mark.prove
+def test_policies_train_as_under_sdpa_with_a_reference_and_over_two_ranks(workshop: Workshop) -> None:
+    def trained(attention: str, name: str, ranks: int = 1, **more: Any) -> dict[str, list[Any]]:
+        policies = list(POLICIES)[: 3 if ranks == 1 else 2]
+        plan = {
+            each: two_steps_of(workshop, f"{each}-{name}", POLICIES[each] | more | {"attention": attention})
+            for each in policies
+        }
+        return workshop.do(name, plan, ranks=ranks)
 
-
-def both(workshop: Workshop, name: str, policies: dict[str, Any]) -> Said:
-    """Train the policies under either attention, in one process."""
-    plan = planned(workshop, policies, "sdpa") | planned(workshop, policies, "varlen")
-    return workshop.do(name, plan, ranks=1)
-
-
-def compare(workshop: Workshop, said: Said, policies: Iterable[str], name: str = "varlen") -> None:
-    for policy in policies:
-        names = (f"{policy}-{name}", f"{policy}-sdpa")
-        assert_same_steps(workshop, said[names[0]], said[names[1]], names=names)
-
-
-@pytest.fixture(scope="module")
-def split(workshop: Workshop) -> Said:
-    return both(workshop, "split", SPLIT)
-
-
-@pytest.fixture(scope="module")
-def more(workshop: Workshop) -> Said:
-    return both(workshop, "more", MORE)
-
-
-def test_a_policy_with_its_reference_trains_as_under_sdpa(workshop: Workshop, split: Said) -> None:
-    compare(workshop, split, SPLIT)
-    log = (workshop.folder / "split.0.log").read_text()
-    for name, choice in (("sdpa", "sdpa"), (VARLEN, "varlen")):
+    expected = trained("sdpa", "sdpa")
+    for name, found in {
+        "one": trained("varlen", "one"),
+        "two": trained("varlen", "two", ranks=2, sequence_ranks=2),
+    }.items():
+        for policy, steps in found.items():
+            names = (f"{policy}-{name}", f"{policy}-sdpa")
+            assert_same_steps(workshop, steps, expected[policy], names=names)
+    for process, name, choice in (("sdpa", "sdpa", "sdpa"), ("one", VARLEN, "varlen")):
+        log = (workshop.folder / f"{process}.0.log").read_text()
         assert f"attention chosen name={name} why='learner.attention={choice}'" in log
-
-
-@pytest.mark.prove
-def test_so_do_others_and_an_adapter(workshop: Workshop, more: Said) -> None:
-    compare(workshop, more, MORE)
-
-
-@pytest.mark.prove
-def test_a_row_over_two_ranks_trains_so_too(workshop: Workshop, split: Said, more: Said) -> None:
-    policies = SPLIT | REFERENCE
-    two = planned(workshop, policies, "varlen", name="two", sequence_ranks=2)
-    compare(workshop, split | more | workshop.do("two", two, ranks=2), policies, "two")

@@ -1,18 +1,27 @@
-"""From groups to packed rows, to bytes, to the shards of the ranks."""
+"""From groups to packed rows, to bytes, to the shards of the ranks; how far learner and sampler are apart on them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from torch import Tensor
 
 from broker.messages import NO_IDS, Completion, End, FinishReason, ScoredGroup, Segment, Span
+from learner.objective.objective import Loss
+from learner.reporting.generators import as_record, by_generator
+from learner.training.backend import RATIO_EDGES
 from learner.training.batch import MICRO_BATCH_COST, Batch, pack
+from learner.training.micro_batch import on_device
+from learner.training.mismatch import Mismatch
+from learner.training.step_statistics import StepStatistics
 from tests.support.tiny import completion, group, random_groups
 
 pytestmark = [pytest.mark.model, pytest.mark.together("training")]
@@ -63,20 +72,26 @@ def test_a_sequence_is_its_prompt_and_completion_with_all_that_the_loss_needs() 
     assert (batch.micro_batch_starts.tolist(), batch.num_tokens, batch.policy_version) == ([0, 5], 3, 5)
 
 
-TOLD = Segment(  # the policy speaks, a tool answers, it speaks again
+def segment(ids: list[int], logprobs: list[float], spans: list[tuple[int, int, int]], **more: Any) -> Segment:
+    return Segment(
+        token_ids=np.array(ids, np.int32),
+        logprobs=np.array(logprobs, np.float32),
+        policy_spans=tuple(
+            Span(version=version, first=first, count=count) for version, first, count in spans
+        ),
+        **more,
+    )
+
+
+# The policy speaks, a tool answers, it speaks again; and what follows another prompt.
+TOLD = segment(
+    [1, 50, 51, 2, 3],
+    [-0.1, 0, 0, -0.2, -0.3],
+    [(3, 0, 1), (5, 3, 2)],
     prompt_ids=NO_IDS,
-    token_ids=np.array([1, 50, 51, 2, 3], np.int32),
-    logprobs=np.array([-0.1, 0, 0, -0.2, -0.3], np.float32),
-    policy_spans=(Span(version=3, first=0, count=1), Span(version=5, first=3, count=2)),
     loss_mask=(1, 2, 2),
 )
-REWRITTEN = Segment(
-    prompt_ids=np.array([9, 9, 9], np.int32),
-    token_ids=np.array([4], np.int32),
-    logprobs=np.array([-0.4], np.float32),
-    policy_spans=(Span(version=4, first=0, count=1),),
-    loss_mask=(1,),
-)
+REWRITTEN = segment([4], [-0.4], [(4, 0, 1)], prompt_ids=np.array([9, 9, 9], np.int32), loss_mask=(1,))
 
 
 def test_each_segment_is_a_sequence_and_the_completion_is_one() -> None:
@@ -95,17 +110,14 @@ def test_each_segment_is_a_sequence_and_the_completion_is_one() -> None:
     assert (batch.prompts.tolist(), batch.generator_ids.tolist(), batch.num_tokens) == ([0, 0], [0, 0], 5)
 
 
-def test_an_episode_is_of_the_generators_that_sampled_its_turns() -> None:
+def test_an_episode_is_of_the_generators_that_sampled_its_turns_and_trains_in_one_optimizer_step() -> None:
     told = Completion(segments=(TOLD,), finish_reason=FinishReason.STOP, text="")
     talks = [replace(told, generators=names) for names in (("b",), ("a", "b"), ("b",), ())]
     batch = packed([group([7], talks, [1.0] * 4)], [[0.5] * 4], policy_version=5)
     player = batch.generators[-1]
     assert batch.generators == ("a+b", "b", player)
     assert batch.generator_ids.tolist() == [1, 0, 1, 2]
-
-
-def test_a_completion_of_several_segments_trains_in_one_optimizer_step() -> None:
-    talk = Completion(segments=(TOLD, REWRITTEN), finish_reason=FinishReason.STOP, text="")
+    talk = replace(told, segments=(TOLD, REWRITTEN))
     groups = [group([7, 8], [talk], [1.0], group_id="0"), group([7], [completion([6])], [0.0], group_id="1")]
     batch = packed(groups, [[0.5], [-0.5]], policy_version=5, mini_batches=2, tokens=7)
     assert [mini.sequence_ids.tolist() for mini in batch.mini_batches()] == [[0] * 11, [1] * 2]
@@ -156,18 +168,19 @@ def test_no_cut_by_length_costs_less(seed: int) -> None:
     assert cost(found) == least
 
 
-def test_what_does_not_train_is_left_out_of_the_rows_and_of_the_mean() -> None:
+def test_what_does_not_train_is_left_out_of_the_rows_and_of_the_mean_and_a_newer_sampler_is_refused() -> None:
     cut = completion([3], finish_reason=FinishReason.LENGTH)
     groups = [group([9], [completion([1, 1]), completion([2, 2, 2]), cut], [1.0, None, 0.0])]
     masked, kept = (packed(groups, [[0.5, None, -0.5]], truncated=how) for how in ("mask", "keep"))
     assert (masked.token_ids.tolist(), masked.num_tokens) == ([9, 1, 1], 2)
     assert (kept.token_ids.tolist(), kept.num_tokens) == ([9, 1, 1, 9, 3], 3)
+    bad = group([9], [completion([1], version=6)], [1.0], group_id="17")
+    with pytest.raises(ValueError, match="group 17 was sampled by version 6, and the learner is at 5"):
+        packed([bad], [[0.0]], policy_version=5)
 
 
 @pytest.mark.parametrize(("truncated", "trained"), [("mask", []), ("keep", [3, 4]), (None, [4])])
-def test_a_truncated_episode_trains_unless_the_run_says_that_it_does_not(
-    truncated: str | None, trained: list[int]
-) -> None:
+def test_a_truncated_episode_trains_unless_it_may_not(truncated: str | None, trained: list[int]) -> None:
     answer = completion([3], finish_reason=FinishReason.LENGTH)
     episode = replace(completion([4], finish_reason=FinishReason.LENGTH), ended_by=End.TURNS)
     whole = completion([5])
@@ -177,13 +190,7 @@ def test_a_truncated_episode_trains_unless_the_run_says_that_it_does_not(
     assert sorted(batch.token_ids[batch.loss_mask].tolist()) == [*trained, 5]
 
 
-def test_a_newer_sampler_is_refused() -> None:
-    bad = group([9], [completion([1], version=6)], [1.0], group_id="17")
-    with pytest.raises(ValueError, match="group 17 was sampled by version 6, and the learner is at 5"):
-        packed([bad], [[0.0]], policy_version=5)
-
-
-def test_bytes_give_the_same_batch_and_the_same_groups_the_same_bytes() -> None:
+def test_bytes_give_the_same_batch_and_shards_hold_every_row_once() -> None:
     def once() -> Batch:
         groups = random_groups(1, policy_version=4)
         return packed(groups, [[0.25, -0.5, 0.0, 1.0]] * 3, tokens=40, policy_version=4)
@@ -191,20 +198,13 @@ def test_bytes_give_the_same_batch_and_the_same_groups_the_same_bytes() -> None:
     assert once().num_micro_batches > 1
     assert_same(Batch.from_bytes(once().to_bytes()), once())
     assert once().to_bytes() == once().to_bytes()
-
-
-def test_shards_hold_every_row_once_and_as_many_rows_for_every_rank() -> None:
     batch = batch_of([10, 9, 8, 7, 6], 1)  # five rows: all are longer than the budget
+    assert_same(batch.shard(0, 1), batch)
     shards = [batch.shard(rank, 2) for rank in range(2)]
     sizes = [np.diff(shard.micro_batch_starts).tolist() for shard in shards]
     assert sizes == [[10, 7, 6], [9, 8, 1]]  # 23 and 18 tokens
     assert shards[1].loss_mask[-1:].tolist() == [False]  # the made-up row trains nothing
     assert [shard.num_tokens for shard in shards] == [35, 35]  # of the global batch: what the mean divides by
-
-
-def test_one_rank_gets_all_the_rows_and_no_rank_gets_none() -> None:
-    batch = batch_of([5, 4], 1)
-    assert_same(batch.shard(0, 1), batch)
     shards = [batch_of([], 8).shard(rank, 2) for rank in range(2)]
     assert [(shard.num_micro_batches, shard.loss_mask.tolist()) for shard in shards] == [(1, [False])] * 2
 
@@ -218,3 +218,97 @@ def test_no_token_is_lost_or_doubled_for_ranks(lengths: list[int], budget: int, 
     expected = [i for i, length in enumerate(lengths) for _ in range(length - 1)]
     assert sorted(trained.tolist()) == sorted(expected)
     assert all(row.stop - row.start <= max(budget, *lengths) for row in batch.micro_batches())
+
+
+class Alone:
+    def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:
+        return values
+
+
+def batch() -> Batch:
+    """Return groups of two generators: three tokens of lag 0 of g0 and one of g1, and what does not count."""
+    groups = [
+        group([1], [completion([5, 6], version=3), completion([7], version=3)], [1.0, 0.0], group_id="0"),
+        group([1], [completion([5], version=3), completion([8, 9], version=2)], [1.0, 0.0], group_id="1"),
+        group([1, 2], [completion([5], version=1), completion([8], version=2)], [1.0, 0.0], group_id="2"),
+    ]
+    for index, name in enumerate(["g0", "g1", "g2"]):
+        groups[index] = replace(groups[index], rollout=replace(groups[index].rollout, generator=name))
+    return pack(groups, [[0.5, -0.5]] * 3, tokens_per_micro_batch=4, truncated="mask", policy_version=3)
+
+
+def measured(shard: Batch, by: dict[int, float]) -> dict[str, float]:
+    """Return the metrics of a shard in which the learner's log-probability of a token is off by `by[token]`."""
+    mismatch = Mismatch(shard)
+    for part in on_device(shard, torch.device("cpu")):
+        off = torch.tensor([by.get(int(token), 0.0) for token in part.token_ids_T])
+        tokens = part.tokens(part.sampled_logprobs_T + off, torch.zeros_like(off), num_tokens=1)
+        mismatch.add(tokens, part.sequence_ids_T)
+    return mismatch.metrics(Alone())
+
+
+def k3(by: float) -> float:
+    return math.exp(by) - 1 - by
+
+
+def test_each_generator_is_measured_on_its_own_tokens_of_lag_0() -> None:
+    found = measured(batch(), {5: 0.5, 6: -0.25, 7: 0.0, 8: 3.0, 9: 3.0, 1: 9.0})
+    assert found == {
+        "mismatch_kl@g0": pytest.approx((k3(0.5) + k3(-0.25)) / 3),
+        "mismatch_max@g0": pytest.approx(0.5),
+        "mismatch_kl@g1": pytest.approx(k3(0.5)),
+        "mismatch_max@g1": pytest.approx(0.5),
+        "mismatch_max": pytest.approx(0.5),
+    }
+    assert by_generator(found).keys() == {"g0", "g1"}  # g2 sampled with older weights alone
+
+
+def test_ranks_add_up_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    off = {5: 0.5, 6: -0.25, 7: 0.1, 8: 3.0}
+    whole = measured(batch(), off)
+    sums: list[Tensor] = []
+    maxima: list[Tensor] = []
+
+    def collect(_: Alone, values: Tensor, *, largest: bool = False) -> Tensor:
+        (maxima if largest else sums).append(values)
+        return values
+
+    monkeypatch.setattr(Alone, "reduce", collect)
+    for shard in batch().shards(2):
+        measured(shard, off)
+    names = batch().generators
+    for index, name in enumerate(names[:2]):
+        divergence, tokens = (sums[0] + sums[1])[:, index].tolist()
+        assert divergence / tokens == pytest.approx(whole[f"mismatch_kl@{name}"])
+        assert max(one[index].item() for one in maxima) == pytest.approx(whole[f"mismatch_max@{name}"])
+
+
+def test_ratios_are_counted_by_bin_and_ranks_add_up() -> None:
+    whole = batch()
+    off = {5: math.log(0.05), 6: 0.0, 7: math.log(1.3), 8: math.log(100), 9: math.log(1.08)}
+
+    def counted(shard: Batch) -> list[float]:
+        statistics = StepStatistics(shard)
+        for part in on_device(shard, torch.device("cpu")):
+            by = torch.tensor([off.get(int(token), 0.0) for token in part.token_ids_T])
+            tokens = part.tokens(part.sampled_logprobs_T + by, torch.zeros_like(by), num_tokens=1)
+            statistics.add(tokens, Loss(value=tokens.logprobs_T.sum()), part.sequence_ids_T)
+        means = statistics.means(Alone())
+        return [means[f"ratio_bin@{index}"] for index in range(len(RATIO_EDGES) + 1)]
+
+    found = counted(whole)
+    assert sum(found) == whole.num_tokens
+    by_edge = dict(zip([*RATIO_EDGES, math.inf], found, strict=True))
+    assert {edge: count for edge, count in by_edge.items() if count} == {
+        0.1: 3,  # token 5, three times
+        1.01: 1,  # token 6
+        1.1: 1,  # token 9
+        2.0: 1,  # token 7
+        math.inf: 2,  # token 8, twice
+    }
+    shards = [counted(shard) for shard in whole.shards(2)]
+    assert [sum(counts) for counts in zip(*shards, strict=True)] == found
+    record = as_record({f"ratio_bin@{index}": count for index, count in enumerate(found)}, whole)
+    assert record["histograms"] == {"ratio": {"edges": list(RATIO_EDGES), "counts": found}}
+    assert "ratio_bin" not in str(record["generators"])
+    assert as_record({"loss": 1.0}, whole)["histograms"] == {}

@@ -64,8 +64,10 @@ def names(checkpoints: Checkpoints) -> list[str]:
     return sorted(path.name for path in checkpoints.folder.iterdir())
 
 
-def test_a_checkpoint_comes_back_as_it_was_saved(tmp_path: Path) -> None:
-    checkpoints, policy = make(tmp_path, (50,))
+def test_a_checkpoint_comes_back_as_it_was_saved_and_the_newest_few_stay(tmp_path: Path) -> None:
+    checkpoints, policy = make(tmp_path, range(46, 51), keep=2)
+    assert names(checkpoints) == ["step-000049", "step-000050"]
+    assert checkpoints.oldest_version() == 49
     newest = checkpoints.newest_good()
     assert newest == checkpoints.folder / "step-000050"
     assert load(policy, newest) == progress(50)
@@ -73,12 +75,6 @@ def test_a_checkpoint_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     manifest = json.loads((newest / MANIFEST).read_text())
     assert sorted(manifest["files"]) == ["engine/rank-0.pt", "engine/rank-1.pt", "state.json"]
     assert manifest["files"]["engine/rank-0.pt"]["size"] == len("engine/rank-0.pt of version 50")
-
-
-def test_the_newest_few_stay(tmp_path: Path) -> None:
-    checkpoints, _ = make(tmp_path, range(1, 6), keep=2)
-    assert names(checkpoints) == ["step-000004", "step-000005"]
-    assert checkpoints.oldest_version() == 4
 
 
 def test_each_is_exported_where_that_is_wanted_and_exports_stay(tmp_path: Path) -> None:
@@ -109,10 +105,19 @@ def test_fewer_than_shall_be_kept_cover_nothing(tmp_path: Path, keep: int, cover
     assert checkpoints.oldest_version() is None, "a broken one is none"
 
 
-def test_versions_beyond_six_digits_are_in_order(tmp_path: Path) -> None:
-    checkpoints, _ = make(tmp_path, (999_999, 1_000_000), keep=2)
-    assert checkpoints.newest_good() == checkpoints.folder / "step-1000000"
-    assert checkpoints.oldest_version() == 999_999
+def test_an_older_one_can_be_asked_for_and_of_broken_ones_none_is_good(tmp_path: Path) -> None:
+    checkpoints, _ = make(tmp_path)
+    assert (checkpoints.newest_good(), checkpoints.oldest_version()) == (None, None)
+    checkpoints, _ = make(tmp_path, (30, 999_999, 1_000_000), keep=3)
+    assert checkpoints.newest_good() == checkpoints.folder / "step-1000000", "in the order of numbers"
+    assert checkpoints.newest_good(at_most=999_999) == checkpoints.folder / "step-999999"
+    assert checkpoints.newest_good(at_most=29) is None
+    assert checkpoints.oldest_version() == 30
+    for folder in checkpoints.folder.iterdir():
+        (folder / MANIFEST).unlink()
+    assert (checkpoints.newest_good(), checkpoints.oldest_version()) == (None, None)
+    with pytest.raises(RunFailed, match="nowhere: there is no such folder"):
+        load(Parts(), tmp_path / "nowhere")
 
 
 def in_a_files_place(folder: Path) -> None:
@@ -161,15 +166,6 @@ def test_a_broken_one_is_named_and_the_one_before_is_used(
     assert policy.loaded == []
 
 
-def test_where_all_are_broken_or_none_is_there_none_is_good(tmp_path: Path) -> None:
-    checkpoints, _ = make(tmp_path)
-    assert (checkpoints.newest_good(), checkpoints.oldest_version()) == (None, None)
-    checkpoints, _ = make(tmp_path, (30, 40))
-    for folder in checkpoints.folder.iterdir():
-        (folder / MANIFEST).unlink()
-    assert (checkpoints.newest_good(), checkpoints.oldest_version()) == (None, None)
-
-
 @pytest.mark.parametrize("how", ["a file is gone", "a bit is flipped"])
 def test_a_broken_one_does_not_count_among_those_that_stay(tmp_path: Path, how: str) -> None:
     checkpoints, policy = make(tmp_path, (30, 40), keep=2)
@@ -180,15 +176,7 @@ def test_a_broken_one_does_not_count_among_those_that_stay(tmp_path: Path, how: 
     assert names(checkpoints) == ["step-000030", "step-000050"]  # a good one is not removed for a broken one
 
 
-def test_an_older_one_can_be_asked_for(tmp_path: Path) -> None:
-    checkpoints, _ = make(tmp_path, (30, 40, 50))
-    assert checkpoints.newest_good(at_most=49) == checkpoints.folder / "step-000040"
-    assert checkpoints.newest_good(at_most=29) is None
-
-
-def test_one_of_steps_that_the_journal_lacks_is_named_and_the_one_before_is_used(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_of_void_steps_is_passed_over_by_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A learner that lost the run in the middle of a save leaves one whose last step is void."""
     checkpoints, policy = make(tmp_path)
     for version, fence in ((0, 0), (2, 1), (4, 2), (6, 2)):
@@ -207,15 +195,13 @@ def test_one_of_steps_that_the_journal_lacks_is_named_and_the_one_before_is_used
     assert checkpoints.newest_good(ledger=Ledger()) is None
     checkpoints.save(policy, progress(4, fence=3))
     assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000004", "life 3 wrote it"
-
-
-def test_what_a_run_began_with_holds_no_step_that_a_journal_could_lack(tmp_path: Path) -> None:
-    checkpoints, policy = make(tmp_path)
-    checkpoints.save(policy, progress(7, fence=0))  # learner.resume=FOLDER copies it
+    checkpoints.save(
+        policy, progress(7, fence=0)
+    )  # which learner.resume=FOLDER copies, holds no step of a journal
     assert checkpoints.newest_good(ledger=Ledger()) == checkpoints.folder / "step-000007"
 
 
-def test_an_interrupted_save_counts_for_nothing_and_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_an_interrupted_save_counts_for_nothing_and_a_whole_one_stays(tmp_path: Path) -> None:
     checkpoints, policy = make(tmp_path, (30,))
     full: Any = Parts(fails_at="engine/rank-1.pt")
     with pytest.raises(RunFailed, match=r"step-000040 can't be written: .*No space left on device"):
@@ -224,6 +210,13 @@ def test_an_interrupted_save_counts_for_nothing_and_is_removed_by_the_next(tmp_p
     assert checkpoints.newest_good() == checkpoints.folder / "step-000030"
     checkpoints.save(policy, progress(50))
     assert names(checkpoints) == ["step-000030", "step-000050"]
+    checkpoints, policy = make(tmp_path / "whole", (30,))
+    checkpoints.save(policy, progress(30))
+    assert policy.saved == 1
+    (checkpoints.folder / "step-000030" / "state.json").unlink()
+    checkpoints.save(policy, progress(30))
+    assert policy.saved == 2
+    assert what_is_wrong(checkpoints.folder / "step-000030") is None
 
 
 @pytest.mark.parametrize("numbers", [10, 1_000_000])
@@ -251,18 +244,3 @@ def test_a_rank_that_dies_in_a_save_is_no_full_disk(tmp_path: Path, monkeypatch:
     told = r"^\[\.\./gloo/transport/tcp/pair\.cc:534\] Connection closed by peer"
     with pytest.raises(RuntimeError, match=told):
         checkpoints.save(policy, progress(40))
-
-
-def test_a_whole_one_of_the_same_version_stays_and_a_broken_one_is_written_anew(tmp_path: Path) -> None:
-    checkpoints, policy = make(tmp_path, (30,))
-    checkpoints.save(policy, progress(30))
-    assert policy.saved == 1
-    (checkpoints.folder / "step-000030" / "state.json").unlink()
-    checkpoints.save(policy, progress(30))
-    assert policy.saved == 2
-    assert what_is_wrong(checkpoints.folder / "step-000030") is None
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="nowhere: there is no such folder"):
-        load(Parts(), tmp_path / "nowhere")

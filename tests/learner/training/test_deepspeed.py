@@ -7,7 +7,8 @@ at what they left behind. The two of a pair are separate on purpose: a checkpoin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from broker.errors import RunFailed
 from config.learner import OptimizerConfig
 from config.run import Run
+from learner.training.attention import VARLEN
 from learner.training.deepspeed import learning_rate
 from learner.training.engine_config import deepspeed_config
 from tests.support.policy_driver import make_batch
@@ -30,18 +32,23 @@ from tests.support.policy_workshop import (
     Weights,
     Workshop,
     assert_near,
+    assert_same_steps,
     distance,
     steps_from,
+    two_steps_of,
     zero,
 )
 from tests.support.tiny import random_groups, tiny_run, write_own_head
 
-pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.model, pytest.mark.together("whole runs"), pytest.mark.timeout(300)]
 
+CHECKPOINTED: dict[str, Any] = {"gradient_checkpointing": True}
+OWN_OBJECTIVE = zero(1, objective={"type": "custom", "import_path": TOY})
 WITH_REFERENCE = {"kl": {"coef": 0.3}, "entropy_coef": 0.05, "aggregate": "prompt"}
 
 
 Said = dict[str, list[Any]]
+Say = Callable[[str], Said]
 
 
 def compared(workshop: Workshop, stage: int) -> dict[str, Any]:
@@ -58,107 +65,103 @@ def own_head(workshop: Workshop, stage: int) -> dict[str, Any]:
     return {"model": str(folder), "learner": zero(stage), "do": [loaded, *steps_from(0, 1, SMALL), trained]}
 
 
-@pytest.fixture(scope="module")
-def alone(workshop: Workshop) -> Said:
-    """One process: ZeRO 0 and 1."""
-    toy = zero(1, objective={"type": "custom", "import_path": TOY})
-    plan = {
-        "zero-0": workshop.life("zero-0", zero(0)),
-        "zero-1": workshop.life("zero-1", zero(1)),
-        "toy": {"model": str(workshop.model), "learner": toy, "do": steps_from(0, 2, SMALL)},
-        "skips-1": workshop.skipping_life("skips-1", zero(1)),
-        "reference": workshop.life("reference", zero(1, objective=WITH_REFERENCE)),
-        "compared": compared(workshop, 1),
-        "own-head": own_head(workshop, 1),
-    }
-    return workshop.do("alone", plan, ranks=1)
+# Ranks, exit code, whose checkpoints are gone on from, and the plan. `make test` has the first three alone.
+Process = tuple[int, int, tuple[str, ...], Callable[[Workshop], dict[str, Any]]]
+PROCESSES: dict[str, Process] = {
+    "alone": (  # ZeRO 0 and 1
+        *(1, 0, ()),
+        lambda of: {
+            "zero-0": of.life("zero-0", zero(0)),
+            "zero-1": of.life("zero-1", zero(1)),
+            "toy": {"model": str(of.model), "learner": OWN_OBJECTIVE, "do": steps_from(0, 2, SMALL)},
+            "skips-1": of.skipping_life("skips-1", zero(1)),
+            "reference": of.life("reference", zero(1, objective=WITH_REFERENCE)),
+            "compared": compared(of, 1),
+            "own-head": own_head(of, 1),
+            "varlen": two_steps_of(of, "varlen", zero(1, attention="varlen")),
+        },
+    ),
+    "alone_again": (
+        *(1, 0, ("alone",)),
+        lambda of: {
+            "zero-1": of.second_life("zero-1", zero(1)),
+            "reference": of.second_life("reference", zero(1, objective=WITH_REFERENCE)),
+            "skips-1": of.skipping_again("skips-1", zero(1)),
+            "refused": {"model": str(of.model), "learner": zero(1)}
+            | {
+                "do": [
+                    ["load_checkpoint", of.path(*name)]
+                    for name in (("zero-0", "checkpoint"), ("no", "thing"))
+                ]
+            },
+        },
+    ),
+    "together": (  # ZeRO 3 and 2, and a row over both
+        *(2, 0, ()),
+        lambda of: {
+            # First, since DeepSpeed hears of the ranks from no engine before it.
+            "reference-of-two": of.life("reference-of-two", zero(3, objective=WITH_REFERENCE)),
+            "zero-2": of.life("zero-2", zero(2)),
+            "sequence": two_steps_of(of, "sequence", zero(1, sequence_ranks=2), tokens=97),
+        },
+    ),
+    "single": (
+        *(1, 0, ()),
+        lambda of: {
+            "one-row": of.life("one-row", zero(1, **CHECKPOINTED), tokens_per_micro_batch=LARGE),
+            "repeated": of.life("repeated", zero(0)),
+            "bfloat16": of.life("bfloat16", zero(1), dtype="bfloat16"),
+            "skips-0": of.skipping_life("skips-0", zero(0)),
+        },
+    ),
+    "single_again": (
+        *(1, 0, ("single",)),
+        lambda of: {
+            "repeated": of.second_life("repeated", zero(0)),
+            "bfloat16": of.second_life("bfloat16", zero(1), dtype="bfloat16"),
+            "skips-0": of.skipping_again("skips-0", zero(0)),
+        },
+    ),
+    "split": (
+        *(2, 0, ()),
+        lambda of: {
+            "zero-3": of.life("zero-3", zero(3)),
+            "one-row-of-two": of.life(
+                "one-row-of-two", zero(3, **CHECKPOINTED), tokens_per_micro_batch=LARGE
+            ),
+            "skips-2": of.skipping_life("skips-2", zero(2)),
+            "skips-3": of.skipping_life("skips-3", zero(3)),
+            "compared-of-two": compared(of, 3),
+            "own-head-of-two": own_head(of, 3),
+        },
+    ),
+    "split_again": (  # at the end the first one fails, and takes the second with it
+        *(2, 1, ("split", "alone")),
+        lambda of: {
+            "zero-3": of.second_life("zero-3", zero(3)),
+            "zero-0": of.second_life("zero-0", zero(0), again="by two"),
+            "skips-2": of.skipping_again("skips-2", zero(2)),
+            "skips-3": of.skipping_again("skips-3", zero(3)),
+            "fails": of.failure(zero(2), broken_rank=0),
+        },
+    ),
+    # As the learner starts them. The second one fails, and takes the first with it.
+    "broken": (2, 1, (), lambda of: {"fails": of.failure(zero(2), broken_rank=1)}),
+}
 
 
 @pytest.fixture(scope="module")
-def single(workshop: Workshop) -> Said:
-    """One process again, with what `make prove-suite` looks at besides."""
-    checkpointed = zero(1, gradient_checkpointing=True)
-    plan = {
-        "one-row": workshop.life("one-row", checkpointed, tokens_per_micro_batch=LARGE),
-        "repeated": workshop.life("repeated", zero(0)),
-        "bfloat16": workshop.life("bfloat16", zero(1), dtype="bfloat16"),
-        "skips-0": workshop.skipping_life("skips-0", zero(0)),
-    }
-    return workshop.do("single", plan, ranks=1)
+def say(workshop: Workshop) -> Say:
+    """Return what the processes of a name say, which are started when they are first asked for."""
 
+    @cache
+    def say(name: str) -> Said:
+        ranks, code, before, plan = PROCESSES[name]
+        for other in before:
+            say(other)
+        return workshop.do(name, plan(workshop), ranks=ranks, code=code)
 
-@pytest.fixture(scope="module")
-def together(workshop: Workshop) -> Said:
-    """Two processes: ZeRO 3 and 2."""
-    plan = {
-        # First, since DeepSpeed hears of the ranks from no engine before it.
-        "reference-of-two": workshop.life("reference-of-two", zero(3, objective=WITH_REFERENCE)),
-        "zero-2": workshop.life("zero-2", zero(2)),
-        "compared-of-two": compared(workshop, 3),
-        "own-head-of-two": own_head(workshop, 3),
-    }
-    return workshop.do("together", plan, ranks=2)
-
-
-@pytest.fixture(scope="module")
-def broken(workshop: Workshop) -> Said:
-    """Two processes, as the learner starts them. The second one fails, and takes the first with it."""
-    return workshop.do("broken", {"fails": workshop.failure(zero(2), broken_rank=1)}, ranks=2, code=1)
-
-
-@pytest.fixture(scope="module")
-def split(workshop: Workshop) -> Said:
-    """Two processes again, with what `make prove-suite` looks at besides."""
-    checkpointed = zero(3, gradient_checkpointing=True)
-    plan = {
-        "zero-3": workshop.life("zero-3", zero(3)),
-        "one-row-of-two": workshop.life("one-row-of-two", checkpointed, tokens_per_micro_batch=LARGE),
-        "skips-2": workshop.skipping_life("skips-2", zero(2)),
-        "skips-3": workshop.skipping_life("skips-3", zero(3)),
-    }
-    return workshop.do("split", plan, ranks=2)
-
-
-@pytest.fixture(scope="module")
-def alone_again(workshop: Workshop, alone: Said) -> Said:
-    """Return a fresh process that goes on from the checkpoints of the first."""
-    assert alone
-    others = workshop.path("zero-0", "checkpoint"), str(workshop.folder / "nothing")
-    refused = [["load_checkpoint", folder] for folder in others]
-    plan = {
-        "zero-1": workshop.second_life("zero-1", zero(1)),
-        "reference": workshop.second_life("reference", zero(1, objective=WITH_REFERENCE)),
-        "skips-1": workshop.skipping_again("skips-1", zero(1)),
-        "refused": {"model": str(workshop.model), "learner": zero(1), "do": refused},
-    }
-    return workshop.do("alone_again", plan, ranks=1)
-
-
-@pytest.fixture(scope="module")
-def single_again(workshop: Workshop, single: Said) -> Said:
-    """Return a fresh process that goes on from their checkpoints."""
-    assert single
-    plan = {
-        "repeated": workshop.second_life("repeated", zero(0)),
-        "bfloat16": workshop.second_life("bfloat16", zero(1), dtype="bfloat16"),
-        "skips-0": workshop.skipping_again("skips-0", zero(0)),
-    }
-    return workshop.do("single_again", plan, ranks=1)
-
-
-@pytest.fixture(scope="module")
-def split_again(workshop: Workshop, split: Said, alone: Said) -> Said:
-    """Two of them, once from a checkpoint of one. At the end the first one fails, and takes the second with it."""
-    assert split
-    assert alone
-    plan = {
-        "zero-3": workshop.second_life("zero-3", zero(3)),
-        "zero-0": workshop.second_life("zero-0", zero(0), again="by two"),
-        "skips-2": workshop.skipping_again("skips-2", zero(2)),
-        "skips-3": workshop.skipping_again("skips-3", zero(3)),
-        "fails": workshop.failure(zero(2), broken_rank=0),
-    }
-    return workshop.do("split_again", plan, ranks=2, code=1)
+    return say
 
 
 @pytest.fixture(scope="module")
@@ -208,13 +211,9 @@ def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator
     ],
 )
 def test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_and_partitioning(
-    request: pytest.FixtureRequest,
-    workshop: Workshop,
-    by_hand: tuple[Weights, list[float], list[float]],
-    processes: str,
-    name: str,
+    workshop: Workshop, say: Say, by_hand: tuple[Weights, list[float], list[float]], processes: str, name: str
 ) -> None:
-    metrics = request.getfixturevalue(processes)[name][:STEPS]
+    metrics = say(processes)[name][:STEPS]
     weights, losses, norms = by_hand
     loaded = load_file(workshop.model / "model.safetensors")
     assert distance(weights, loaded) > 5e-3  # the steps are no rounding
@@ -225,21 +224,16 @@ def test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_an
 
 
 @pytest.mark.prove
-def test_bfloat16_follows_float32_as_far_as_it_can(workshop: Workshop, alone: Said, single: Said) -> None:
+def test_bfloat16_follows_float32_a_seed_repeats_and_ranks_may_change(workshop: Workshop, say: Say) -> None:
+    alone, single, by_two = say("alone"), say("single"), say("split_again")
     weights = workshop.weights("bfloat16")
     assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
     assert_near(weights, workshop.weights("zero-1"), 1e-2)
     exact = [step["grad_norm"] for step in alone["zero-1"][:STEPS]]
     assert [step["grad_norm"] for step in single["bfloat16"][:STEPS]] == pytest.approx(exact, rel=0.05)
-
-
-@pytest.mark.prove
-def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
-    workshop: Workshop, alone: Said, single: Said
-) -> None:
-    assert alone
-    assert single
     assert distance(workshop.weights("zero-0", "later"), workshop.weights("repeated", "later")) == 0.0
+    assert by_two["zero-0"][2]["grad_norm"] == pytest.approx(alone["zero-0"][-2]["grad_norm"], rel=1e-4)
+    assert_near(workshop.weights("zero-0", "by two"), workshop.weights("zero-0", "later"), 1e-5)
 
 
 @pytest.mark.prove(cases=("single-bfloat16", "split-zero-3"))
@@ -253,10 +247,8 @@ def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
         ("split", "zero-3"),
     ],
 )
-def test_gathered_weights_stay_as_they_were_while_the_next_step_is_taken(
-    request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
-) -> None:
-    assert request.getfixturevalue(processes)
+def test_gathered_weights_outlive_a_step(workshop: Workshop, say: Say, processes: str, name: str) -> None:
+    assert say(processes)
     assert distance(workshop.weights(name, "behind"), workshop.weights(name)) == 0.0
     assert distance(workshop.weights(name, "later"), workshop.weights(name)) > 1e-4
 
@@ -273,13 +265,13 @@ def test_gathered_weights_stay_as_they_were_while_the_next_step_is_taken(
     ],
 )
 def test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings(
-    request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
+    workshop: Workshop, say: Say, processes: str, name: str
 ) -> None:
-    results = request.getfixturevalue(processes)[name]
+    results = say(processes)[name]
     assert results[0] == {"version": STEPS, "of": name}  # the caller's own state
     assert distance(workshop.weights(name, "later"), workshop.weights(name)) > 1e-3
     assert distance(workshop.weights(name, "later"), workshop.weights(name, "again")) == 0.0
-    before = request.getfixturevalue(processes.partition("_")[0])[name]
+    before = say(processes.partition("_")[0])[name]
     assert results[1] == before[-3]  # what all random number generators drew
     assert results[2] | {"seconds": 0} == before[-2] | {"seconds": 0}
 
@@ -295,10 +287,10 @@ def test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_
     ],
 )
 def test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay(
-    request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
+    workshop: Workshop, say: Say, processes: str, name: str
 ) -> None:
-    again = request.getfixturevalue(processes)[name]
-    first = request.getfixturevalue(processes.partition("_")[0])[name]
+    again = say(processes)[name]
+    first = say(processes.partition("_")[0])[name]
     skipped, later = first[3], first[5]
     assert (first[0]["skipped"], skipped["skipped"], later["skipped"]) == (0.0, 1.0, 0.0)
     assert "grad_norm" not in skipped  # what is not finite is no metric
@@ -311,39 +303,21 @@ def test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in
     assert "step_skipped version=1" in log.read_text()
 
 
-def test_a_reference_model_that_is_split_among_ranks_pulls_like_a_whole_one(
-    workshop: Workshop, alone: Said, together: Said
-) -> None:
-    first, second = alone["reference"][:STEPS]
+def test_a_reference_model_that_is_split_pulls_like_a_whole_one(workshop: Workshop, say: Say) -> None:
+    first, second = say("alone")["reference"][:STEPS]
     assert first["reference_kl"] == pytest.approx(0, abs=1e-6)  # the policy begins as its reference
     assert second["reference_kl"] > 1e-3
-    assert together["reference-of-two"][1]["reference_kl"] == pytest.approx(second["reference_kl"], rel=1e-3)
+    assert say("together")["reference-of-two"][1]["reference_kl"] == pytest.approx(
+        second["reference_kl"], rel=1e-3
+    )
     assert_near(workshop.weights("reference-of-two"), workshop.weights("reference"), 1e-5)
     assert distance(workshop.weights("reference"), workshop.weights("zero-1")) > 1e-4
 
 
-def test_an_objective_of_ones_own_names_its_own_metrics(alone: Said) -> None:
-    for step in alone["toy"]:
-        assert step["loss"] == pytest.approx(-step["toy_gain"], rel=1e-4)  # the mean over the trained tokens
-        assert step["toy_largest"] > 0
-        assert not [name for name in step if name.startswith(("ratio_mean", "ratio_max", "clip"))]
-    assert alone["toy"][0]["loss"] != alone["toy"][1]["loss"]
-
-
-@pytest.mark.prove
-def test_the_number_of_ranks_may_change_where_nothing_is_split_among_them(
-    workshop: Workshop, split_again: Said, alone: Said
-) -> None:
-    assert split_again["zero-0"][2]["grad_norm"] == pytest.approx(alone["zero-0"][-2]["grad_norm"], rel=1e-4)
-    assert_near(workshop.weights("zero-0", "by two"), workshop.weights("zero-0", "later"), 1e-5)
-
-
 @pytest.mark.prove(cases=("split_again-zero-3",))
 @pytest.mark.parametrize(("processes", "name"), [("alone_again", "zero-1"), ("split_again", "zero-3")])
-def test_a_saved_folder_is_one_that_transformers_loads(
-    request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
-) -> None:
-    request.getfixturevalue(processes)
+def test_a_saved_folder_is_transformers(workshop: Workshop, say: Say, processes: str, name: str) -> None:
+    say(processes)
     folder = workshop.path(name, "model")
     loaded: Any = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     model, problems = loaded
@@ -359,34 +333,36 @@ def test_a_saved_folder_is_one_that_transformers_loads(
     assert after.decode(after(text).input_ids) == text
 
 
-def test_metrics_say_how_far_learner_and_sampler_are_apart(alone: Said) -> None:
-    first, second = alone["zero-0"][:STEPS]
+def test_metrics_say_how_far_sampler_is_and_are_alike_on_ranks(say: Say) -> None:
+    first, second = say("alone")["zero-0"][:STEPS]
     assert first["tokens"] == make_batch(0, SMALL).num_tokens
     assert (first["lr"], second["lr"]) == (0.5e-2, 1e-2)
     assert first["mismatch_kl"] == pytest.approx(first["sampler_kl"])  # at version 0 no token has a lag
     assert second["mismatch_kl"] != pytest.approx(second["sampler_kl"])
     assert 0 < first["entropy"] <= 5.71  # at most ln 300
     assert first["ratio_mean"] < first["ratio_max"]
+    expected = {name: value for name, value in say("alone")["zero-0"][0].items() if name != "seconds"}
+    assert {name: say("together")["zero-2"][0][name] for name in expected} == pytest.approx(
+        expected, rel=1e-4
+    )
+    for step in say("alone")["toy"]:
+        assert step["loss"] == pytest.approx(-step["toy_gain"], rel=1e-4)  # the mean over the trained tokens
+        assert step["toy_largest"] > 0
+        assert not [name for name in step if name.startswith(("ratio_mean", "ratio_max", "clip"))]
+    assert say("alone")["toy"][0]["loss"] != say("alone")["toy"][1]["loss"]
 
 
-def test_statistics_are_alike_on_ranks(alone: Said, together: Said) -> None:
-    expected = {name: value for name, value in alone["zero-0"][0].items() if name != "seconds"}
-    assert {name: together["zero-2"][0][name] for name in expected} == pytest.approx(expected, rel=1e-4)
-
-
-def test_a_checkpoint_that_does_not_fit_is_refused_by_name(alone_again: Said) -> None:
-    other_stage, missing = alone_again["refused"]
+def test_a_checkpoint_that_does_not_fit_is_refused_by_name(say: Say) -> None:
+    other_stage, missing = say("alone_again")["refused"]
     assert "is a checkpoint of {'ranks': 1, 'zero_stage': 0, 'dtype': 'float32'}" in other_stage
     assert "this learner is {'ranks': 1, 'zero_stage': 1, 'dtype': 'float32'}" in other_stage
-    assert "nothing holds no whole checkpoint: state.json is missing" in missing
+    assert "no.thing holds no whole checkpoint: state.json is missing" in missing
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("processes", "broken_rank"), [("broken", 1), ("split_again", 0)])
-def test_a_rank_that_fails_ends_all_and_is_named(
-    request: pytest.FixtureRequest, workshop: Workshop, processes: str, broken_rank: int
-) -> None:
-    assert "fails" not in request.getfixturevalue(processes)  # it has no result, and the exit code was 1
+def test_a_failing_rank_is_named(workshop: Workshop, say: Say, processes: str, broken_rank: int) -> None:
+    assert "fails" not in say(processes)  # it has no result, and the exit code was 1
     log = (workshop.folder / f"{processes}.{broken_rank}.log").read_text()
     assert f"rank failed rank={broken_rank} command=step" in log
     assert "RuntimeError: this rank has no room" in log
@@ -449,19 +425,34 @@ def test_offloading_is_for_a_gpu_and_brings_deepspeeds_own_optimizer() -> None:
     assert "optimizer" not in on_cpu
 
 
-@pytest.mark.usefixtures("alone", "together")
-def test_a_head_that_the_config_denies_trains_also_where_it_is_split(workshop: Workshop) -> None:
-    expected = load_file(workshop.folder / "own-head-1" / "model.safetensors")
-    for stage in (1, 3):
-        assert distance(workshop.weights(f"loaded-{stage}"), expected) == 0
-        assert workshop.weights(f"loaded-{stage}").keys() == expected.keys()
-        trained = workshop.weights(f"trained-{stage}")
-        assert distance({"head": trained["lm_head.weight"]}, {"head": expected["lm_head.weight"]}) > 1e-4
-    assert_near(workshop.weights("trained-3"), workshop.weights("trained-1"), 1e-4)
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize(("processes", "stage"), [("alone", 1), ("split", 3)])
+def test_a_denied_head_trains_and_is_split(workshop: Workshop, say: Say, processes: str, stage: int) -> None:
+    assert say(processes)
+    expected = load_file(workshop.folder / f"own-head-{stage}" / "model.safetensors")
+    assert distance(workshop.weights(f"loaded-{stage}"), expected) == 0
+    assert workshop.weights(f"loaded-{stage}").keys() == expected.keys()
+    trained = workshop.weights(f"trained-{stage}")
+    assert distance({"head": trained["lm_head.weight"]}, {"head": expected["lm_head.weight"]}) > 1e-4
+    if processes == "split":
+        assert say("alone")
+        assert_near(trained, workshop.weights("trained-1"), 1e-4)
 
 
+def test_a_row_over_two_ranks_and_varlen_attention_train_as_sdpa_alone(workshop: Workshop, say: Say) -> None:
+    expected = say("alone")["zero-1"]
+    for processes, name in (("together", "sequence"), ("alone", "varlen")):
+        assert_same_steps(workshop, say(processes)[name], expected, names=(name, "zero-1"))
+    log = (workshop.folder / "alone.0.log").read_text()
+    assert f"attention chosen name={VARLEN} why='learner.attention=varlen'" in log
+
+
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize(
+    ("processes", "name", "stage"), [("alone", "compared", 1), ("split", "compared-of-two", 3)]
+)
 def test_a_comparison_is_what_transformers_says_on_any_number_of_ranks_and_changes_nothing(
-    workshop: Workshop, alone: Said, together: Said
+    workshop: Workshop, say: Say, processes: str, name: str, stage: int
 ) -> None:
     model = AutoModelForCausalLM.from_pretrained(workshop.model).eval()
     largest, k3, tokens = [], [], []
@@ -483,9 +474,8 @@ def test_a_comparison_is_what_transformers_says_on_any_number_of_ranks_and_chang
             largest.append(log_ratio.abs().max().item())
             k3.append((log_ratio.expm1() - log_ratio).sum().item())
             tokens.append(len(log_ratio))
-    for name, results, stage in (("compared", alone, 1), ("compared-of-two", together, 3)):
-        found = results[name][1]
-        assert found["tokens"] == tokens
-        assert found["largest"] == pytest.approx(largest, abs=1e-4)
-        assert found["k3"] == pytest.approx(k3, rel=1e-3)
-        assert distance(workshop.weights(f"before-{stage}"), workshop.weights(f"compared-{stage}")) == 0
+    found = say(processes)[name][1]
+    assert found["tokens"] == tokens
+    assert found["largest"] == pytest.approx(largest, abs=1e-4)
+    assert found["k3"] == pytest.approx(k3, rel=1e-3)
+    assert distance(workshop.weights(f"before-{stage}"), workshop.weights(f"compared-{stage}")) == 0

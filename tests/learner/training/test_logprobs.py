@@ -67,11 +67,11 @@ def places(mask: Tensor) -> Tensor:
 
 
 def wrap(
-    folder: Path, *, dtype: Any = "float32", gradient_checkpointing: bool = False, **options: Any
+    folder: Path, *, dtype: Any = "float32", checkpointing: bool = False, **options: Any
 ) -> LogprobModel:
     """Return the learner's model."""
     config = ModelConfig(path=str(folder), dtype=dtype)
-    model = load_model(config, attention="sdpa", gradient_checkpointing=gradient_checkpointing)
+    model = load_model(config, attention="sdpa", gradient_checkpointing=checkpointing)
     return LogprobModel(model, temperature=TEMPERATURE, **options)
 
 
@@ -91,7 +91,7 @@ def test_packed_equals_unpacked_in_values_and_gradients(
     folder: Path, reference: PreTrainedModel, logits_at_once: int, gradient_checkpointing: bool
 ) -> None:
     expected, expected_entropy = unpacked(reference)
-    options = {"logits_at_once": logits_at_once, "gradient_checkpointing": gradient_checkpointing}
+    options = {"logits_at_once": logits_at_once, "checkpointing": gradient_checkpointing}
     model, logprobs, entropy = packed(folder, **options)
     torch.testing.assert_close(logprobs, expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=0)
@@ -121,30 +121,14 @@ def test_a_padded_grid_gives_the_same_values_and_gradients_as_a_packed_row(folde
         torch.testing.assert_close(parameter.grad, expected[name], atol=1e-5, rtol=1e-4, msg=name)
 
 
-def test_the_comparison_sees_a_row_whose_sequences_are_not_kept_apart(folder: Path) -> None:
+def test_the_comparison_sees_rows_not_kept_apart_and_bfloat16_is_near(
+    folder: Path, reference: PreTrainedModel
+) -> None:
     """Positions that do not restart are the mistake that the tests above have to be able to notice."""
     model, logprobs, _ = packed(folder)
     token_ids, _, mask = packed_row()
     contaminated, _ = model(token_ids, torch.arange(len(token_ids)), places(mask))
     assert (contaminated[mask] - logprobs).abs().max() > 1e-2
-
-
-def test_a_row_in_which_nothing_trains_still_reaches_every_weight(folder: Path) -> None:
-    """Under ZeRO-3 each rank has to take part in the collectives of every weight, also with a made-up row."""
-    model, zero = wrap(folder), torch.zeros(1, dtype=torch.int64)
-    logprobs, _ = model(zero, zero, places(torch.tensor([False])))
-    assert logprobs.tolist() == [0.0]
-    logprobs.sum().backward()
-    assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
-
-
-def test_dropout_is_off_in_training_mode(folder: Path) -> None:
-    model = wrap(folder, gradient_checkpointing=True).model
-    assert model.training
-    assert model.config.attention_dropout == 0.0  # the folder's config says 0.1
-
-
-def test_bfloat16_weights_give_logprobs_near_float32(folder: Path, reference: PreTrainedModel) -> None:
     model = wrap(folder, dtype="bfloat16")
     token_ids, positions, mask = packed_row()
     logprobs, _ = model(token_ids, positions, places(mask))
@@ -152,15 +136,20 @@ def test_bfloat16_weights_give_logprobs_near_float32(folder: Path, reference: Pr
     torch.testing.assert_close(logprobs[mask], unpacked(reference)[0], atol=5e-2, rtol=0)
 
 
+def test_a_row_in_which_nothing_trains_still_reaches_every_weight(folder: Path) -> None:
+    """Under ZeRO-3 each rank has to take part in the collectives of every weight, also with a made-up row."""
+    model, zero = wrap(folder, checkpointing=True), torch.zeros(1, dtype=torch.int64)
+    assert model.model.training
+    assert model.model.config.attention_dropout == 0.0  # the folder's config says 0.1
+    logprobs, _ = model(zero, zero, places(torch.tensor([False])))
+    assert logprobs.tolist() == [0.0]
+    logprobs.sum().backward()
+    assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+
+
 LAYERS: dict[str, Any] = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
 TINY: dict[str, Any] = {"vocab_size": 8, "hidden_size": 8, "intermediate_size": 8} | LAYERS
-
-
-@pytest.mark.parametrize("name", ["final_logit_softcapping", "logits_scaling"])
-def test_a_model_that_changes_logits_behind_its_head_is_named(name: str) -> None:
-    config = Qwen2Config(**TINY | {name: 8.0})
-    with pytest.raises(RunFailed, match=f"Qwen2ForCausalLM sets {name}"):
-        LogprobModel(Qwen2ForCausalLM(config), temperature=1.0)
+SOFTCAP = "final_logit_softcapping"
 
 
 class Nested(Qwen2ForCausalLM):
@@ -182,24 +171,40 @@ class ScalesBefore(Qwen2ForCausalLM):
         return type("Output", (), {"logits": self.lm_head(hidden / 4)})
 
 
+@pytest.mark.prove(after=3)
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (
+            lambda: Qwen2ForCausalLM(Qwen2Config(**TINY | {"logits_scaling": 8.0})),
+            "CausalLM sets logits_scaling",
+        ),
+        (lambda: nested(1.2), "Nested changes the logits behind its head"),
+        (lambda: made(ScalesBefore), "ScalesBefore changes the hidden state before its head"),
+        (lambda: falcon_h1(0.5), "FalconH1ForCausalLM changes the logits behind its head"),
+        (lambda: Qwen2ForCausalLM(Qwen2Config(**TINY | {SOFTCAP: 8.0})), f"Qwen2ForCausalLM sets {SOFTCAP}"),
+    ],
+    ids=["a scale", "a nested scale", "a scaled state", "a multiplier", "a cap"],
+)
+def test_a_model_whose_logits_are_not_those_of_its_head_is_refused(
+    make: Callable[[], PreTrainedModel], why: str
+) -> None:
+    with pytest.raises(RunFailed, match=why):
+        LogprobModel(make(), temperature=1.0)
+
+
 def falcon_h1(multiplier: float) -> PreTrainedModel:
     from transformers import FalconH1Config, FalconH1ForCausalLM
 
-    config = FalconH1Config(
-        vocab_size=16,
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        mamba_d_ssm=16,
-        mamba_n_heads=2,
-        mamba_d_head=8,
-        mamba_d_state=8,
-        mamba_n_groups=1,
-        mamba_chunk_size=8,
-        lm_head_multiplier=multiplier,
-    )
+    sizes: dict[str, Any] = {
+        "vocab_size": 16,
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+    }
+    heads: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1, "mamba_n_heads": 2}
+    mamba: dict[str, Any] = {"mamba_d_ssm": 16, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 8}
+    config = FalconH1Config(**sizes, **heads, **mamba, mamba_n_groups=1, lm_head_multiplier=multiplier)
     return FalconH1ForCausalLM(config)
 
 
@@ -212,22 +217,6 @@ def nested(scale: float) -> Any:
     model = made(Nested)
     model.scale = scale
     return model
-
-
-@pytest.mark.parametrize(
-    ("make", "why"),
-    [
-        (lambda: falcon_h1(0.5), "FalconH1ForCausalLM changes the logits behind its head"),
-        (lambda: nested(1.2), "Nested changes the logits behind its head"),
-        (lambda: made(ScalesBefore), "ScalesBefore changes the hidden state before its head"),
-    ],
-    ids=["a multiplier", "a nested scale", "a scaled state"],
-)
-def test_a_model_whose_logits_are_not_those_of_its_head_is_refused_wherever_that_is_configured(
-    make: Callable[[], PreTrainedModel], why: str
-) -> None:
-    with pytest.raises(RunFailed, match=why):
-        LogprobModel(make(), temperature=1.0)
 
 
 @pytest.mark.parametrize("make", [lambda: falcon_h1(1.0), lambda: nested(1.0)], ids=["falcon", "qwen2"])

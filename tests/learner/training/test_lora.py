@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -37,39 +37,47 @@ def trained(workshop: Workshop, name: str, learner: dict[str, Any], steps: int =
     return {"model": str(workshop.model), "learner": learner, "do": [*steps_from(0, steps, SMALL), *saves]}
 
 
-@pytest.fixture(scope="module")
-def alone(workshop: Workshop) -> Said:
-    """Return what one rank says that splits nothing: of all weights, of adapters, and of adapters with a loaded reference."""
-    loaded = {"objective": {"kl": {"coef": 0.3, "reference": str(workshop.model)}}}
-    plans = {
+PLANS: dict[str, Callable[[Workshop], dict[str, Any]]] = {
+    # One rank that splits nothing: of all weights, of adapters, and of adapters with a loaded reference.
+    "alone": lambda workshop: {
         "full": trained(workshop, "full", zero(0, **PULLED)),
         "lora": trained(workshop, "lora", zero(0, **LORA, **PULLED)),
-        "loaded": trained(workshop, "loaded", zero(0, **LORA, **loaded)),
+        "loaded": trained(
+            workshop,
+            "loaded",
+            zero(0, **LORA, objective={"kl": {"coef": 0.3, "reference": str(workshop.model)}}),
+        ),
         "life": workshop.life("life", zero(0, **LORA, **PULLED)),
         "published": trained(workshop, "published", zero(0, **ALONE, **PULLED)),
-    }
-    return workshop.do("alone", plans, ranks=1)
+    },
+    "split": lambda workshop: (
+        {  # two ranks, for each stage
+            f"{what}-{stage}": trained(workshop, f"{what}-{stage}", zero(stage, **more, **PULLED))
+            for stage in STAGES
+            for what, more in (("full", {}), ("lora", LORA))
+        }
+        | {
+            "published-3": trained(workshop, "published-3", zero(3, **ALONE, **PULLED)),
+            "life-3": workshop.life("life-3", zero(3, **LORA, **PULLED)),
+        }
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def alone(workshop: Workshop) -> Said:
+    return workshop.do("alone", PLANS["alone"](workshop), ranks=1)
 
 
 @pytest.fixture(scope="module")
 def split(workshop: Workshop) -> Said:
-    """Return what two ranks say, for each stage."""
-    plans = {
-        f"{what}-{stage}": trained(workshop, f"{what}-{stage}", zero(stage, **more, **PULLED))
-        for stage in STAGES
-        for what, more in (("full", {}), ("lora", LORA))
-    }
-    plans["published-3"] = trained(workshop, "published-3", zero(3, **ALONE, **PULLED))
-    plans["life-3"] = workshop.life("life-3", zero(3, **LORA, **PULLED))
-    return workshop.do("split", plans, ranks=2)
+    return workshop.do("split", PLANS["split"](workshop), ranks=2)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("what", ["full", "lora"])
-def test_twenty_steps_with_a_reference_do_not_depend_on_the_stage(
-    workshop: Workshop, alone: Said, split: Said, what: str, stage: int
-) -> None:
+def test_steps_at_each_stage(workshop: Workshop, alone: Said, split: Said, what: str, stage: int) -> None:
     expected = workshop.weights(what)
     assert distance(expected, load_file(workshop.model / "model.safetensors")) > 1e-2
     assert_near(workshop.weights(f"{what}-{stage}"), expected, 1e-4)
@@ -78,15 +86,10 @@ def test_twenty_steps_with_a_reference_do_not_depend_on_the_stage(
 
 
 @pytest.mark.prove
-def test_the_reference_is_without_the_adapter(workshop: Workshop, alone: Said) -> None:
+def test_a_reference_has_no_adapter_and_adapters_train_alone(workshop: Workshop, alone: Said) -> None:
     assert alone["lora"][0]["reference_kl"] == 0  # a new adapter changes nothing
     assert alone["lora"][-3]["reference_kl"] > 1e-3
     assert distance(workshop.weights("lora"), workshop.weights("loaded")) == 0
-
-
-@pytest.mark.prove
-@pytest.mark.usefixtures("alone")
-def test_adapters_train_and_nothing_else(workshop: Workshop) -> None:
     before, after = load_file(workshop.model / "model.safetensors"), workshop.weights("lora")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {name for name in before if "_proj.weight" in name}
@@ -118,42 +121,34 @@ class Brings:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.returned: list[Received] = []
-        self.is_closed = False
+        self.said: list[object] = []
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
         return Received(version=STEPS, files=(self.file,))
 
     def loaded(self, received: Received) -> None:
-        self.returned.append(received)
+        self.said.append(received.files[0])
 
     def close(self) -> None:
-        self.is_closed = True
-
-
-def merging(workshop: Workshop, file: Path) -> tuple[MergingReceiver, Brings]:
-    run, brings = tiny_run(workshop.model, **ALONE), Brings(file)
-    assert run.learner.lora is not None
-    return MergingReceiver(brings, run.model, run.learner.lora), brings
+        self.said.append("closed")
 
 
 @pytest.mark.prove
 @pytest.mark.usefixtures("alone", "split")
 @pytest.mark.parametrize(("name", "like"), [("published", "lora"), ("published-3", "lora-3")])
-def test_a_generator_merges_an_adapter_to_the_bits_that_the_learner_would_have_published(
-    workshop: Workshop, name: str, like: str
-) -> None:
-    adapter = Path(workshop.path(name))
+def test_a_generator_merges_an_adapter_to_the_same_bits(workshop: Workshop, name: str, like: str) -> None:
+    adapter, run = Path(workshop.path(name)), tiny_run(workshop.model, **ALONE)
     assert adapter.stat().st_size < Path(workshop.path(like)).stat().st_size / 10
-    receiver, brings = merging(workshop, adapter)
+    brings = Brings(adapter)
+    assert run.learner.lora is not None
+    receiver = MergingReceiver(brings, run.model, run.learner.lora)
     received = receiver.receive([], held=0)
     assert received.version == STEPS
     assert distance(load_file(received.files[0]), workshop.weights(like)) == 0
     receiver.loaded(received)
     assert not received.files[0].exists()
-    assert [one.files[0] for one in brings.returned] == [adapter]
     receiver.close()
-    assert brings.is_closed
+    assert brings.said == [adapter, "closed"]
     assert not received.files[0].parent.exists()
 
 
@@ -200,97 +195,81 @@ def checked(model: Path, **lora: Any) -> None:
     check_adapter(tiny_run(model, lora=lora))
 
 
-def test_an_adapter_of_another_model_is_refused_by_name(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_another_models_adapter_or_none_is_named(folders: tuple[Path, Path], tmp_path: Path) -> None:
     model, adapter = folders
     checked(model, rank=4, alpha=8, adapter=str(adapter))
-    with pytest.raises(RunFailed, match=r"its r is 4, and the run's is 8: set learner\.lora\.rank"):
-        checked(model, rank=8, alpha=8, adapter=str(adapter))
-    with pytest.raises(RunFailed, match=r"other layers: .*down_proj.*and None in this model with"):
-        checked(model, rank=4, alpha=8, adapter=str(adapter), targets=["q_proj", "v_proj"])
-    other = write_tiny_model(tmp_path / "other")
-    described = json.loads((other / "config.json").read_text())
-    (other / "config.json").write_text(json.dumps(described | {"intermediate_size": 800}))
-    with pytest.raises(RunFailed, match=r"for another model or other layers: .*down_proj"):
-        checked(other, rank=4, alpha=8, adapter=str(adapter))
-
-
-def test_what_is_no_adapter_is_named(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    model, _ = folders
-    with pytest.raises(RunFailed, match=r"learner\.lora\.targets=\('nothing_proj',\): .*nothing_proj"):
-        checked(model, rank=4, targets=["nothing_proj"])
-    with pytest.raises(RunFailed, match=r"no adapter as PEFT writes it: .*adapter_config\.json"):
-        checked(model, rank=4, adapter=str(tmp_path))
+    wide = write_tiny_model(tmp_path / "wide")
+    described = json.loads((wide / "config.json").read_text())
+    (wide / "config.json").write_text(json.dumps(described | {"intermediate_size": 800}))
+    fits: dict[str, Any] = {"rank": 4, "alpha": 8, "adapter": str(adapter)}
+    cases: list[tuple[Path, dict[str, Any], str]] = [
+        (model, fits | {"rank": 8}, r"its r is 4, and the run's is 8: set learner\.lora\.rank"),
+        (model, fits | {"targets": ["q_proj", "v_proj"]}, "other layers: .*down_proj.*and None in this model with"),
+        (wide, fits, "for another model or other layers: .*down_proj"),
+        (model, {"rank": 4, "targets": ["nothing_proj"]}, r"learner\.lora\.targets=\('nothing_proj',\): .*nothing_proj"),
+        (model, {"rank": 4, "adapter": str(tmp_path)}, r"no adapter as PEFT writes it: .*adapter_config\.json"),
+    ]  # fmt: skip
+    for folder, lora, why in cases:
+        with pytest.raises(RunFailed, match=why):
+            checked(folder, **lora)
 
 
 # PEFT 0.21.2: what makes another model of an adapter than its two matrices at alpha / r.
-NOT_PLAIN: dict[str, Any] = {
-    "use_dora": True,
-    "use_rslora": True,
-    "alpha_pattern": {"q_proj": 32},
-    "rank_pattern": {"q_proj": 8},
-    "init_lora_weights": "pissa",
-    "init_lora_weights ": "pissa_niter_16",
-    "init_lora_weights  ": "olora",
-    "init_lora_weights   ": "corda",
-    "init_lora_weights    ": "loftq",
-    "init_lora_weights     ": "lora_ga",
-    "modules_to_save": ["lm_head"],
-    "bias": "lora_only",
-    "lora_bias": True,
-    "use_qalora": True,
-    "layer_replication": [[0, 1], [0, 2]],
-    "trainable_token_indices": [3],
-    "target_parameters": ["mlp.experts.gate_up_proj"],
-    "alora_invocation_tokens": [1, 2],
-    "megatron_config": {"a": 1},
-    "use_bdlora": {"nblocks": 2},
-    "arrow_config": {"top_k": 3},
-    "kasa_config": {"beta": 1e-4},
-    "monteclora_config": {"num_samples": 8},
-    "velora_config": {"num_groups": 64},
-    "ensure_weight_tying": True,
-    "of_a_peft_to_come": "stretched",
-}
+NOT_PLAIN: list[tuple[str, Any]] = [
+    ("use_dora", True),
+    ("use_rslora", True),
+    ("alpha_pattern", {"q_proj": 32}),
+    ("rank_pattern", {"q_proj": 8}),
+    *(
+        ("init_lora_weights", how)
+        for how in ("pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga")
+    ),
+    ("modules_to_save", ["lm_head"]),
+    ("bias", "lora_only"),
+    ("lora_bias", True),
+    ("use_qalora", True),
+    ("layer_replication", [[0, 1], [0, 2]]),
+    ("trainable_token_indices", [3]),
+    ("target_parameters", ["mlp.experts.gate_up_proj"]),
+    ("alora_invocation_tokens", [1, 2]),
+    ("megatron_config", {"a": 1}),
+    ("use_bdlora", {"nblocks": 2}),
+    ("arrow_config", {"top_k": 3}),
+    ("kasa_config", {"beta": 1e-4}),
+    ("monteclora_config", {"num_samples": 8}),
+    ("velora_config", {"num_groups": 64}),
+    ("ensure_weight_tying", True),
+    ("of_a_peft_to_come", "stretched"),
+]
+PLAIN: list[dict[str, Any]] = [
+    {"init_lora_weights": "gaussian"},
+    {"init_lora_weights": False},
+    {"init_lora_weights": "eva", "eva_config": {"rho": 2.0}},
+    {"init_lora_weights": "orthogonal"},
+    {"lora_dropout": 0.1},
+    {"peft_version": "0.4.0", "auto_mapping": {"base_model_class": "Qwen2ForCausalLM"}},
+    {"of_a_peft_to_come": None, "and_another": {}},
+]
 
 
-def described(adapter: Path, to: Path, **changes: Any) -> Path:
-    """Copy an adapter, with these changes of its config."""
-    folder = shutil.copytree(adapter, to)
-    found = json.loads((folder / "adapter_config.json").read_text())
-    (folder / "adapter_config.json").write_text(json.dumps(found | changes))
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), NOT_PLAIN.items(), ids=[f"{k.strip()}={v}" for k, v in NOT_PLAIN.items()]
-)
-def test_a_larger_adapter_is_refused(
-    folders: tuple[Path, Path], tmp_path: Path, name: str, value: Any
-) -> None:
+def test_a_larger_adapter_is_refused_and_no_other(folders: tuple[Path, Path], tmp_path: Path) -> None:
     model, adapter = folders
-    other = described(adapter, tmp_path / "other", **{name.strip(): value})
-    told = f"it was made with {name.strip()}=.*, which this learner does not train"
-    with pytest.raises(RunFailed, match=told):
+    other = shutil.copytree(adapter, tmp_path / "other")
+    found = json.loads((other / "adapter_config.json").read_text())
+
+    def check(**changes: Any) -> None:
+        (other / "adapter_config.json").write_text(json.dumps(found | changes))
         checked(model, rank=4, alpha=8, adapter=str(other))
 
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"init_lora_weights": "gaussian"},
-        {"init_lora_weights": False},
-        {"init_lora_weights": "eva", "eva_config": {"rho": 2.0}},
-        {"init_lora_weights": "orthogonal"},
-        {"lora_dropout": 0.1},
-        {"peft_version": "0.4.0", "auto_mapping": {"base_model_class": "Qwen2ForCausalLM"}},
-        {"of_a_peft_to_come": None, "and_another": {}},
-    ],
-)
-def test_harmless_changes_are_taken(
-    folders: tuple[Path, Path], tmp_path: Path, changes: dict[str, Any]
-) -> None:
-    model, adapter = folders
-    checked(model, rank=4, alpha=8, adapter=str(described(adapter, tmp_path / "same", **changes)))
+    for name, value in NOT_PLAIN:
+        told = f"it was made with {name}=.*, which this learner does not train"
+        with pytest.raises(RunFailed, match=told):
+            check(**{name: value})
+    for changes in PLAIN:
+        check(**changes)
+    (other / "adapter_config.json").write_text("[]")
+    with pytest.raises(RunFailed, match="holds no keys and values"):
+        checked(model, rank=4, alpha=8, adapter=str(other))
 
 
 @pytest.mark.parametrize("init", ["pissa", "olora", "gaussian"])
@@ -337,11 +316,3 @@ def test_layers_that_are_not_linear_are_refused_by_name(tmp_path: Path, targets:
     GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")
     with pytest.raises(RunFailed, match=r"is a (Conv1D|Embedding), and adapters are for linear layers alone"):
         checked(tmp_path / "gpt2", rank=4, alpha=8, targets=targets)
-
-
-def test_an_adapters_config_that_holds_no_keys_is_named(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    model, adapter = folders
-    other = shutil.copytree(adapter, tmp_path / "other")
-    (other / "adapter_config.json").write_text("[]")
-    with pytest.raises(RunFailed, match="holds no keys and values"):
-        checked(model, rank=4, alpha=8, adapter=str(other))

@@ -70,22 +70,6 @@ def test_a_file_of_weights_is_that_of_safetensors_and_its_checksum_needs_no_seco
     assert size_bytes == (tmp_path / "theirs").stat().st_size
 
 
-def test_a_large_model_is_written_as_several_files_that_transformers_reads(tmp_path: Path) -> None:
-    source = write_tiny_model(tmp_path / "tiny")
-    tensors = load_file(source / "model.safetensors")
-    config = ModelConfig(path=str(source), dtype="float32")
-    write_model(tensors, tmp_path / "out", source=config, shard_bytes=600_000)
-    files = sorted(path.name for path in (tmp_path / "out").glob("*.safetensors"))
-    assert len(files) > 2
-    index = json.loads((tmp_path / "out" / INDEX).read_text())
-    assert index["weight_map"].keys() == tensors.keys()
-    loaded: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
-    model, problems = loaded
-    assert not any(problems.values())
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, tensors.get(name, tensors["model.embed_tokens.weight"])), name
-
-
 def test_weights_of_several_files_have_one_checksum_over_all_of_them(tmp_path: Path) -> None:
     buffer = torch.arange(5000.0)  # as DeepSpeed's, which holds all of them
     tensors = {f"layer.{number}": part for number, part in enumerate(buffer.split(1000))}  # 4000 bytes each
@@ -102,15 +86,25 @@ def test_weights_of_several_files_have_one_checksum_over_all_of_them(tmp_path: P
     assert whole.checksum != saved.checksum
 
 
-def test_a_small_model_is_one_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("shard_bytes", "dtype"), [(600_000, "float32"), (5 * 10**9, "bfloat16")])
+def test_a_large_model_is_several_files_to_read(tmp_path: Path, shard_bytes: int, dtype: Any) -> None:
     source = write_tiny_model(tmp_path / "tiny")
-    tensors = load_file(source / "model.safetensors")
-    config = ModelConfig(path=str(source), dtype="bfloat16")
-    write_model(tensors, tmp_path / "out", source=config, shard_bytes=5 * 10**9)
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"model.safetensors", "config.json", "tokenizer.json"} <= names
-    assert INDEX not in names
-    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"
+    tensors, out = load_file(source / "model.safetensors"), tmp_path / "out"
+    write_model(tensors, out, source=ModelConfig(path=str(source), dtype=dtype), shard_bytes=shard_bytes)
+    names = {path.name for path in out.iterdir()}
+    assert {"config.json", "tokenizer.json"} <= names
+    assert json.loads((out / "config.json").read_text())["dtype"] == dtype
+    if dtype == "bfloat16":
+        assert "model.safetensors" in names
+        assert INDEX not in names
+        return
+    assert len(list(out.glob("*.safetensors"))) > 2
+    assert json.loads((out / INDEX).read_text())["weight_map"].keys() == tensors.keys()
+    loaded: Any = AutoModelForCausalLM.from_pretrained(out, output_loading_info=True)
+    model, problems = loaded
+    assert not any(problems.values())
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, tensors.get(name, tensors["model.embed_tokens.weight"])), name
 
 
 class Touch:

@@ -38,24 +38,14 @@ def trained(
     return workshop.do(suffix, plan, ranks=ranks)
 
 
-def compare(workshop: Workshop, policies: Policies) -> None:
+@pytest.mark.prove
+def test_two_ranks_train_on_each_row_as_one_does_beside_data_parallel_ones_too(workshop: Workshop) -> None:
+    """`test_deepspeed.py` has the first of them in `make test`."""
+    policies = {**MORE, **FIRST}
     one = trained(workshop, policies, "one", ranks=1)
     two = trained(workshop, policies, "two", ranks=2, sequence_ranks=2)
     for name in policies:
         assert_same_steps(workshop, two[name], one[name], names=(f"{name}-two", f"{name}-one"))
-
-
-def test_two_ranks_train_on_each_row_as_one_does(workshop: Workshop) -> None:
-    compare(workshop, FIRST)
-
-
-@pytest.mark.prove
-def test_so_do_they_with_every_other_kind_of_pass(workshop: Workshop) -> None:
-    compare(workshop, MORE)
-
-
-@pytest.mark.prove
-def test_a_mesh_lies_beside_data_parallel_ranks(workshop: Workshop) -> None:
     policies = {**GSPO, **FIRST}
     one = trained(workshop, policies, "alone", ranks=1)
     four = trained(workshop, policies, "four", ranks=4, sequence_ranks=2)

@@ -1,24 +1,32 @@
-"""New weights are published behind the next step, and what was trained on keeps its slots until they are."""
+"""New weights on disk, published behind the next step; what was trained on keeps its slots until they are."""
 
 from __future__ import annotations
 
 import functools
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker import codec
+from broker.connection import RedisLink
 from broker.errors import Fenced, RunFailed, WentBack
+from broker.keys import Keys
 from broker.messages import Announcement
+from broker.protocol.run_owner import RunOwner
 from learner.groups.retirement import Retirement
 from learner.training.batch import Batch
+from learner.weight_sync import heard_wishes
 from learner.weight_sync import publisher as publishing
+from learner.weight_sync.filesystem import FilesystemTransport
+from learner.weight_sync.heard_wishes import HeardWishes
 from learner.weight_sync.publisher import Publisher
-from learner.weight_sync.transport import Placed, WeightHandle
+from learner.weight_sync.transport import Placed, SavedWeights, WeightHandle
 from tests.learner.conftest import MakeChain, Train
-from tests.support.chain import Chain, FilePolicy, TextWeights
+from tests.support.chain import Chain, FilePolicy, TextWeights, make_run
 from tests.support.loop import make_trainer
 
 LIMIT_S = 20.0  # of whatever a test waits for
@@ -102,9 +110,7 @@ def test_the_caller_goes_on_while_a_version_is_written_as_it_was_gathered(
     assert publisher.take_checksums() == {}
 
 
-def test_a_version_waits_for_the_one_before_and_is_published_once(
-    chain: Chain, publisher: Publisher, transport: Held
-) -> None:
+def test_a_version_waits_for_the_one_before(chain: Chain, publisher: Publisher, transport: Held) -> None:
     source = Source()
     publisher.begin(source, 1)
     later = threading.Thread(target=publisher.begin, args=(source, 2))
@@ -117,16 +123,6 @@ def test_a_version_waits_for_the_one_before_and_is_published_once(
     publisher.begin(source, 2)
     publisher.settle()
     assert (transport.put_begun, announced(chain)) == ([1, 2], [1, 2])
-
-
-def test_a_version_that_takes_too_long_is_named(
-    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publishing, "LOOK_S", 0.01)
-    monkeypatch.setattr(publishing, "LIMIT_S", 0.05)
-    publisher.begin(Source(), 7)
-    with pytest.raises(RunFailed, match=r"version 7 of the weights.*learner\.weights"):
-        publisher.settle()
 
 
 @pytest.mark.parametrize("error", [RunFailed("the disk is full"), Fenced("a newer learner")])
@@ -158,18 +154,28 @@ def test_a_redis_that_went_back_is_the_recoverys_business_which_publishes_again(
     assert (announced(chain), told, transport.put_begun) == ([1, 1], [1, 1], [1, 1])
 
 
-def test_no_announcement_passes_a_fence(chain: Chain, transport: Held) -> None:
+def test_a_version_that_takes_too_long_is_named_and_no_announcement_passes_a_fence(
+    chain: Chain, publisher: Publisher, transport: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fenced() -> None:
         raise Fenced("a newer learner has the run")
 
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "LOOK_S", 0.01)
+        patch.setattr(publishing, "LIMIT_S", 0.05)
+        publisher.begin(Source(), 7)
+        with pytest.raises(RunFailed, match=r"version 7 of the weights.*learner\.weights"):
+            publisher.settle()
     transport.go.set()
-    publisher = Publisher(chain.run_owner, transport, check_fence=fenced)
-    publisher.start()
-    publisher.begin(Source(), 1)
+    publisher.settle()
+    before = announced(chain)
+    other = Publisher(chain.run_owner, transport, check_fence=fenced)
+    other.start()
+    other.begin(Source(), 8)
     with pytest.raises(Fenced):
-        publisher.settle()
-    publisher.close()
-    assert announced(chain) == []
+        other.settle()
+    other.close()
+    assert announced(chain) == before
 
 
 # ------------------------------------------------------------------------------------------------------- in the loop
@@ -193,9 +199,7 @@ class Steps(FilePolicy):
         return super().step(batch, *rest)
 
 
-def test_the_next_step_trains_while_a_version_is_published_and_its_groups_keep_their_slots(
-    make_chain: MakeChain, train: Train
-) -> None:
+def test_a_step_trains_while_a_version_is_published_beside_it(make_chain: MakeChain, train: Train) -> None:
     chain, transport = make_chain(learner={"steps": 3, "max_lag": 2}), Held()
     transport.go.set()
     policy = Steps(chain, transport)
@@ -219,11 +223,13 @@ def test_the_next_step_trains_while_a_version_is_published_and_its_groups_keep_t
     assert chain.selection.breaches == 0
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("every", "checkpoints", "rounds", "published"),
     [
+        (3, 5, 4, [0, 3, 4, 5, 6, 7]),  # the last one is what the run is for
         (1, 0, 0, [0, 1, 2, 3, 4, 5, 6, 7]),
-        (3, 0, 0, [0, 3, 6, 7]),  # the last one is what the run is for
+        (3, 0, 0, [0, 3, 6, 7]),
         (3, 5, 0, [0, 3, 5, 6, 7]),
         (3, 0, 4, [0, 3, 4, 6, 7]),
     ],
@@ -263,3 +269,109 @@ def test_an_announcement_retires_the_steps_up_to_it_and_no_later_one(chain: Chai
     chain.version.announced = 2
     chain.intake.look_around()  # where the publisher's thread was cut off before it retired
     assert chain.slots == set()
+
+
+class Gathers:
+    """A source whose weights are these."""
+
+    def __init__(self, weights: TextWeights) -> None:
+        self.weights = weights
+
+    def gather_weights(self) -> TextWeights:
+        return self.weights
+
+
+def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
+    transport = FilesystemTransport(chain.run)
+    publisher = Publisher(chain.run_owner, transport)
+    seen: list[list[str]] = []
+
+    class Looks(TextWeights):
+        def save_weights(self, folder: Path) -> SavedWeights:
+            seen.append(sorted(path.name for path in transport.folder.iterdir()))
+            return super().save_weights(folder)
+
+    leftover = transport.folder / "v000001.tmp"
+    leftover.mkdir(parents=True)
+    (leftover / "half").write_text("of a crash")
+    publisher.publish(Gathers(Looks("weights")), 1)
+    assert seen == [["v000001.tmp"]]
+    assert sorted(path.name for path in (transport.folder / "v000001").iterdir()) == ["model.safetensors"]
+
+
+def test_versions_that_nobody_can_need_are_removed_and_nothing_else(chain: Chain) -> None:
+    transport = FilesystemTransport(chain.run)
+    publisher = Publisher(chain.run_owner, transport)
+    for name in ("v000001.tmp", "notes", "vocabulary"):
+        (transport.folder / name).mkdir(parents=True)
+    for version in range(5):
+        publisher.publish(FilePolicy(), version)
+    assert {path.name for path in transport.folder.iterdir()} == {"v000003", "v000004", "notes", "vocabulary"}
+
+
+def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Path, link: RedisLink) -> None:
+    for name, steps in (("first", 0), ("second", 1)):
+        run = make_run(tmp_path, name=name, learner={"weights": {"directory": tmp_path / "fast"}})
+        run_owner, policy = RunOwner(link, Keys(name)), FilePolicy()
+        run_owner.claim(0)
+        policy.steps = steps
+        Publisher(run_owner, FilesystemTransport(run)).publish(policy, 0)
+    for name, content in (("first", "weights 0"), ("second", "weights 1")):
+        assert (tmp_path / "fast" / name / "v000000" / "model.safetensors").read_text() == content
+
+
+def test_a_full_disk_is_the_reason_with_the_version_and_its_folder(chain: Chain) -> None:
+    class Full(TextWeights):
+        def save_weights(self, folder: Path) -> SavedWeights:
+            Path("/dev/full").write_bytes(b"weights")
+            return super().save_weights(folder)
+
+    transport = FilesystemTransport(chain.run)
+    said = rf"^the weights of version 3 can't be written to {transport.folder}: No space left on device\. Make room"
+    with pytest.raises(RunFailed, match=said):
+        Publisher(chain.run_owner, transport).publish(Gathers(Full("weights")), 3)
+    assert not (transport.folder / "v000003").exists()
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A wish that says nothing else."""
+
+    count: int
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(heard_wishes, "time", clock)
+    return clock
+
+
+def test_a_generator_lives_as_its_count_rises_after_the_first_look(clock: Clock) -> None:
+    heard = HeardWishes[Wish](old_s=10)
+    heard.listen({})
+    heard.listen({"a": Wish(1), "b": Wish(7)})
+    clock.now += 4
+    heard.listen({"a": Wish(2), "b": Wish(7)})
+    assert heard.since(3) == {"a": Wish(2)}
+    assert heard.since(5) == {"a": Wish(2), "b": Wish(7)}
+    heard.listen({"b": Wish(1)})  # started again, under the same name
+    assert heard.since(3) == {"b": Wish(1)}
+    heard = HeardWishes[Wish](old_s=10)
+    assert not heard.has_looked
+    heard.listen({"a": Wish(1), "b": Wish(1)})
+    assert heard.has_looked
+    assert heard.since(10) == {}
+    clock.now += 1
+    heard.listen({"a": Wish(1), "b": Wish(2)})
+    assert heard.since(10) == {"b": Wish(2)}

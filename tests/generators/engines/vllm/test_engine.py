@@ -126,25 +126,24 @@ def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_a_lone_worker_is_part_of_the_engine_core(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its room follows from the cache that vLLM has found, and an end that was asked for is no error."""
     from generators.engines.vllm.worker import CoreProcessExecutor
 
-    parts = served.engine._parts
-    assert parts is not None
-    assert parts.engine.vllm_config.parallel_config.distributed_executor_backend is CoreProcessExecutor
+    config = served.vllm.vllm_config
+    assert config.parallel_config.distributed_executor_backend is CoreProcessExecutor
     assert vllm_settings.executor_of(VllmEngineConfig(tensor_parallel=2)) is None
     monkeypatch.setenv(BINDING, "auto")
     assert vllm_settings.executor_of(VllmEngineConfig()) is None
-
-
-@pytest.mark.usefixtures("served")
-@pytest.mark.parametrize("name", vllm_engine.REPORTS_OF_THE_END)
-def test_an_end_that_was_asked_for_is_no_error(name: str) -> None:
-    assert name in sys.modules  # a module of vLLM's, whose logger has its name
-    logger = logging.getLogger(name)
-    before = logger.level
-    with vllm_engine._without_reports_of_the_end():
-        assert not logger.isEnabledFor(logging.ERROR)
-    assert logger.level == before
+    # 64 MiB in fp32: 2 layers x 2 x 32 x 4 bytes a token make 131,072; 64 of 4,096 would not fit.
+    assert config.cache_config.kv_cache_size_tokens == 64 * 2**20 // (2 * 2 * 32 * 4)
+    assert served.engine.room == 2 * 32 // 8
+    for name in vllm_engine.REPORTS_OF_THE_END:
+        assert name in sys.modules  # a module of vLLM's, whose logger has its name
+        logger = logging.getLogger(name)
+        before = logger.level
+        with vllm_engine._without_reports_of_the_end():
+            assert not logger.isEnabledFor(logging.ERROR)
+        assert logger.level == before
 
 
 def test_logprobs_agree_with_transformers(served: Served) -> None:
@@ -246,6 +245,7 @@ def test_completions_under_way_may_end_before_new_weights_come(
         assert_agrees(models, prompt, old_group)
 
 
+@pytest.mark.prove
 def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> None:
     served.load(random_model(seed=0))
     most = MAX_TOKENS // 2
@@ -293,21 +293,17 @@ def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tm
     weights = load_file(save_weights(random_model(seed=5), tmp_path / "good.safetensors"))
     weights["model.norm.weight"] = torch.zeros(63)
     save_file(weights, tmp_path / "bad.safetensors")
-    for name, error, said in (
-        ("bad", RunFailed, r"model\.norm\.weight has shape"),
-        ("gone", FileNotFoundError, ""),
-    ):
+    errors = {"bad": (RunFailed, r"model\.norm\.weight has shape"), "gone": (FileNotFoundError, "gone")}
+    for name, (error, said) in errors.items():
+        file, version = tmp_path / f"{name}.safetensors", served.version + 1
         with pytest.raises(error, match=said):
-            served.loop.run(
-                served.engine.load_weights([tmp_path / f"{name}.safetensors"], served.version + 1)
-            )
+            served.loop.run(served.engine.load_weights([file], version))
     assert served.engine.version == served.version
     served.assert_samples(model)
 
 
-def test_files_may_vanish_behind_the_check(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.prove
+def test_files_may_vanish_then(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served.load(random_model(seed=6))
     newer = random_model(seed=7)
     files = in_parts(save_weights(newer, tmp_path / "model.safetensors"), tmp_path, 3)
@@ -445,16 +441,14 @@ def test_what_can_not_be_sampled_is_refused_alone(served: Served, tokens: list[i
     assert len(group) == 4
 
 
-def test_the_room_follows_from_the_cache_that_vllm_has_found(served: Served) -> None:
-    """64 MiB of keys and values in fp32: 2 layers x 2 x 32 x 4 bytes a token make 131,072; 64 of 4,096 would not fit."""
-    assert served.vllm.vllm_config.cache_config.kv_cache_size_tokens == 64 * 2**20 // (2 * 2 * 32 * 4)
-    assert served.engine.room == 2 * 32 // 8
-
-
-def test_sampling_without_weights_is_refused(tiny_model: Path) -> None:
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has memory of its own to fill")
+def test_sampling_without_weights_and_a_cpu_without_a_size_of_the_cache_are_refused(tiny_model: Path) -> None:
     engine = VllmEngine(make_run(tiny_model, CONFIG), CONFIG)
     with pytest.raises(RuntimeError, match="load_weights"):
         asyncio.run(sample(engine, make_prompt("1+2=")))
+    engine = VllmEngine(make_run(tiny_model, VllmEngineConfig()), VllmEngineConfig())
+    with pytest.raises(RunFailed, match=r"kv_cache_mb is needed .* or set generators\.engine\.type=hf"):
+        asyncio.run(engine.start())
 
 
 @pytest.fixture
@@ -539,6 +533,7 @@ def test_thoughts_told_from_the_reply_are_none(served: Served, tiny_model: Path,
     served.loop.run(body())
 
 
+@pytest.mark.prove
 def test_many_questions_at_once_are_answered_and_a_wrong_name_or_key_is_told(
     served: Served, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -566,17 +561,8 @@ def test_many_questions_at_once_are_answered_and_a_wrong_name_or_key_is_told(
     served.loop.run(body())
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has memory of its own to fill")
-def test_a_cpu_needs_a_size_of_the_cache(tiny_model: Path) -> None:
-    engine = VllmEngine(make_run(tiny_model, VllmEngineConfig()), VllmEngineConfig())
-    with pytest.raises(RunFailed, match=r"kv_cache_mb is needed .* or set generators\.engine\.type=hf"):
-        asyncio.run(engine.start())
-
-
 @pytest.mark.parametrize(("free_gib", "is_refused"), [(24.0, False), (9.5, False), (6.0, False), (5.5, True)])
-def test_vllms_own_check_of_a_card_asks_for_what_the_configuration_says_beside_a_learner_too(
-    free_gib: float, *, is_refused: bool
-) -> None:
+def test_vllms_own_check_of_a_card_asks_for_what_we_say_it_will(free_gib: float, *, is_refused: bool) -> None:
     from vllm.config import CacheConfig
     from vllm.v1.worker.utils import request_memory
 

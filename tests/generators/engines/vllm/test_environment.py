@@ -25,31 +25,20 @@ def _own_prefix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "3", "LD_LIBRARY_PATH": "/elsewhere"})
 
 
-def test_what_the_operator_has_set_stays_but_for_the_threads_of_the_run() -> None:
+def test_what_the_operator_has_set_stays_and_a_libnuma_here_is_found(tmp_path: Path) -> None:
+    set_environment(VllmEngineConfig(enforce_eager=True, threads=2), on_cpu=False)
+    assert [os.environ.get(name) for name in NAMES] == ["3", None, "/elsewhere"]
+    assert "VLLM_CPU_OMP_THREADS_BIND" not in os.environ, "of a GPU"
     set_environment(VllmEngineConfig(enforce_eager=True), on_cpu=True)
     assert [os.environ[name] for name in NAMES] == ["3", "1", "/elsewhere"]
     for threads in (2, None):
         set_environment(VllmEngineConfig(threads=threads), on_cpu=True)
         assert os.environ["OMP_NUM_THREADS"] == "2"
-
-
-def test_a_worker_has_one_thread_where_nobody_says_more() -> None:
     del os.environ["OMP_NUM_THREADS"]
     set_environment(VllmEngineConfig(), on_cpu=True)
-    assert os.environ["OMP_NUM_THREADS"] == "1"
-
-
-def test_a_libnuma_of_the_environment_is_found_by_the_processes_that_vllm_starts(tmp_path: Path) -> None:
-    # Any library that can be loaded.
+    assert os.environ["OMP_NUM_THREADS"] == "1", "where nobody says more"
     shutil.copy(msgpack._cmsgpack.__file__, tmp_path / "lib" / "libnuma.so.1")
     for _ in range(2):
         set_environment(VllmEngineConfig(), on_cpu=True)
     assert os.environ["LD_LIBRARY_PATH"].split(":")[0] == str(tmp_path / "lib")
     assert os.environ["LD_LIBRARY_PATH"].count(str(tmp_path)) == 1
-
-
-def test_a_gpu_keeps_its_threads_and_libraries() -> None:
-    set_environment(VllmEngineConfig(enforce_eager=True, threads=2), on_cpu=False)
-    assert os.environ["OMP_NUM_THREADS"] == "3"
-    assert "VLLM_CPU_OMP_THREADS_BIND" not in os.environ
-    assert os.environ["LD_LIBRARY_PATH"] == "/elsewhere"

@@ -75,9 +75,7 @@ def test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_blo
         await engine.start()
         try:
             await engine.load_weights([files[0]], 0)
-            tasks = [
-                asyncio.create_task(sample(engine, prompt)) for prompt in prompts
-            ]  # 32, of which 16 wait
+            tasks = [asyncio.create_task(sample(engine, one)) for one in prompts]  # 32, of which 16 wait
             for version in (1, 2, 3):
                 await asyncio.sleep(0.3)
                 await engine.load_weights([files[version]], version)
@@ -88,19 +86,16 @@ def test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_blo
     groups, fresh = loop.run(body())
     assert_agrees({3: models[3]}, prompts[0], fresh)
     crossed = later = 0
-    for prompt, group in zip(prompts, groups, strict=True):
-        for completion in group:
-            expected = logprobs_behind_older_keys(models, prompt, completion)
-            np.testing.assert_allclose(completion.segments[0].logprobs, expected, atol=TOLERANCE, rtol=0)
-            versions = [span.version for span in completion.segments[0].policy_spans]
-            later += versions[0] > 0  # begun after an update, while others went on behind older keys
-            if len(versions) > 1:
-                crossed += 1
-                last = completion.segments[0].policy_spans[-1]
-                recomputed = reference_logprobs(models[last.version], prompt, [completion])[0][last.first :]
-                assert (
-                    last.count < 5
-                    or np.abs(completion.segments[0].logprobs[last.first :] - recomputed).max() > 0.05
-                )
+    for prompt, completion in (
+        (prompt, one) for prompt, group in zip(prompts, groups, strict=True) for one in group
+    ):
+        logprobs, spans = completion.segments[0].logprobs, completion.segments[0].policy_spans
+        expected = logprobs_behind_older_keys(models, prompt, completion)
+        np.testing.assert_allclose(logprobs, expected, atol=TOLERANCE, rtol=0)
+        later += spans[0].version > 0  # begun after an update, while others went on behind older keys
+        if len(spans) > 1:
+            crossed, last = crossed + 1, spans[-1]
+            recomputed = reference_logprobs(models[last.version], prompt, [completion])[0][last.first :]
+            assert last.count < 5 or np.abs(logprobs[last.first :] - recomputed).max() > 0.05
     assert crossed >= 8, "completions go on behind older keys"
     assert later >= 4

@@ -57,34 +57,18 @@ def test_a_restart_beside_a_training_learner_takes_what_the_first_start_took(fre
 @pytest.mark.parametrize(
     ("config", "free", "words"),
     [
-        (
-            SHARED,
-            5.5,
-            [
-                "GPU 0 has 5.5 GiB free of 24.0, and this generator takes 7.0: weights 1.0, KV cache 4.0 ",
-                "(generators.engine.kv_cache_mb=4096), vLLM itself 2.0",
-                # 5.5 - 1 - 2 GiB are left for the KV cache, and 5.5 / 24 may be asked for
-                "set generators.engine.kv_cache_mb=2560 generators.engine.gpu_memory_utilization=0.22, or give",
-            ],
-        ),
-        (
-            SHARED,
-            6.5,
-            ["takes 7.0", "set generators.engine.kv_cache_mb=3584, or give the generator a card of"],
-        ),
-        (
-            UNFIXED,
-            8.0,
-            [
-                "GPU 0 has 8.0 GiB free of 24.0, and this generator takes 8.4: ",
-                "generators.engine.gpu_memory_utilization=0.35 of the card has to be free when vLLM starts",
-                "set generators.engine.kv_cache_mb=5120 generators.engine.gpu_memory_utilization=0.33",
-            ],
-        ),
+        # 5.5 - 1 - 2 GiB are left for the KV cache, and 5.5 / 24 may be asked for.
+        (SHARED, 5.5, ["GPU 0 has 5.5 GiB free of 24.0, and this generator takes 7.0: weights 1.0, KV cache 4.0 ",
+            "(generators.engine.kv_cache_mb=4096), vLLM itself 2.0",
+            "set generators.engine.kv_cache_mb=2560 generators.engine.gpu_memory_utilization=0.22, or give"]),
+        (SHARED, 6.5, ["takes 7.0", "set generators.engine.kv_cache_mb=3584, or give the generator a card of"]),
+        (UNFIXED, 8.0, ["GPU 0 has 8.0 GiB free of 24.0, and this generator takes 8.4: ",
+            "generators.engine.gpu_memory_utilization=0.35 of the card has to be free when vLLM starts",
+            "set generators.engine.kv_cache_mb=5120 generators.engine.gpu_memory_utilization=0.33"]),
         (FIXED, 10.0, ["takes 21.6", "utilization=0.9 of the card", "kv_cache_mb=4096 ", "utilization=0.41"]),
         (SHARED, 2.5, ["2.5 GiB free", "What to do: give the generator a card of its own"]),
     ],
-)
+)  # fmt: skip
 def test_a_card_with_too_little_ends_the_generator_with_both_figures_and_what_to_change(
     config: VllmEngineConfig, free: float, words: list[str]
 ) -> None:
@@ -93,21 +77,15 @@ def test_a_card_with_too_little_ends_the_generator_with_both_figures_and_what_to
     said = str(refused.value)
     assert [word for word in words if word not in said[: REASON_CHARS + 100]] == []
     assert words[-1].partition(", or")[0] in said[:REASON_CHARS], "what `millrace up` says of it"
-
-
-def test_what_the_message_says_to_set_does_fit() -> None:
     told = VllmEngineConfig(kv_cache_mb=2560, gpu_memory_utilization=0.22)
-    assert wait(told, lambda: [card(5.5)]) == 0.0
+    assert wait(told, lambda: [card(5.5)]) == 0.0, "what the first message says to set does fit"
 
 
-def test_a_predecessor_that_is_still_being_cleared_away_is_waited_for() -> None:
+def test_each_of_the_generators_cards_is_looked_at_until_a_predecessor_is_cleared_away() -> None:
     seen = chain([card(3.0), card(3.0)], repeat(card(9.0)))
     assert wait(SHARED, lambda: [next(seen)]) == 2 * memory.POLL_S
     with pytest.raises(RunFailed):
         wait(SHARED, lambda: [card(3.0)])
-
-
-def test_each_of_the_generators_cards_is_looked_at_and_no_other() -> None:
     two = VllmEngineConfig(tensor_parallel=2, kv_cache_mb=4096, gpu_memory_utilization=0.25)
     assert wait(two, lambda: [card(6.5), card(6.5, name="1"), card(0.0, name="2")]) == 0.0  # half the weights
     with pytest.raises(RunFailed, match="GPU 1 has 6"):

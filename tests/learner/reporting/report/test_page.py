@@ -31,34 +31,15 @@ HOSTILE = "</pre><script>alert(1)</script><img src=http://example.org/x onerror=
 
 
 G0 = {"lag_mean": 0.5, "lag_max": 1, "tokens": 40, "mismatch_kl": 1e-6, "mismatch_max": 1e-3}
+USUAL: dict[str, Any] = {"reward_mean": 0.5, "reward_mean_trained": 0.5, "groups": 2, "dropped": 2}
+USUAL |= {"dropped_by_reason": {"zero_variance": 2}, "lag_mean": 0.5, "lag_max": 1, "truncated_share": 0.0}
+USUAL |= {"response_tokens_mean": 10.0, "response_tokens_max": 20, "loss": 0.1, "tokens": 40, "entropy": 1.0}
+USUAL |= {"grad_norm": 0.3, "lr": 1e-6, "skipped": 0.0, "generators": {"g0": G0}, "seconds": 2.0}
+USUAL |= {"queues": {"prompts": 1, "rollouts": 0, "scored": 2}, "seconds_wait": 0.5, "seconds_train": 1.5}
 
 
 def record(step: int, **more: Any) -> dict[str, Any]:
-    return {
-        "step": step,
-        "reward_mean": 0.5,
-        "reward_mean_trained": 0.5,
-        "groups": 2,
-        "dropped": 2,
-        "dropped_by_reason": {"zero_variance": 2},
-        "lag_mean": 0.5,
-        "lag_max": 1,
-        "response_tokens_mean": 10.0,
-        "response_tokens_max": 20,
-        "truncated_share": 0.0,
-        "loss": 0.1,
-        "tokens": 40,
-        "entropy": 1.0,
-        "grad_norm": 0.3,
-        "lr": 1e-6,
-        "skipped": 0.0,
-        "generators": {"g0": G0},
-        "queues": {"prompts": 1, "rollouts": 0, "scored": 2},
-        "seconds": 2.0,
-        "seconds_wait": 0.5,
-        "seconds_train": 1.5,
-        **more,
-    }
+    return {"step": step, **USUAL, **more}
 
 
 def written(folder: Path, *records: dict[str, Any], **status: Any) -> RunFacts:
@@ -73,20 +54,12 @@ def texts(facts: RunFacts) -> list[str]:
 
 
 @pytest.mark.parametrize(("tasks", "who"), [({}, "generators"), (TASKS, "agents")])
-def test_what_would_shorten_a_wait_before_sampling_is_named(
-    tmp_path: Path, tasks: dict[str, Any], who: str
-) -> None:
-    facts = RunFacts(
-        name="test",
-        folder=tmp_path,
-        run=make_run(tmp_path, scorers={"tasks": tasks}),
-        status={},
-        records=[{"step": 1, "age_prompts_s": 9.0, "age_sampling_s": 2.0}],
-        outcomes={},
-        reasons={},
-        incarnations=1,
-        seconds={"wait": 9.0, "train": 1.0},
-    )
+def test_what_would_shorten_a_sampling_wait(tmp_path: Path, tasks: dict[str, Any], who: str) -> None:
+    records = [{"step": 1, "age_prompts_s": 9.0, "age_sampling_s": 2.0}]
+    nothing: dict[str, Any] = {"status": {}, "outcomes": {}, "reasons": {}, "incarnations": 1}
+    run = make_run(tmp_path, scorers={"tasks": tasks})
+    seconds = {"wait": 9.0, "train": 1.0}
+    facts = RunFacts(name="test", folder=tmp_path, run=run, records=records, seconds=seconds, **nothing)
     assert any(f"More {who} would shorten it." in text for text in texts(facts))
 
 
@@ -102,9 +75,7 @@ def test_what_would_shorten_a_wait_before_sampling_is_named(
         ),
     ],
 )
-def test_the_queues_are_those_that_groups_are_issued_to(
-    tmp_path: Path, queues: dict[str, int], lines: list[str]
-) -> None:
+def test_the_queues_are_those_issued_to(tmp_path: Path, queues: dict[str, int], lines: list[str]) -> None:
     facts = written(tmp_path / "run", record(1, queues=queues), record(2, queues=queues))
     (chart,) = [one for one in page_module._sections([facts])["Time"] if one.title == "Queues"]
     assert [name for name, _ in chart.legend] == lines
@@ -165,9 +136,7 @@ def test_examples_say_where_their_row_is_from(tmp_path: Path, monkeypatch: pytes
     assert "[math__made, ability &lt;sums&gt;] " in write_report(made.run.folder).read_text()
 
 
-def test_an_episode_is_read_as_a_conversation_and_no_word_of_it_is_obeyed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_episode_is_a_conversation_obeyed_never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = {"role": "tool", "name": HOSTILE, "content": HOSTILE}
     many = tuple({"role": "user", "content": f"say {number}"} for number in range(20))
 
@@ -203,11 +172,7 @@ def test_an_episode_is_read_as_a_conversation_and_no_word_of_it_is_obeyed(
     assert ".turn" not in page_module.page([written(tmp_path / "plain", record(1))])
 
 
-def test_the_comparison_sees_what_a_page_must_not_have() -> None:
-    assert asked_for(HOSTILE) == ["script", "img", "src", "onerror"]
-
-
-def test_two_runs_lie_side_by_side(tmp_path: Path) -> None:
+def test_two_runs_lie_side_by_side_and_a_failed_one_has_its_reason(tmp_path: Path) -> None:
     written(tmp_path / "first", record(1), record(2))
     written(tmp_path / "second", record(1), record(2, reward_mean=0.9))
     text = write_report(tmp_path / "first", tmp_path / "both.html", other=tmp_path / "second").read_text()
@@ -215,16 +180,21 @@ def test_two_runs_lie_side_by_side(tmp_path: Path) -> None:
     reward = reward[: reward.index("<h3>", 5)]
     assert reward.count("<polyline") == 2
     assert re.findall(r"</i>(\w+) <b>([\d.]+)</b>", reward) == [("first", "0.5"), ("second", "0.9")]
+    written(tmp_path / "run", status="failed", reason="no <model> here")
+    text = write_report(tmp_path / "run").read_text()
+    assert "The run failed: no &lt;model&gt; here" in text
 
 
-def test_ten_thousand_steps_make_a_small_page_and_lose_no_spike(tmp_path: Path) -> None:
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize("steps", [2_000, 10_000])
+def test_many_steps_make_a_small_page_and_lose_no_spike(tmp_path: Path, steps: int) -> None:
     def of_so_many(steps: int) -> str:
-        norms = (7000.0 if step == 4321 else 0.5 for step in range(1, steps + 1))
+        norms = (7000.0 if 5 * step == 2 * steps else 0.5 for step in range(1, steps + 1))
         written(tmp_path / str(steps), *(record(step, grad_norm=norm) for step, norm in enumerate(norms, 1)))
         return str(tmp_path / str(steps))
 
-    assert is_linear(lambda folder: write_report(Path(folder)), of_so_many, 10_000)
-    (file,) = (tmp_path / "10000").glob("*.html")
+    assert is_linear(lambda folder: write_report(Path(folder)), of_so_many, steps)
+    (file,) = (tmp_path / str(steps)).glob("*.html")
     assert file.stat().st_size < 500_000
     norms = file.read_text().split("<h3>Gradient norm</h3>")[1].split("</svg>")[0]
     assert ">8,000<" in norms or ">7,000<" in norms  # the scale has room for the spike, which the band shows
@@ -264,7 +234,7 @@ def test_trends_are_said(tmp_path: Path) -> None:
     ]
 
 
-def test_an_alarm_of_reward_hacking_is_said_once_a_kind(tmp_path: Path) -> None:
+def test_alarms_are_said_once_a_kind_and_parts_of_scores_have_a_line(tmp_path: Path) -> None:
     alarms = {
         7: ["reward_hacking kind='length': answers grew <b>"],
         27: ["reward_hacking kind='length': again", "50% of the time was spent waiting"],
@@ -272,25 +242,16 @@ def test_an_alarm_of_reward_hacking_is_said_once_a_kind(tmp_path: Path) -> None:
     records = [record(step, alarms=alarms.get(step, [])) for step in range(1, 31)]
     found = texts(written(tmp_path / "run", *records))
     assert found == ["problem: Step 7: the reward rose alone. Answers grew <b>."]
-
-
-def test_parts_of_the_scores_have_a_line_each_by_the_names_of_the_run(tmp_path: Path) -> None:
     arrived = {"components": {"math": 0.5, "truth": 0.25}, "same_answer_share": 0.125}
     facts = written(tmp_path / "run", *(record(step, arrived=arrived) for step in (1, 2)))
     assert facts.names_in("arrived.components") == ["math", "truth"]
-    found = facts.series("arrived.components.truth")
-    assert found is not None
-    assert (list(found.steps), list(found.values)) == ([1, 2], [0.25, 0.25])
+    part = facts.series("arrived.components.truth")
+    assert part is not None
+    assert (list(part.steps), list(part.values)) == ([1, 2], [0.25, 0.25])
     assert facts.series("arrived.components.format") is facts.series("groups.of") is None
     drawn = page_module.page([facts])
     assert all(word in drawn for word in ("Parts of the scores", "truth", "Answers alike", "0.125"))
     assert "Parts of the scores" not in page_module.page([written(tmp_path / "old", record(1))])
-
-
-def test_a_run_that_failed_early_has_a_page_with_the_reason(tmp_path: Path) -> None:
-    written(tmp_path / "run", status="failed", reason="no <model> here")
-    text = write_report(tmp_path / "run").read_text()
-    assert "The run failed: no &lt;model&gt; here" in text
 
 
 @pytest.mark.parametrize("values", [[0.0], [1e-9, 2e-9], [-3.0, -3.0], [float("nan"), 1.0, 2e9]])
@@ -303,21 +264,13 @@ def test_every_series_can_be_drawn(values: list[float]) -> None:
     assert all(0 <= float(part) <= 560 for pair in points[1].split() for part in pair.split(","))
 
 
-def test_a_line_has_so_many_points_at_most() -> None:
+def test_numbers_are_short_and_lines_and_bars_drawn() -> None:
     series = Series("x", list(range(100_000)), [float(step % 7) for step in range(100_000)])
     picture = str(line_chart([series], label="x"))
     line = picture.split('class="line c0" points="')[1].split('"', maxsplit=1)[0]
     assert len(line.split()) <= POINTS
-
-
-def test_a_bar_is_divided_by_shares() -> None:
     drawn = str(bar([("a", 3), ("b", 1)], label="x"))
     assert list(map(float, re.findall(r'width="([\d.]+)"', drawn))) == [419.0, 139.0]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (0.25, "0.25"), (1234.5, "1,234"), (2_500_000, "2.5e6"), (3e-7, "3.0e-7"), (-0.125, "-0.125")],
-)
-def test_numbers_are_short(value: float, text: str) -> None:
-    assert number_text(value) == text
+    texts = {0: "0", 0.25: "0.25", 1234.5: "1,234", 2_500_000: "2.5e6", 3e-7: "3.0e-7", -0.125: "-0.125"}
+    assert {value: number_text(value) for value in texts} == texts
+    assert asked_for(HOSTILE) == ["script", "img", "src", "onerror"], "what a page must not have is seen"
