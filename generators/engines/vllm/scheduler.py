@@ -23,9 +23,11 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.outputs import LogprobsLists
 
-HELPING = 64  # tokens; reading so many takes the event loop far less than a millisecond
+HELPING = 64  # tokens; reading so many takes the event loop a tenth of a millisecond
 MERGED = frozenset({"request_id", "new_token_ids", "new_logprobs", "num_nans_in_logits"})
-URGENT = tuple(name for name in EngineCoreOutput.__struct_fields__ if name not in MERGED)  # in few outputs
+URGENT = tuple(  # fields that only the first and the last output of a request have, as a rule
+    name for name in EngineCoreOutput.__struct_fields__ if name not in MERGED
+)
 
 
 @dataclass(slots=True)
@@ -77,9 +79,7 @@ class _Holding(Scheduler):
         """Return a helping that an output completes, or None: it is held back."""
         name = output.request_id
         held = self._held.get(name)
-        is_due = any(
-            getattr(output, field) is not None for field in URGENT
-        )  # its beginning or end, as a rule
+        is_due = any(getattr(output, field) is not None for field in URGENT)
         if held is None:
             if is_due or not self._is_final_only(name):
                 return output
