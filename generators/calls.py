@@ -101,7 +101,7 @@ class CallDesk:
 
     async def answer(self, calls: Calls, entry: Entry, chat: Chat) -> None:
         """Sample one call, alone if it is its last attempt of several, and write its record."""
-        before = await asyncio.to_thread(calls.tries, entry)
+        before = 0 if entry.is_new else await asyncio.to_thread(calls.tries, entry)
         if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
             log.warning("last_attempt group=%s: a call of it is sampled alone", entry.group_id)
         async with self._turnstile.enter(alone=is_last):

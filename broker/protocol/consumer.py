@@ -102,7 +102,8 @@ class Consumer:
             )
 
         reply = self._with_group(lambda: self.link(attempt))
-        return [entry for _, items in entries_by_stream(reply) for entry in entries_of(self.stream, items)]
+        found = [items for _, items in entries_by_stream(reply)]
+        return [entry for items in found for entry in entries_of(self.stream, items, are_new=True)]
 
     def read_new_headers(self, count: int, *, block_s: float) -> list[Entry]:
         """Lease entries as `read_new` does, for a worker that hands them on: all but the first come without payloads.
@@ -348,7 +349,7 @@ def read_any(consumers: Sequence[Consumer], *, block_s: float) -> list[Entry]:
         return []
     found: list[Entry] = []
     for key, items in entries_by_stream(reply):
-        for entry in entries_of(by_key[key].stream, items):
+        for entry in entries_of(by_key[key].stream, items, are_new=True):
             by_key[key].hold(entry)
             found.append(entry)
     return found

@@ -34,6 +34,7 @@ class Entry:
     stream: str  # prompts | episodes | rollouts | scored | dead
     entry_id: str
     raw: codec.Raw
+    is_new: bool = False  # to all workers: this lease is its first
 
     @property
     def group_id(self) -> str:
@@ -56,9 +57,9 @@ class Entry:
         return seconds if math.isfinite(seconds) else 0.0
 
 
-def entries_of(stream: str, reply: Any) -> list[Entry]:
+def entries_of(stream: str, reply: Any, *, are_new: bool = False) -> list[Entry]:
     """Return the entries of an XRANGE-like reply; an entry that is gone (no fields) is left out."""
-    return [Entry(stream, entry_id.decode(), fields) for entry_id, fields in reply or () if fields]
+    return [Entry(stream, entry_id.decode(), fields, are_new) for entry_id, fields in reply or () if fields]
 
 
 def read_entry(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:

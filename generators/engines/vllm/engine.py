@@ -347,8 +347,10 @@ def _launch(run: Run, config: VllmEngineConfig) -> AsyncLLM:
     from vllm.v1.executor import Executor
 
     from generators.engines.vllm import worker
+    from generators.engines.vllm.scheduler import in_helpings
 
     vllm_config = resolve(run, config)
+    vllm_config.scheduler_config.scheduler_cls = in_helpings(vllm_config.scheduler_config.get_scheduler_cls())
     os.environ[worker.GENERATOR_PID] = str(os.getpid())
     executor = worker.executor_for(Executor.get_class(vllm_config))
     return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)

@@ -39,6 +39,17 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "vllm.exceptions:VLLMClientError": (),
     "vllm.v1.engine.exceptions:EngineDeadError": (),
     "vllm.v1.engine.async_llm:AsyncLLM.generate": ("prompt", "sampling_params", "request_id"),
+    # Sampled tokens in helpings.
+    "vllm.config:SchedulerConfig.get_scheduler_cls": (),
+    "vllm.v1.core.sched.scheduler:Scheduler.update_from_output": (),
+    "vllm.v1.core.sched.scheduler:Scheduler.finish_requests": (),
+    "vllm.v1.core.sched.scheduler:Scheduler.has_finished_requests": (),
+    "vllm.v1.core.sched.scheduler:Scheduler.pause_state": (),
+    "vllm.v1.core.sched.async_scheduler:AsyncScheduler": (),
+    "vllm.v1.core.sched.interface:PauseState.PAUSED_ALL": (),
+    "vllm.v1.engine:EngineCoreOutput": ("request_id", "new_token_ids", "new_logprobs"),
+    "vllm.v1.engine:EngineCoreOutputs": ("outputs", "scheduler_stats", "finished_requests"),
+    "vllm.v1.outputs:LogprobsLists": ("logprob_token_ids", "logprobs", "sampled_token_ranks"),
     # New weights between two tokens.
     "vllm.v1.engine.async_llm:AsyncLLM.pause_generation": ("mode", "clear_cache"),
     "vllm.v1.engine.async_llm:AsyncLLM.resume_generation": (),

@@ -179,11 +179,13 @@ def test_attempts_are_counted_where_work_begins_and_nowhere_else(board: Board, w
     board.issue(0)
     a, b = worker("a"), worker("b")
     (entry,) = a.lease(1, block_s=0)
+    assert entry.is_new
     assert a.begin(entry) == 1
     for _ in range(3):
         a.renew()
     go_silent(board)
     (entry,) = b.lease(1, block_s=0)
+    assert not entry.is_new
     go_silent(board)
     a.release(entry)
     (entry,) = a.lease(1, block_s=0)  # b took it over and never began

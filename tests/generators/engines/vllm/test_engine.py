@@ -54,7 +54,9 @@ from tests.support.vllm_server import KEY, MODEL, ModelServer, parrot, serving
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from vllm.v1.engine import EngineCoreOutput
     from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.engine.output_processor import OutputProcessorOutput
 
 pytestmark = [
     pytest.mark.model,
@@ -160,6 +162,28 @@ def test_logprobs_agree_with_transformers(served: Served) -> None:
             assert completion.segments[0].policy_spans == (
                 Span(version=served.version, first=0, count=len(completion.segments[0].token_ids)),
             )
+
+
+def test_what_is_sampled_comes_in_helpings(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it: the tests around this one hold the tokens, their log-probabilities and versions to the model's."""
+    from generators.engines.vllm.scheduler import HELPING
+
+    model = random_model(seed=6)
+    served.load(model)
+    came: list[int] = []
+    take = served.vllm.output_processor.process_outputs
+
+    def counted(outputs: list[EngineCoreOutput], *args: Any, **named: Any) -> OutputProcessorOutput:
+        came.extend(len(output.new_token_ids) for output in outputs)
+        return take(outputs, *args, **named)
+
+    monkeypatch.setattr(served.vllm.output_processor, "process_outputs", counted)
+    prompt = make_prompt("1+2=", seed=6, n=4, max_tokens=MAX_TOKENS // 2)
+    [group] = served.sample(prompt)
+    assert_agrees({served.version: model}, prompt, group)
+    lengths = [len(completion.segments[0].token_ids) for completion in group]
+    assert sum(came) == sum(lengths)
+    assert len(came) == sum(1 + -(-(length - 1) // HELPING) for length in lengths)
 
 
 def test_greedy_and_nucleus_samples_have_the_log_probabilities_of_segments(served: Served) -> None:
