@@ -309,6 +309,7 @@ class Session(Incarnation):
             version=version,
             vocabulary=policy.vocabulary,
             advise=self._advise,
+            away_s=self.status.away_s,
             tell_lost=self.status.tell_lost,
             first_look=FirstLook(self.run, policy, journal, version, began=time.time()),
         )

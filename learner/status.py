@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
@@ -46,10 +47,16 @@ class Status:
         self._wanted = ""
         self._version = 0
         self._lost_s = self._lost_told_s = 0.0
+        self._seen = last_written(run.folder)
         self._rows: tuple[int, int] | None = (
             None  # with an outcome, and in all; of a run that trains on nothing
         )
         self._begun = "no"  # a run that failed before, over a typo say, leaves its name free
+
+    @property
+    def away_s(self) -> float:
+        """Return the seconds for which the run had no learner before this one; 0 where none was before."""
+        return 0.0 if self._seen is None else max(0.0, time.time() - self._seen)
 
     def go_on(self) -> None:
         """Take the run as begun before: its name stays taken, however early this incarnation ends."""
@@ -74,6 +81,7 @@ class Status:
             Fenced: a newer learner has the run.
         """
         self._begun = "yes"
+        self._lost_s = self._lost_s or self.away_s
         if not self._write(
             "running",
             "",
@@ -239,6 +247,15 @@ def where_the_model_is(folder: Path) -> str:
     if (folder / "model").is_dir():
         return f"its model is in {folder / 'model'}"
     return "its model is in the folder of the learner that finished it, and none of it is here: runs_dir=..."
+
+
+def last_written(folder: Path) -> float | None:
+    """Return the Unix time at which a learner last wrote to a run's folder; None where none has."""
+    times = []
+    for file in (folder / "status.json", folder / "metrics.jsonl", *(folder / "journal").glob("*")):
+        with contextlib.suppress(OSError):
+            times.append(file.stat().st_mtime)
+    return max(times, default=None)
 
 
 def read_status(folder: Path) -> dict[str, Any]:

@@ -142,6 +142,7 @@ class CollectingSession(Incarnation):
             GroupBuffer(journal),
             evaluation,
             version=version,
+            away_s=self.status.away_s,
             tell_lost=self.status.tell_lost,
         )
         feeder = Feeder(

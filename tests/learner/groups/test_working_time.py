@@ -10,6 +10,7 @@ import pytest
 from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, Keys
 from broker.protocol.run_state import DRAIN, PAUSE
+from learner.groups.intake import WorkingTime
 from tests.conftest import RedisServer
 from tests.support.chain import Chain, make_run
 from tests.support.made_up_time import MadeUpTime
@@ -119,6 +120,14 @@ def test_what_was_lost_before_a_groups_first_look_counts_for_it_too(chain: Chain
     chain.intake.time.look(is_paused=True, group_bytes=0.0)
     look(chain)
     assert 10 <= chain.intake.survey.oldest_s < 15
+
+
+def test_the_time_in_which_the_run_was_stopped_ages_nobody(chain: Chain) -> None:
+    chain.intake.time = WorkingTime(chain.run_owner, chain.clock, away_s=240)
+    chain.issue(1, issued_at=time.time() - 250)
+    look(chain)
+    assert 10 <= chain.intake.survey.oldest_s < 15
+    assert 240 <= chain.told_lost[-1] < 245
 
 
 def test_a_rounds_deadline_comes_no_nearer_while_nobody_can_work(chain: Chain) -> None:
