@@ -29,6 +29,7 @@ from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, P
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt
 from config.episodes.environments import (
+    AgentFunctionConfig,
     AgentSection,
     EnvironmentSection,
     PlacedAgentSection,
@@ -39,6 +40,9 @@ from tasks.seeds import seed_of
 from tasks.turns import text_of
 
 LOOK_EVERY_S: Final = 0.5  # at the clock of the episode
+UNCALLED: Final = (
+    "the policy was never called: a client takes the base_url and api_key that `{}` is called with; "
+)
 
 
 class AgentPlay:
@@ -148,7 +152,10 @@ class AgentPlay:
             return
         turns = len(self._asker.turns)
         by = f"{turns} {broken.kind}" if broken.is_policys and turns else ""
-        raise EpisodeFailed(str(broken), by=by) from broken
+        section, hint = self._section, ""
+        if broken.is_policys and not turns and isinstance(section, AgentFunctionConfig):
+            hint = UNCALLED.format(section.import_path)
+        raise EpisodeFailed(f"{hint}{broken}", by=by) from broken
 
     async def _begin(self) -> Episode | RemoteEpisode:
         playing, beginning = await begun(

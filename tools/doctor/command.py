@@ -16,7 +16,7 @@ from dataclasses import asdict
 from config.loading import load_run, redis_url
 from config.logs import mask
 from config.run import Run
-from tools.arguments import UsageError, add_json
+from tools.arguments import UsageError, add_json, add_layers, layer_words
 from tools.doctor import libraries as doctor_libraries
 from tools.doctor import light, sandbox
 from tools.doctor import run as doctor_run
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", nargs="?", metavar="CONFIG", help="YAML file of a run")
     parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's")
     parser.add_argument("--config", dest="file", metavar="FILE", help="the same")
+    add_layers(parser)
     add_json(parser)
 
 
@@ -56,9 +57,9 @@ def run(options: argparse.Namespace) -> int:
     """Looks at the machine, and says what was seen. Raises ConfigError where the configuration can't be used."""
     plain = [options.config] if options.config else []
     file = options.file or (plain.pop() if plain else None)
-    if file is None and options.values:
-        raise UsageError(f"{options.values[0]!r} sets a key of a configuration: give one too")
-    given = ["--config", file, *plain, *options.values] if file else []
+    if file is None and (over := [*options.values, *options.layer]):
+        raise UsageError(f"{over[0]!r} sets keys of a configuration: give one too")
+    given = ["--config", file, *layer_words(options), *plain, *options.values] if file else []
     wanted = load_run(given) if given else None
     findings: list[Finding] = []
     for finding in examine(wanted, given):

@@ -76,7 +76,9 @@ def test_the_command_says_all_and_its_code_says_whether_there_is_a_problem(
     told = millrace("doctor")
     areas = [line for line in told.lines if not line.startswith(" ")]
     assert (told.code, areas[:-1]) == (0, ["redis", "machine", "sandbox", "libraries"])
-    bad = millrace("doctor", "--config", config, "model.path=./none", "--json")
+    layer = runs_dir.parent / "layer.yaml"
+    layer.write_text("model: {path: ./none}\n")
+    bad = millrace("doctor", config, "--layer", layer, "--json")
     found = bad.json
     assert bad.code == 1
     assert found["problems"] == sum(one["level"] == "problem" for one in found["findings"]) >= 1
@@ -85,5 +87,5 @@ def test_the_command_says_all_and_its_code_says_whether_there_is_a_problem(
     missing = {"area": "run", "name": "paths", "level": "problem", "do": do, "seen": seen}
     assert missing in found["findings"]
     assert "opensesame" not in told.out + bad.out
-    codes = [millrace("doctor", *words).code for words in ((config, "learner.stepz=1"), ("--bogus",))]
+    codes = [millrace("doctor", *words).code for words in ((config, "learner.stepz=1"), ("--layer", layer))]
     assert codes == [2, 2]
