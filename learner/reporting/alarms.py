@@ -15,6 +15,7 @@ from learner.reporting.hacking import HackingAlarm, HackingWatch
 from learner.training.backend import MISMATCH_KL
 
 TRUNCATED_SHARE = 0.2  # of the completions of a step
+CRASHED_SHARE = 0.1  # of the episodes that came back since the step before
 LATE_SHARE = 0.1  # of this incarnation's time, spent with enough groups that max_lag does not allow to take
 LATE_AFTER_STEPS = 20  # steps of this incarnation; before them LATE_SHARE says little
 AGAIN_STEPS = 20  # steps until the same alarm is repeated
@@ -51,6 +52,7 @@ class Alarms:
             "mismatch": self._mismatch(record),
             "late": self._late(record),
             "truncated": self._truncated(record),
+            "crashed": _crashed(record),
         }
         self._step = int(record["step"])
         return [text for name, text in found.items() if text and self._is_new(name)]
@@ -105,6 +107,17 @@ class Alarms:
             f"{share:.0%} of the completions were cut at sampling.max_tokens={run.sampling.max_tokens}{limit}; "
             f"what is cut is {fate}"
         )
+
+
+def _crashed(record: Mapping[str, Any]) -> str:
+    share = record.get("arrived", {}).get("episodes", {}).get("ended_by", {}).get(End.CRASH, 0.0)
+    if share <= CRASHED_SHARE:
+        return ""
+    return (
+        f"{share:.0%} of the episodes that came back were ended by what their environment or agent raised at the same "
+        "call in every attempt, and are scored as they stood (agents.on_repeated_crash). A tool should answer an "
+        "argument that makes no sense with a text; the agents' log says what was raised (episode_failed)"
+    )
 
 
 def _cut_by(record: Mapping[str, Any]) -> str:

@@ -121,6 +121,10 @@ def alarms(*records: dict[str, Any]) -> list[list[str]]:
         ({"mismatch_kl": 0.03}, "mismatch_kl=0.0300 is above 0.02"),
         (APART, "mismatch_kl=0.0900 of generator g1 is above 0.02"),
         ({"truncated_share": 0.25}, "25% of the completions were cut at sampling.max_tokens=24"),
+        (
+            {"arrived": {"episodes": {"ended_by": {"crash": 0.36}}}},
+            "36% of the episodes that came back were ended by what their environment or agent raised",
+        ),
     ],
 )
 def test_each_alarm_says_its_number_and_what_to_do(record: dict[str, Any], said: str) -> None:
