@@ -167,4 +167,4 @@ def test_one_pass_over_an_episode_finds_each_token_as_likely_as_the_weights_that
             if completion.ended_by is End.ENVIRONMENT:  # after four turns
                 versions.append([span.version for span in segment.policy_spans])
     assert all(own[-2:] == [1, 1] for own in versions), versions
-    assert any(own[0] == 0 for own in versions), versions  # whoever brought the new weights about began before
+    assert any(own[0] == 0 for own in versions), versions  # by a third turn the new weights came
