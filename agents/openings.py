@@ -22,9 +22,8 @@ class Openings:
 
     def first(self, rendering: Rendering, messages: Sequence[Message], tools: Sequence[Message]) -> Ids:
         """Return the ids of a first prompt whose tools the policy sees. Raises as `Rendering.first`."""
-        if why := self.objection(
-            rendering, tools
-        ):  # a policy that does not see its tools would learn to do without
+        # A policy that does not see its tools would learn to do without.
+        if why := self.objection(rendering, tools):
             raise Unrenderable(why)
         return self.ids(rendering, messages, tools)
 

@@ -242,9 +242,7 @@ class TurnPrompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
     temperature: Finite
     seed: int
     top_p: Share = 1.0
-    stop: tuple[
-        str, ...
-    ] = ()  # texts; the turn ends with the token that completes the first of them in its answer
+    stop: tuple[str, ...] = ()  # the turn ends with the token that completes one of these in its answer
 
     def __post_init__(self) -> None:
         if not len(self.token_ids):

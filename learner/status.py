@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,9 @@ class Status:
         )
         self._begun = "no"  # a run that failed before, over a typo say, leaves its name free
 
-    @property
+    @cached_property
     def away_s(self) -> float:
-        """Return the seconds for which the run had no learner before this one; 0 where none was before."""
+        """The seconds for which the run had no learner before this one, when first asked; 0 where none was before."""
         return 0.0 if self._seen is None else max(0.0, time.time() - self._seen)
 
     def go_on(self) -> None:

@@ -2,11 +2,10 @@
 
 II-Thought's rows (`messages`, `verification_info` as text or object) and verl's (`prompt`, `data_source`,
 `reward_model`, `extra_info`) are read as they are: `tasks.route` says which task they belong to. Rows of NeMo Gym
-(`responses_create_params`) travel whole to their source's task. Others are read by a
-column map: `prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. A row whose task
-has an environment that makes the prompt needs no chat. All rows are
-looked at when the data are read. What is wrong with a row is said then, by file, row and column, and not after an hour
-of training. Called by `learner.data.ingest`.
+(`responses_create_params`) travel whole to their source's task. Others are read by a column map: `prompt_template` for
+the question, `answer_column` with `answer_pattern` for the answer. A row whose task has an environment that makes the
+prompt needs no chat. All rows are looked at when the data are read. What is wrong with a row is said then, by file,
+row and column, and not after an hour of training. Called by `learner.data.ingest`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ KINDS = {
     "agent": "own_loop.function",
     "command": "own_loop.command",
     "remote": "own_loop.remote",
-    "verifiers": "own_loop.verifiers",
+    "verifiers": "own_loop.verifiers.kind",
     "nemo_gym": "own_loop.nemo_gym",
     "harbor": "workplaces.harbor",
     "swe": "workplaces.swe",

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from agents.environments.child.workplaces.container import ENGINES
+from agents.environments.child.workplaces.engine import ENGINES
 from agents.environments.seam import EnvironmentFailed, Finish
 from agents.gateway.calls import Calls
 from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage

@@ -238,10 +238,17 @@ def test_rewards_are_read_as_harbor_reads_them(tmp_path: Path, name: str, text: 
             reward_in(tmp_path)
 
 
-def test_a_reward_that_is_a_link_is_none(tmp_path: Path) -> None:
-    (tmp_path / "verifier").mkdir()
-    (tmp_path / "verifier" / "reward.txt").symlink_to("/etc/hostname")
-    with pytest.raises(NoReward, match=r"reward.txt can't be read"):
+@pytest.mark.parametrize("link", ["reward.txt", "verifier"])
+def test_a_reward_that_is_a_link_is_none(tmp_path: Path, link: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "reward.txt").write_text("1")
+    if link == "verifier":
+        (tmp_path / link).symlink_to(elsewhere)
+    else:
+        (tmp_path / "verifier").mkdir()
+        (tmp_path / "verifier" / link).symlink_to(elsewhere / link)
+    with pytest.raises(NoReward, match=f"{link} can't be read"):
         reward_in(tmp_path)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.environments.child.workplaces.container import ENGINES, PREFIX, _machine
+from agents.environments.child.workplaces.engine import ENGINES, PREFIX, _machine
 from agents.environments.seam import EnvironmentFailed, Stage
 from tests.support.paths import ROOT
 from tests.support.played import Played, played

@@ -12,111 +12,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import hashlib
 import json
 import os
 import shutil
-import socket as sockets
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from itertools import count
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agents.environments.child.own_loop.function import REWARD_FILE, ROW, AgentFailed, variables_of
 from agents.environments.child.own_loop.walled import FORWARDER, PORT, REPORT, SHOWN, SOCKET, reward_in
-from agents.environments.child.workplaces.place import ENDED_BY_LIMIT, ExecResult, PlaceBroken, Tested
+from agents.environments.child.workplaces.engine import Engine, new_name
+from agents.environments.child.workplaces.place import ENDED_BY_LIMIT, ExecResult, Tested, readable_by_all
 from sandbox.local.folders import remove_folder
 from sandbox.local.supervisors import own_folder
-from tasks.harbor import HarborTask, digest_of
+from tasks.harbor import HarborTask
 
-ENGINES = ("podman", "docker")
-PREFIX = "millrace-harbor"  # of images and containers
 TESTS, LOGS = "/tests", "/logs"  # inside
-ASK_S = 120.0  # for the engine to do what takes no time
 GRACE_S = 30.0  # beyond a command's own time
 LIFE_S = 3600.0  # of a container, beyond the time that its episode may take
-MOST_BYTES = 4 << 20  # of what one command prints
 LAST_BYTES = 8192
 KILLED = 137  # exit code of what `timeout` has killed, as a shell has it
-NUMBERS = count(1)
-# What podman starts has its limits, and this process has one of addresses for what is ours.
-UNLIMITED = 'ulimit -S -v "$(ulimit -H -v)" 2> /dev/null; exec "$@"'
 HARNESS = Path(__file__).parents[4] / "sandbox" / "harness"
-
-
-class Engine:
-    """The program that knows containers."""
-
-    def __init__(self, program: str, build_words: Sequence[str]) -> None:
-        self._program, self._build_words = program, list(build_words)
-        self._has_swept = False
-
-    async def call(
-        self, *words: str, within_s: float = ASK_S, env: Mapping[str, str] | None = None
-    ) -> tuple[int, bytes, bytes]:
-        """Run one command of the engine. Raises PlaceBroken where it does not end in time."""
-        process = await asyncio.create_subprocess_exec(
-            *("sh", "-c", UNLIMITED, "sh", self._program),
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **(env or {})},
-        )
-        if process.stdout is None or process.stderr is None:
-            raise RuntimeError("no pipes")
-        try:
-            out, err, _ = await asyncio.wait_for(
-                asyncio.gather(_first(process.stdout), _first(process.stderr), process.wait()), within_s
-            )
-        except TimeoutError:
-            raise PlaceBroken(f"{self._program} {words[0]} did not end within {within_s:.0f} s") from None
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-        return process.returncode or 0, out, err
-
-    async def ask(self, *words: str, within_s: float = ASK_S, env: Mapping[str, str] | None = None) -> str:
-        """Run one command of the engine that has to succeed. Raises PlaceBroken with its last words."""
-        code, out, err = await self.call(*words, within_s=within_s, env=env)
-        if code:
-            said = (err or out).decode("utf-8", "replace").strip()[-2000:]
-            raise PlaceBroken(f"{self._program} {words[0]} ended with exit code {code}: {said}")
-        return out.decode("utf-8", "replace")
-
-    async def image_of(self, task: HarborTask) -> str:
-        """Return the image of a task, pulled or built where it is not there. Raises PlaceBroken, BadMessage."""
-        if task.image is not None:
-            if not await self._has(task.image):
-                await self.ask("pull", task.image, within_s=task.build_s)
-            return task.image
-        digest = await asyncio.to_thread(digest_of, task.environment)
-        image = f"{PREFIX}:{digest[:24]}"
-        async with _one_at_a_time(image, task.build_s):
-            if not await self._has(image):
-                words = ("build", *self._build_words, "--tag", image, str(task.environment))
-                await self.ask(*words, within_s=task.build_s)
-        return image
-
-    async def _has(self, image: str) -> bool:
-        return (await self.call("image", "inspect", "--format", "{{.Id}}", image))[0] == 0
-
-    async def sweep(self) -> None:
-        """Remove containers whose owners have gone. Raises PlaceBroken."""
-        if self._has_swept:
-            return
-        self._has_swept = True
-        here = f"{PREFIX}-{_machine()}-"
-        found = await self.ask("ps", "--all", "--filter", f"name={here}", "--format", "{{.Names}}")
-        for name in found.split():
-            pid, began = name.removeprefix(here).split("-")[:2]
-            if _began(int(pid)) != began:
-                await self.call("rm", "--force", name)
 
 
 class ContainerPlace:
@@ -128,7 +45,7 @@ class ContainerPlace:
 
     def __init__(self, engine: Engine, task: HarborTask, section: Mapping[str, Any]) -> None:
         self._engine, self._task, self._section = engine, task, section
-        self._name = f"{PREFIX}-{_machine()}-{os.getpid()}-{_began(os.getpid())}-{next(NUMBERS)}"
+        self._name = new_name()
         self._image = ""
         self._folder: tuple[Path, int] | None = None
         self._is_started = False
@@ -206,9 +123,7 @@ class ContainerPlace:
         (logs / "verifier").mkdir()
         (logs / "verifier").chmod(0o777)
         shutil.copytree(tests, self._here / "tests", symlinks=True, dirs_exist_ok=True)
-        for path in (self._here / "tests").rglob("*"):
-            if not path.is_symlink():
-                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+        readable_by_all(self._here / "tests")
         done = await self._exec(
             ("bash", f"{TESTS}/{script}"),
             cwd=None,
@@ -226,9 +141,8 @@ class ContainerPlace:
         await self._remove()
         if self._folder is not None:
             (folder, lock), self._folder = self._folder, None
-            with contextlib.suppress(
-                OSError
-            ):  # what a user of the container alone may remove: swept by its owner
+            # What a user of the container alone may remove stays, and is swept by its owner.
+            with contextlib.suppress(OSError):
                 await asyncio.to_thread(remove_folder, folder)
             os.close(lock)
 
@@ -285,58 +199,3 @@ class ContainerPlace:
         if is_late:
             said[1] += f"\nit was ended: {timeout_s:g} s of time\n"
         return ExecResult(stdout=said[0], stderr=said[1], return_code=ENDED_BY_LIMIT if is_late else code)
-
-
-def find_engine(wanted: str | None, build_words: Sequence[str]) -> Engine:
-    """Return the engine that is wanted, or the first that is there. Raises PlaceBroken."""
-    for program in [wanted] if wanted else ENGINES:
-        if shutil.which(program) is not None:
-            return Engine(program, build_words)
-    names = wanted or " or ".join(ENGINES)
-    raise PlaceBroken(f"the task asks for an image, and there is no {names} where the agents run")
-
-
-async def _first(stream: asyncio.StreamReader) -> bytes:
-    """Read a stream to its end, and return the first MOST_BYTES of it."""
-    kept = bytearray()
-    while data := await stream.read(1 << 16):
-        kept += data[: MOST_BYTES - len(kept)]
-    return bytes(kept)
-
-
-@contextlib.asynccontextmanager
-async def _one_at_a_time(name: str, within_s: float) -> Any:
-    """Keep other processes of this user from what has that name. Raises PlaceBroken."""
-    path = Path(tempfile.gettempdir()) / f"{name.replace(':', '-')}-{os.getuid()}.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    until = time.monotonic() + within_s
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise PlaceBroken(
-                        f"another process builds {name} for more than {within_s:.0f} s"
-                    ) from None
-                await asyncio.sleep(0.2)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _machine() -> str:
-    """Name this machine, and what of it has process ids of its own."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    whole = f"{boot} {os.readlink('/proc/self/ns/pid')} {sockets.gethostname()}"
-    return hashlib.sha256(whole.encode()).hexdigest()[:10]
-
-
-def _began(pid: int) -> str:
-    """Say when a process began, in the kernel's ticks; "": there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except OSError:
-        return ""

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from agents.environments.child.prepared import Prepared
 from agents.environments.child.workplaces.agent import Finish, PlacedAgent, seen, solver_of, walls_of
-from agents.environments.child.workplaces.place import Place, PlaceBroken
+from agents.environments.child.workplaces.place import Place, PlaceBroken, UnfitRow
 from agents.environments.child.workplaces.rewards import NoReward, reward_in
 
 if TYPE_CHECKING:
     from agents.environments.child.own_loop.walled import Walled
-    from agents.environments.child.workplaces.container import Engine
+    from agents.environments.child.workplaces.engine import Engine
     from tasks.harbor import HarborTask
 
 TEMPLATE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")  # ${NAME}, ${NAME:-default}
@@ -33,10 +33,6 @@ TEMPLATE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")  # ${NAME}, ${NAME:
 
 class VerifierBroke(Exception):
     """The tests of a task did not say what the agent's work is worth; the message says why."""
-
-
-class Unfit(Exception):
-    """A row names no task directory that can be played here; the message says why."""
 
 
 def prepare(section: dict[str, Any]) -> Prepared:
@@ -72,24 +68,26 @@ class Kind:
     @functools.cached_property
     def engine(self) -> Engine:
         """Return the engine of containers. Raises PlaceBroken, where there is none."""
-        from agents.environments.child.workplaces.container import find_engine
+        from agents.environments.child.workplaces.engine import find_engine
 
         return find_engine(self.section["engine"], self.section["build_words"])
 
     def task_of(self, row: Mapping[str, Any]) -> HarborTask:
-        """Return the task of a row. Raises Unfit, and BadMessage for what is wrong with its folder."""
+        """Return the task of a row. Raises UnfitRow, and BadMessage for what is wrong with its folder."""
         answer = row.get("answer")
         named = answer.get("value", answer) if isinstance(answer, Mapping) else answer
         named = {"folder": named} if isinstance(named, str) else named
         if not isinstance(named, Mapping) or not isinstance(named.get("folder"), str):
-            raise Unfit('a row of type harbor has {"answer": {"folder": ...}}, the task directory')
+            raise UnfitRow('a row of type harbor has {"answer": {"folder": ...}}, the task directory')
         folder = Path(named["folder"])
         if self.section["root"] is not None:
             folder = Path(self.section["root"]) / folder.name
         task = self._read_task(folder.absolute())
         digest = named.get("digest")
         if digest is not None and digest != self._digest_of(task.folder):
-            raise Unfit(f"{folder} is not as it was when `millrace prepare` made the row: prepare it again")
+            raise UnfitRow(
+                f"{folder} is not as it was when `millrace prepare` made the row: prepare it again"
+            )
         return task
 
 
@@ -101,7 +99,7 @@ class HarborAgent(PlacedAgent):
         self._kind = kind
 
     async def reset(self, row: Mapping[str, Any], seed: int) -> None:
-        """Make the place. Raises Unfit, BadMessage, PlaceBroken."""
+        """Make the place. Raises UnfitRow, BadMessage, PlaceBroken."""
         self._task = task = await asyncio.to_thread(self._kind.task_of, row)
         self._row, self._seed = {**seen(row), "instruction": task.instruction}, seed
         self._env = filled(task.env)
@@ -110,7 +108,7 @@ class HarborAgent(PlacedAgent):
 
     async def _behind_walls(self, task: HarborTask) -> Place:
         if task.agent_user or task.verifier_user:
-            raise Unfit(
+            raise UnfitRow(
                 f"{task.folder}: [agent] and [verifier] user need an image: behind walls there is one user"
             )
         walls = self._kind.walls
@@ -164,13 +162,13 @@ def _last(printed: str) -> str:
 
 
 def filled(values: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with their templates filled from this process' own. Raises Unfit for one that is not set."""
+    """Return variables with their templates filled from this process' own. Raises UnfitRow for one that is not set."""
 
     def value_of(match: re.Match[str]) -> str:
         name, default = match.groups()
         found = os.environ.get(name, default)
         if found is None:
-            raise Unfit(
+            raise UnfitRow(
                 f"task.toml wants the variable {name}, which is not set where the agents run; one that holds a secret "
                 "has to be named in `variables`"
             )

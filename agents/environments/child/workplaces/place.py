@@ -20,6 +20,10 @@ class PlaceBroken(ServerGone):
     """The place failed, and neither the agent nor its policy had a part in it."""
 
 
+class UnfitRow(Exception):
+    """A row has nothing that an agent could work at here; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExecResult:
     """What came of a command."""
@@ -106,3 +110,11 @@ class Environment:
         return await self._place.exec(
             command, cwd=cwd, env={**self._env, **(env or {})}, timeout_s=timeout_sec or self._deadline_s
         )
+
+
+def readable_by_all(folder: Path) -> None:
+    """Let every user read a folder of ours and what is below it; what can be run stays so."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            is_run = path.is_dir() or path.stat().st_mode & 0o100
+            path.chmod(0o755 if is_run else 0o644)

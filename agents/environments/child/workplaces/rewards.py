@@ -24,21 +24,35 @@ class NoReward(Exception):
 
 def reward_in(logs: Path) -> tuple[float, str]:
     """Return the reward and a remark, "" or the other numbers. Raises NoReward."""
-    folder = logs / "verifier"
-    if (text := _text(folder / "reward.json")) is not None:
-        try:
-            return _of_json(json.loads(text))
-        except (ValueError, RecursionError) as error:
-            raise NoReward(f"reward.json has no reward: {error}") from None
-    if (text := _text(folder / "reward.txt")) is not None:
-        try:
-            return _number(float(text)), ""
-        except ValueError as error:
-            raise NoReward(f"reward.txt has no reward: {error}") from None
+    try:
+        folder = os.open(logs / "verifier", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise NoReward(f"/logs/verifier can't be read: {error.strerror}") from None
+    try:
+        if (text := _text(folder, "reward.json")) is not None:
+            return _of_json(text)
+        if (text := _text(folder, "reward.txt")) is not None:
+            return _of_text(text)
+    finally:
+        os.close(folder)
     raise NoReward("they left neither /logs/verifier/reward.json nor reward.txt")
 
 
-def _of_json(found: Any) -> tuple[float, str]:
+def _of_text(text: str) -> tuple[float, str]:
+    try:
+        return _number(float(text)), ""
+    except ValueError as error:
+        raise NoReward(f"reward.txt has no reward: {error}") from None
+
+
+def _of_json(text: str) -> tuple[float, str]:
+    try:
+        return _of_found(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise NoReward(f"reward.json has no reward: {error}") from None
+
+
+def _of_found(found: Any) -> tuple[float, str]:
     if isinstance(found, dict):
         numbers = {name: value for name, value in found.items() if _is_number(value)}
         if MAIN in numbers:
@@ -67,18 +81,18 @@ def _number(value: float) -> float:
     return number
 
 
-def _text(path: Path) -> str | None:
-    """Return the text of a file; None where there is none. Raises NoReward."""
+def _text(folder: int, name: str) -> str | None:
+    """Return the text of a file in an open folder; None where there is none. Raises NoReward."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise NoReward(f"{path.name} can't be read: {error.strerror}") from None
+        raise NoReward(f"{name} can't be read: {error.strerror}") from None
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NoReward(f"{path.name} is no file")
+            raise NoReward(f"{name} is no file")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise NoReward(f"{path.name} has more than {MOST_BYTES} bytes")
+        raise NoReward(f"{name} has more than {MOST_BYTES} bytes")
     return data.decode("utf-8", "replace")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.environments.child.prepared import Prepared
 from agents.environments.child.workplaces.agent import Finish, PlacedAgent, seen, solver_of, walls_of
+from agents.environments.child.workplaces.place import UnfitRow
 
 if TYPE_CHECKING:
     from agents.environments.child.own_loop.walled import Walled
@@ -34,10 +35,6 @@ GIT = (
     "if command -v git > /dev/null; then git init -q . && git add -A && "
     "git -c user.name=row -c user.email=row@localhost commit -q --allow-empty -m 'The row'; fi"
 )
-
-
-class Unfit(Exception):
-    """A row has nothing that could be checked out; the message says why."""
 
 
 class TooMuch(Exception):
@@ -65,13 +62,13 @@ class SweAgent(PlacedAgent):
         self._make, self._words = make, walls.command if section["command"] else ()
 
     async def reset(self, row: Mapping[str, Any], seed: int) -> None:
-        """Check the row out. Raises Unfit, PlaceBroken."""
+        """Check the row out. Raises UnfitRow, PlaceBroken."""
         from verdicts.repository import files_of
 
         answer = row.get("answer")
         files = files_of(answer) if isinstance(answer, Mapping) else {}
         if not files:
-            raise Unfit("a row of type swe to work at has files: `code_context`, `files` or `input`")
+            raise UnfitRow("a row of type swe to work at has files: `code_context`, `files` or `input`")
         hidden = set() if self._section["shows_tests"] else tests_of(answer, files)
         self._files = {path: text for path, text in files.items() if path not in hidden}
         self._row, self._seed = seen(row), seed

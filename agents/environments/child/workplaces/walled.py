@@ -29,7 +29,13 @@ from agents.environments.child.own_loop.walled import (
     Walled,
     reward_in,
 )
-from agents.environments.child.workplaces.place import ENDED_BY_LIMIT, ExecResult, PlaceBroken, Tested
+from agents.environments.child.workplaces.place import (
+    ENDED_BY_LIMIT,
+    ExecResult,
+    PlaceBroken,
+    Tested,
+    readable_by_all,
+)
 from sandbox.local.folders import give_folder
 from sandbox.local.supervisors import Supervisor
 from sandbox.local.toolchain import PATH
@@ -240,11 +246,3 @@ async def _readable(descriptor: int, within_s: float) -> None:
         raise TimeoutError(f"no end within {within_s:.0f} s") from None
     finally:
         loop.remove_reader(descriptor)
-
-
-def readable_by_all(folder: Path) -> None:
-    """Let every user read a folder of ours; what can be run stays so."""
-    for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink():
-            is_run = path.is_dir() or path.stat().st_mode & 0o100
-            path.chmod(0o755 if is_run else 0o644)

@@ -18,9 +18,9 @@ import sys
 from typing import Any, Dict
 
 from agents.environments.child.imports import find_beside_the_start
-from agents.environments.child.own_loop.verifiers_episodes import package_of
-from agents.environments.child.own_loop.verifiers_loaded import LoadedAgent, LoadedEnvironment
-from agents.environments.child.own_loop.verifiers_tasksets import Taskset, TasksetAgent
+from agents.environments.child.own_loop.verifiers.episodes import package_of
+from agents.environments.child.own_loop.verifiers.loaded import LoadedAgent, LoadedEnvironment
+from agents.environments.child.own_loop.verifiers.tasksets import Taskset, TasksetAgent
 from agents.environments.child.prepared import Prepared
 
 # Names of what hands a text to sympy's parser, which evaluates it.

@@ -1,6 +1,6 @@
 """What episodes of both generations of verifiers have in common: a row by its seed, the policy's key, and the end.
 
-In and out: as `agents.environments.child.own_loop.verifiers` says.
+In and out: as `agents.environments.child.own_loop.verifiers.kind` says.
 """
 
 from __future__ import annotations

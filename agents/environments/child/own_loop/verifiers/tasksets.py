@@ -1,6 +1,6 @@
 """A taskset of verifiers' version 1: a task is played by `Env.run_episode`, with its harness in a process of its own.
 
-In, out and failures: as `agents.environments.child.own_loop.verifiers` says.
+In, out and failures: as `agents.environments.child.own_loop.verifiers.kind` says.
 Source: verifiers 0.4.0, `verifiers/v1/env.py`, `agent.py` and `utils/loaders.py`.
 """
 
@@ -11,7 +11,7 @@ import sys
 from typing import Any, Dict, List
 
 from agents.environments.child.own_loop.function import AgentFailed, Unmeasured
-from agents.environments.child.own_loop.verifiers_episodes import MODEL, PolicyKey, Rows, finish
+from agents.environments.child.own_loop.verifiers.episodes import MODEL, PolicyKey, Rows, finish
 
 # Errors that the policy has no part in, by their type.
 NOT_THE_POLICYS = {"TaskError", "SandboxError", "ToolsetError", "InterceptionError", "TunnelError"}

@@ -1,6 +1,6 @@
 """An environment of `load_environment`: SingleTurnEnv, MultiTurnEnv and ToolEnv of verifiers, and what derives of them.
 
-In, out and failures: as `agents.environments.child.own_loop.verifiers` says. Its rubric takes an error in a reward
+In, out and failures: as `agents.environments.child.own_loop.verifiers.kind` says. Its rubric takes an error in a reward
 function for a reward of 0, and says so in a log: here it is an error.
 Source: verifiers 0.1.14, `verifiers/envs/environment.py` and `verifiers/rubrics`.
 """
@@ -14,7 +14,7 @@ import inspect
 from typing import Any, Callable, Dict, Iterator, List
 
 from agents.environments.child.own_loop.function import AgentFailed, Unmeasured
-from agents.environments.child.own_loop.verifiers_episodes import MODEL, PolicyKey, Rows, finish, package_of
+from agents.environments.child.own_loop.verifiers.episodes import MODEL, PolicyKey, Rows, finish, package_of
 
 ELSEWHERE = (
     "SandboxEnv",
