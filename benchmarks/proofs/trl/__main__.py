@@ -1,13 +1,16 @@
 """`make prove-trl`: Millrace's demo beside TRL's GRPOTrainer, from the command to its end, in alternating pairs.
 
-In: nothing, or a number of pairs. TRL is installed with pinned versions in an environment of its own, in a folder that
-the next proof finds again. Out: medians of both sides and of the pairs' ratios: wall time from the command to a
-held-out pass rate of 0.95 and to the end, samples a second between the first and the last step, processor seconds of
-all processes, and memory. `--write` puts them at the end of benchmarks/RESULTS.md. Exit code 0 if every target is met.
+In: nothing, or a number of pairs. TRL's pinned version is installed in an environment of its own, which finds torch,
+transformers and math-verify in Millrace's: both sides have the same builds of them. Out: medians of both sides and of
+the pairs' ratios: wall time from the command to a held-out pass rate of 0.95 and to the end, samples a second, processor
+seconds of all processes, and memory. `--write` puts them at the end of benchmarks/RESULTS.md. Exit code 0 if every run
+ended well and every target is met; a run that fails is said, and its pair is left out.
 
-Both sides train the demo's model in float32 on the demo's problems: 60 steps of 16 prompts x 8 completions, the same
-learning rate, warm-up and longest completion, and 64 x 4 held-out completions at the start and every ten steps. TRL
-trains on every group. Millrace does so in one pair of columns, and drops groups without variance in the other.
+Both sides train the demo's model in float32 on the demo's problems: 60 steps of 16 prompts x 8 completions, with AdamW,
+learning rate, warm-up, longest completion and masked cut completions of the recipe, rewards for boxed answers alone, and
+64 x 4 held-out completions at the start and every ten steps. The objective is each one's own. TRL trains on every
+group, and stands still while it evaluates. Millrace trains on every group in one table, and drops groups without
+variance in the other.
 """
 
 from __future__ import annotations
@@ -31,23 +34,29 @@ from broker.processes import spawn, stop, wait
 from config.loading import load_run
 from config.run import Run
 from learner.data.dataset import made_problems
+from learner.journal.ledger import read_ledger
 from learner.reporting.metrics_file import read_metrics
 
 PEER = Path(__file__).with_name("peer.py")
-PACKAGES = interpreters.Packages(
-    named="trl",
-    with_needs=(
-        "trl==1.16.0",
-        "torch==2.13.0",
-        "transformers==5.24.0",
-        "math-verify==0.9.0",
-        "accelerate==1.15.0",
-    ),
+TRL = "trl==1.16.0"
+PACKAGES = interpreters.Packages(named="trl", alone=(TRL,), behind=("millrace",))
+SAME = (
+    "torch",
+    "transformers",
+    "accelerate",
+    "math-verify",
+)  # which both sides have from Millrace's environment
+COUNTED_FROM = (
+    10  # the step behind which samples a second are counted: what was sampled ahead of step 1 counts nowhere
 )
 RIGHT = 0.95  # held-out pass rate
 AT_MOST_S = 600.0
 GRACE_S = 40.0
 KEEP, DROP = "all groups train", "groups without variance are dropped"
+
+
+class RunFailed(Exception):
+    """A run of one side did not end well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +67,7 @@ class Side:
     first_step_s: float
     end_s: float
     trained_per_s: (
-        float  # completions of trained groups a second, from the end of the first step to that of the last
+        float  # completions of trained groups, from the end of step COUNTED_FROM to that of the last
     )
     processor_s: float
     memory_mb: float
@@ -69,7 +78,7 @@ ROWS: tuple[tuple[str, str, Callable[[Side], float | None], bool], ...] = (
     (f"command to a held-out {RIGHT}", "s", lambda side: side.right_s, True),
     ("command to the end of the first step", "s", lambda side: side.first_step_s, True),
     ("command to the end", "s", lambda side: side.end_s, True),
-    ("trained samples a second", "1/s", lambda side: side.trained_per_s, False),
+    ("trained samples a second, evaluations included", "1/s", lambda side: side.trained_per_s, False),
     ("processor seconds", "s", lambda side: side.processor_s, True),
     ("memory of all processes", "MiB", lambda side: side.memory_mb, True),
     ("last held-out pass rate", "", lambda side: side.pass_rate, False),
@@ -82,7 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.trl", description=__doc__)
     parser.add_argument("--pairs", type=int, default=5, metavar="N", help="pairs of each kind (5)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/trl-DATE)")
-    parser.add_argument("--env", type=Path, default=Path("runs") / "trl-env", help="TRL's environment")
+    parser.add_argument(
+        "--env", type=Path, default=Path("runs") / TRL, help=f"TRL's environment (runs/{TRL})"
+    )
     results.add_write(parser)
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"trl-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
@@ -90,36 +101,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     commit = results.commit()
     lines = results.heading(f"The demo beside TRL, {args.pairs} pairs")
     try:
-        python = interpreters.make(args.env.absolute(), PACKAGES, {})
+        python = interpreters.make(args.env.absolute(), PACKAGES, {"millrace": Path(sys.executable)})
     except Missing as error:
         sys.stdout.write(f"TRL can't be installed: {error}\n")
         return 1
     has_met = True
     for title, setting in ((KEEP, "keep"), (DROP, "replace")):
-        pairs = [_pair(number, setting, python, out) for number in range(args.pairs)]
-        lines += ["", f"**{title[0].upper()}{title[1:]}** (TRL trains on all)", "", *_table(pairs)]
-        if title == KEEP:
-            missed = list(_missed(pairs))
-            has_met = not missed
+        pairs = [pair for number in range(args.pairs) if (pair := _pair(number, setting, python, out))]
+        has_met &= len(pairs) == args.pairs
+        lines += ["", f"**{title[0].upper()}{title[1:]}** (TRL trains on all), {len(pairs)} pairs", ""]
+        lines += _table(pairs) if pairs else ["No pair ended."]
+        if title == KEEP and pairs:
+            missed = _missed(pairs)
+            has_met &= not missed
             lines += ["", f"Targets missed: {'; '.join(missed)}." if missed else "Both targets are met."]
-    lines += [
-        "",
-        f"TRL {interpreters.version(python, 'trl')}; loads and seeds as in {PEER.name}.",
-        *results.remarks(commit),
-    ]
+    same = ", ".join(f"{name} {interpreters.version(python, name)}" for name in SAME)
+    lines += ["", f"TRL {interpreters.version(python, 'trl')}; both sides: {same}.", *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
         results.append(lines)
     return 0 if has_met else 1
 
 
-def _pair(number: int, setting: str, python: Path, out: Path) -> tuple[Side, Side]:
-    """Run both sides, the other one first each time. Ours comes first in the pair."""
+def _pair(number: int, setting: str, python: Path, out: Path) -> tuple[Side, Side] | None:
+    """Run both sides, the other one first each time. Ours comes first in the pair; None: a run failed, which is said."""
     sides: dict[str, Side] = {}
     for name in ("ours", "trl") if number % 2 else ("trl", "ours"):
         folder = out / f"{setting}-{number}-{name}"
         folder.mkdir()
-        sides[name] = _ours(number, setting, folder) if name == "ours" else _trl(number, python, folder)
+        try:
+            sides[name] = _ours(number, setting, folder) if name == "ours" else _trl(number, python, folder)
+        except RunFailed as error:
+            sys.stdout.write(f"{folder.name}: {error}\n")
+            return None
         sys.stdout.write(f"{folder.name}: {sides[name]}\n")
         sys.stdout.flush()
     return sides["ours"], sides["trl"]
@@ -128,12 +142,10 @@ def _pair(number: int, setting: str, python: Path, out: Path) -> tuple[Side, Sid
 def _ours(seed: int, setting: str, folder: Path) -> Side:
     settings = (f"seed={seed}", "name=ours", f"runs_dir={folder}", f"learner.filters.zero_variance={setting}")
     used = _measure([sys.executable, "-m", "tools.main", "up", str(RECIPE), "--plain", *settings], folder)
-    metrics, group_size = list(read_metrics(folder / "ours")), _recipe().sampling.group_size
-    steps = [(line["at"], line["groups"] * group_size) for line in metrics]
-    rates = [
-        (line["at"], float(found["pass_rate"])) for line in metrics for found in line.get("evaluations", ())
-    ]
-    return _side(used, steps, rates)
+    group_size, ledger = _recipe().sampling.group_size, read_ledger(folder / "ours" / "journal")
+    steps = [(line["at"], line["groups"] * group_size) for line in read_metrics(folder / "ours")]
+    rates = [(float(found["at"]), found["pass_rate"]) for _, found in sorted(ledger.evaluations.items())]
+    return _side(used, steps, [(at, float(rate)) for at, rate in rates if rate is not None])
 
 
 def _trl(seed: int, python: Path, folder: Path) -> Side:
@@ -169,8 +181,15 @@ def _for_peer(run: Run, seed: int, folder: Path) -> dict[str, Any]:
         "prompts": run.learner.groups_per_step,
         "group": run.sampling.group_size,
         "steps": run.learner.steps,
-        "lr": run.learner.optimizer.lr,
-        "warmup_steps": run.learner.optimizer.warmup_steps,
+        "optimizer": {
+            "learning_rate": run.learner.optimizer.lr,
+            "warmup_steps": run.learner.optimizer.warmup_steps,
+            "adam_beta1": run.learner.optimizer.betas[0],
+            "adam_beta2": run.learner.optimizer.betas[1],
+            "adam_epsilon": run.learner.optimizer.eps,
+            "weight_decay": run.learner.optimizer.weight_decay,
+            "max_grad_norm": run.learner.optimizer.grad_clip,
+        },
         "max_tokens": run.sampling.max_tokens,
         "threads": 2,
         "seed": seed,
@@ -180,7 +199,7 @@ def _for_peer(run: Run, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def _measure(command: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Run a command to its end. Raises RuntimeError where it fails or hangs."""
+    """Run a command to its end. Raises RunFailed where it fails or hangs."""
     found, log = folder / "used.json", folder / "log.txt"
     words = [sys.executable, "-m", "benchmarks.proofs.trl.measured", str(found), str(AT_MOST_S), *command]
     with log.open("wb") as output:
@@ -190,7 +209,7 @@ def _measure(command: Sequence[str], folder: Path) -> dict[str, Any]:
         finally:
             code = stop(process, GRACE_S)
     if code or not found.exists():
-        raise RuntimeError(f"{' '.join(command[:4])} ended with {code}: see {log}")
+        raise RunFailed(f"{' '.join(command[:4])} ended with {code}: see {log}")
     used: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
     return used
 
@@ -199,13 +218,13 @@ def _side(
     used: dict[str, Any], steps: Sequence[tuple[float, int]], rates: Sequence[tuple[float, float]]
 ) -> Side:
     """Build a side from its steps (Unix time, completions trained on) and evaluations (Unix time, pass rate)."""
-    began = used["began_at"]
+    began, counted = used["began_at"], steps[COUNTED_FROM - 1 :]
     right = next((at - began for at, rate in rates if rate >= RIGHT), None)
     return Side(
         right_s=right,
         first_step_s=steps[0][0] - began,
         end_s=used["wall_s"],
-        trained_per_s=sum(samples for _, samples in steps[1:]) / (steps[-1][0] - steps[0][0]),
+        trained_per_s=sum(samples for _, samples in counted[1:]) / (counted[-1][0] - counted[0][0]),
         processor_s=used["processor_s"],
         memory_mb=used["memory_mb"],
         pass_rate=rates[-1][1],
@@ -224,7 +243,13 @@ def _missed(pairs: Sequence[tuple[Side, Side]]) -> list[str]:
         if what not in TARGETS:
             continue
         target, ratios = TARGETS[what], _ratios(pairs, value)
-        ratio = median(ratios) if len(ratios) == len(pairs) else float("nan")
+        if len(ratios) < len(pairs):
+            never = sum(value(ours) is None for ours, _ in pairs)
+            missed.append(
+                f"{what}: never in {never} runs of ours and {len(pairs) - len(ratios) - never} of TRL's alone"
+            )
+            continue
+        ratio = median(ratios)
         if not (ratio <= target if less_is_better else ratio >= target):
             missed.append(
                 f"{what} {ratio:.2f} of TRL's, wanted at {'most' if less_is_better else 'least'} {target}"

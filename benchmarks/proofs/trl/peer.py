@@ -1,7 +1,7 @@
 """TRL's GRPOTrainer on the demo's model and problems. Run in an environment of its own, which has TRL and math-verify.
 
 In: a JSON file with the folder of the model, rows to train on and held-out rows, and the sizes. Out: a line of JSON for
-each optimizer step and each held-out evaluation, with its Unix time, in the file that it names. Model, learning rate,
+each optimizer step and each held-out evaluation, with its Unix time, in the file that it names. Model, optimizer,
 batch, sampling and evaluations are those of the demo; the objective is TRL's default.
 """
 
@@ -15,18 +15,20 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from math_verify import parse, verify
+from math_verify import LatexExtractionConfig, parse, verify
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
+BOXED = LatexExtractionConfig(boxed_match_priority=0)
+
 
 def rewards(completions: list[Any], answer: list[str], **_: Any) -> list[float]:
-    """Return 1.0 for each completion whose answer math-verify finds equal, else 0.0."""
+    """Return 1.0 for each completion with a boxed answer that math-verify finds equal, else 0.0."""
     found = []
     for completion, gold in zip(completions, answer, strict=True):
         text = completion if isinstance(completion, str) else completion[-1]["content"]
-        parsed = [parse(part, parsing_timeout=None) for part in (f"\\boxed{{{gold}}}", text)]
-        found.append(float(verify(*parsed, timeout_seconds=None)))
+        parsed = [parse(part, [BOXED], parsing_timeout=None) for part in (f"\\boxed{{{gold}}}", text)]
+        found.append(float("\\boxed" in text and verify(*parsed, timeout_seconds=None)))
     return found
 
 
@@ -84,9 +86,9 @@ def main() -> None:
         per_device_train_batch_size=given["prompts"] * given["group"],
         num_generations=given["group"],
         max_steps=given["steps"],
-        learning_rate=given["lr"],
         lr_scheduler_type="constant_with_warmup",
-        warmup_steps=given["warmup_steps"],
+        **given["optimizer"],
+        mask_truncated_completions=True,
         max_completion_length=given["max_tokens"],
         temperature=1.0,
         beta=0.0,
