@@ -18,7 +18,7 @@ $(if $(FLASH_ATTN),$(if $(filter gpu,$(FLAVOUR)),,$(error FLASH_ATTN=1 goes with
 PACKAGES := config tasks broker web sandbox verdicts agents generators scorers learner tools benchmarks
 
 # Test files at once. On two cores five: a whole run waits for its processes more often than it computes.
-JOBS ?= 5
+JOBS ?= 4
 ENGINE ?= hf
 $(if $(filter hf vllm,$(ENGINE)),,$(error ENGINE=$(ENGINE): it is hf or vllm))
 # What vLLM needs on a CPU: a small cache in fixed size, no compilation, and time for two processes to import it.
@@ -49,10 +49,10 @@ demo-agents: $(INSTALLED)     ## a whole run of episodes: watch it learn to use 
 test prove-suite: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(INSTALLED)     ## the tests, JOBS at once; prove-suite has the longest (ARGS="tests/broker -k lease": a part of it)
-	@$(PYTHON_IN_VENV) -m pytest --jobs $(JOBS) $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within half a minute: a hook runs them before each push
-	@$(PYTHON_IN_VENV) -m pytest --jobs $(JOBS) -m "unit or redis" $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --numprocesses 2 --dist worksteal -m "unit or redis" $(ARGS)
 
 check: $(INSTALLED)    ## ruff, its format, and mypy
 	@.venv/bin/ruff check .
@@ -67,7 +67,7 @@ bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
 	@$(PYTHON_IN_VENV) -m benchmarks $(ARGS)
 
 prove-suite: $(INSTALLED)    ## the long tests and cases that `make test` leaves out; goes on where it was interrupted
-	@$(PYTHON_IN_VENV) -m pytest --prove --resume runs/prove-suite --jobs $(JOBS) $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --prove --resume runs/prove-suite --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)

@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from benchmarks.results import commit
 from broker.connection import RedisLink
 from broker.keys import Keys
-from tests.support.forked_jobs import Jobs
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
 from tests.support.resumption import Resumption
@@ -43,7 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--prove", action="store_true", help="run only what `make test` leaves out, instead of all but that"
     )
-    parser.addoption("--jobs", type=int, default=0, metavar="N", help="so many files at once, each in a fork")
     parser.addoption(
         "--resume",
         type=Path,
@@ -56,8 +56,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the tiers, and take the options before the first server is started."""
     if (folder := config.getoption("--resume")) is not None:
         config.pluginmanager.register(Resumption(folder, commit()), "resumption")
-    if (jobs := config.getoption("--jobs")) > 0:
-        config.pluginmanager.register(Jobs(jobs, part_of), "jobs")
     for marker, what in MARKERS.items():
         config.addinivalue_line("markers", f"{marker}: {what}")
     RedisServer.version = config.getoption("--redis")
@@ -80,6 +78,15 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Send no keywords of what passed from worker to controller: nobody reads them, and they are most of a report."""
+    report = yield
+    if report.passed:
+        report.keywords = {}
+    return report
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -114,13 +121,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(tier)
     items[:], others = (left, kept) if config.getoption("--prove") else (kept, left)
     config.hook.pytest_deselected(items=others)
-    # What takes longest begins first, so that no job is left with it at the end.
+    # What takes longest begins first, so that no worker is left with it at the end.
     items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
 
 
-def part_of(item: pytest.Item) -> str:
-    """Name what one job runs in turn: a test's file, or what its file is marked to run with."""
-    return scope_of(item.path, item.nodeid.partition("::")[0])
+class FilesTogether(LoadFileScheduling):  # type: ignore[misc]
+    """Gives every file to one worker, or all files of a name, and all whole runs to one worker in turn."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return scope_of(ROOT / file, file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether | None:
+    """Schedule by `FilesTogether` where --dist loadfile is asked for."""
+    return FilesTogether(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)

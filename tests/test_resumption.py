@@ -46,11 +46,9 @@ def run(folder: Path, commit: str) -> list[str]:
     resumption.pytest_collection_modifyitems(cast("pytest.Config", config), items)
     for nodeid in [item.nodeid for item in items]:
         outcomes = REPORTS[nodeid]
-        for when, outcome in zip(STAGES, outcomes, strict=False):
+        for when, outcome in zip(STAGES if len(outcomes) > 2 else STAGES[:2], outcomes, strict=True):
             report = pytest.TestReport(nodeid, ("", 0, ""), {}, outcome, None, when)
             resumption.pytest_runtest_logreport(report)
-        if nodeid != "is cut off":
-            resumption.pytest_runtest_logfinish(nodeid)
     assert sorted([*config.deselected, *(item.nodeid for item in items)]) == sorted(REPORTS)
     return config.deselected
 

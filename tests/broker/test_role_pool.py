@@ -13,7 +13,7 @@ from broker import role_pool
 from broker.restarts import RestartPolicy, Restarts
 
 
-@pytest.mark.prove(after=99)
+@pytest.mark.prove(keep=True)
 @pytest.mark.parametrize(
     ("code", "lived_s", "before", "after"),
     [

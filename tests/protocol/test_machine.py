@@ -61,7 +61,7 @@ def test_a_batch_fails_by_whatever_ends_it_and_misses_a_rule_by_a_violation_alon
     assert (row["failure"], row["actions"], row["rules"]) == (repr(error), 5, 2)
 
 
-@pytest.mark.prove(after=1)
+@pytest.mark.prove(keep=True)
 def test_a_line_that_its_script_has_no_more_can_not_be_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match="has no such line any more"):
         without_line("issue", "a line of last year")(monkeypatch)

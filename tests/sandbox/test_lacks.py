@@ -323,14 +323,14 @@ def test_the_extra_declares_what_programs_are_offered() -> None:
     assert {Requirement(line).name for line in extra} == PACKAGES.keys()
 
 
-@pytest.mark.prove(after=99)
+@pytest.mark.prove(keep=True)
 @pytest.mark.parametrize("lock", ["cpu", "gpu", "learner", "scorers"])
 def test_every_lock_has_them(lock: str) -> None:
     lines = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8").splitlines()
     assert {line.partition("==")[0] for line in lines} >= PACKAGES.keys()
 
 
-@pytest.mark.prove(after=99)
+@pytest.mark.prove(keep=True)
 @pytest.mark.parametrize(
     ("text", "imported"),
     [
@@ -360,7 +360,7 @@ def test_what_a_program_imports_is_read_from_its_text(text: str, imported: set[t
     assert imports_of(text) == imported
 
 
-@pytest.mark.prove(after=99)
+@pytest.mark.prove(keep=True)
 @pytest.mark.parametrize(
     ("version", "names"),
     [

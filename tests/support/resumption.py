@@ -2,7 +2,7 @@
 
 In: each test's reports. Out: a file in the folder for each commit, with a line for each test that passed; the next run
 of the same commit leaves those out. A checkout with changes, or without git, has no commit to go by, and begins from
-nothing. Under --jobs the process that collects reads and writes the file.
+nothing. Under xdist the workers read the file while they collect, and the controller alone writes it, once tests run.
 """
 
 from __future__ import annotations
@@ -37,13 +37,10 @@ class Resumption:
         items[:] = [item for item in items if item.nodeid not in self._passed]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember what failed or was skipped."""
+        """Write down a test whose last report has come, if none of its reports was of a failure or a skip."""
         if not report.passed:
             self._failed.add(report.nodeid)
-
-    def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Write down a test that is over, if it passed."""
-        if nodeid not in self._failed:
+        elif report.when == "teardown" and report.nodeid not in self._failed:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with self._file.open("a", encoding="utf-8") as file:
-                file.write(f"{nodeid}\0")
+                file.write(f"{report.nodeid}\0")

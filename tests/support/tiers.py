@@ -4,7 +4,8 @@ In: a test's file, its markers and fixtures. Out: its tier, whether `make test` 
 
 `pytestmark = pytest.mark.process` gives a whole file its tier. A test without a marker is `redis` where it asks for a
 server of its own, else `unit`. `pytest.mark.prove` leaves a test to `make prove-suite`; `prove(after=3)` leaves it the
-cases behind the first three, and `prove(cases=("a", "b"))` those of these names. `pytest.mark.together("x")` has one
+cases behind the first three, and `prove(cases=("a", "b"))` those of these names. The nearest mark counts:
+`prove(keep=True)` keeps a test in `make test` whose whole file is marked. `pytest.mark.together("x")` has one
 process run all files of that name in turn: they begin with the same imports, or fork from one process that has them.
 """
 
@@ -28,7 +29,7 @@ FAST = ("unit", "redis")
 REDIS_FIXTURES = {"_shared_redis"}
 MARKERS = {
     **TIERS,
-    "prove(after, cases)": "left to `make prove-suite`: the test, its cases behind the first so many, or those named",
+    "prove(after, cases, keep)": "left to `make prove-suite`: the test, its cases behind the first so many, or those named",
     "together(name)": "run in turn by one process, with the other files of that name",
 }
 
@@ -81,12 +82,14 @@ def is_left_to_prove(marker: pytest.Mark | None, case: str, before: int) -> bool
         before: how many cases of the same test are collected before it.
 
     Raises:
-        ValueError: the marker says something else than `after` and `cases`.
+        ValueError: the marker says something else than `after`, `cases` and `keep`.
     """
     if marker is None:
         return False
-    if unknown := [*marker.args, *(marker.kwargs.keys() - {"after", "cases"})]:
-        raise ValueError(f"pytest.mark.prove knows `after` and `cases`, and not {unknown}")
+    if unknown := [*marker.args, *(marker.kwargs.keys() - {"after", "cases", "keep"})]:
+        raise ValueError(f"pytest.mark.prove knows `after`, `cases` and `keep`, and not {unknown}")
+    if marker.kwargs.get("keep"):
+        return False
     if "after" in marker.kwargs:
         return before >= int(marker.kwargs["after"])
     return "cases" not in marker.kwargs or case in marker.kwargs["cases"]

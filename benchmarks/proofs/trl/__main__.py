@@ -1,13 +1,13 @@
 """`make prove-trl`: Millrace's demo beside TRL's GRPOTrainer, from the command to its end, in alternating pairs.
 
 In: nothing, or a number of pairs. TRL's pinned version is installed in an environment of its own, which finds torch,
-transformers and math-verify in Millrace's: both sides have the same builds of them. Out: medians of both sides and of
-the pairs' ratios: wall time from the command to a held-out pass rate of 0.95 and to the end, samples a second, processor
-seconds of all processes, and memory. `--write` puts them at the end of benchmarks/RESULTS.md. Exit code 0 if every run
-ended well and every target is met; a run that fails is said, and its pair is left out.
+transformers and math-verify in Millrace's: both sides have the same builds of them. Out: medians of both sides and
+of the pairs' ratios: wall time from the command to a held-out pass rate of 0.95 and to the end, samples a second,
+processor seconds of all processes, and memory. `--write` puts them at the end of benchmarks/RESULTS.md. Exit code 0
+if every run ended well and every target is met; a run that fails is named, and its pair is left out.
 
 Both sides train the demo's model in float32 on the demo's problems: 60 steps of 16 prompts x 8 completions, with AdamW,
-learning rate, warm-up, longest completion and masked cut completions of the recipe, rewards for boxed answers alone, and
+learning rate, warm-up, longest completion and masked cut completions of the recipe, rewards for boxed answers only, and
 64 x 4 held-out completions at the start and every ten steps. The objective is each one's own. TRL trains on every
 group, and stands still while it evaluates. Millrace trains on every group in one table, and drops groups without
 variance in the other.
@@ -124,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _pair(number: int, setting: str, python: Path, out: Path) -> tuple[Side, Side] | None:
-    """Run both sides, the other one first each time. Ours comes first in the pair; None: a run failed, which is said."""
+    """Run both sides, the other one first each time. Ours comes first in the pair; None: a run failed."""
     sides: dict[str, Side] = {}
     for name in ("ours", "trl") if number % 2 else ("trl", "ours"):
         folder = out / f"{setting}-{number}-{name}"

@@ -316,7 +316,6 @@ def runs_after(condition: Callable[[], bool], *words: str) -> int:
     return watched(lambda told: run_pools(["first", "api"], list(words), told), lambda: wait_until(condition))
 
 
-@pytest.mark.prove(after=1)
 def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = f"[ $part = first ] || trap 'echo TERM >> {tmp_path}/signals; sleep 0.6; exit 0' TERM"
     pools = with_children(tmp_path, monkeypatch, slow, part="$4")
@@ -330,7 +329,7 @@ def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: 
         wait_until_gone(pid)
 
 
-@pytest.mark.prove(after=99)
+@pytest.mark.prove(keep=True)
 @pytest.mark.parametrize(("first", "code"), [("exit 2", 2), ("kill -9 $$", 1)])
 def test_a_failing_pool_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, code: int
