@@ -252,6 +252,7 @@ class Session(Incarnation):
             first_row=start.first_row,
             known=journal.has,
             mean_bytes=intake.mean_bytes,
+            kept_share=intake.kept_share,
         )
         operator = Operator(self.run_owner, journal, feeder, self._tell_wanted)
         publisher = self._publisher(journal, intake, feeder, keep_alive)

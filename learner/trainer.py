@@ -208,6 +208,9 @@ class TrainingLoop:
         """
         self.publisher.begin(self.policy, self.version)  # whatever ended it: the last version is published
         self.publisher.settle()
+        if self.version >= self.run.learner.steps:
+            with self.feeder.held():  # it issues nothing more: the last version is announced
+                self.intake.drop_the_rest()
         is_done = self.version >= self.run.learner.steps or (
             self.selection.has_run_dry() and not self.selection.has_drained()
         )

@@ -55,6 +55,7 @@ class Feeder:
         evaluation: says which rounds are to be issued.
         version: the learner's policy version; groups are issued by what is announced.
         mean_bytes: what a group takes in Redis once it is sampled.
+        kept_share: the share of groups that train, of those that came back lately.
         clock: seconds that never jump.
     """
 
@@ -69,6 +70,7 @@ class Feeder:
         first_row: int,
         known: Callable[[str], bool],
         mean_bytes: Callable[[], float],
+        kept_share: Callable[[], float] = lambda: 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.run = run
@@ -84,6 +86,7 @@ class Feeder:
         self._has_reached_end = False
         self._known = known
         self._mean_bytes = mean_bytes
+        self._kept_share = kept_share
         self._clock = clock
         self._retries: list[str] = []
         self._said = -SAY_EVERY_S
@@ -235,9 +238,13 @@ class Feeder:
         return not issued.full
 
     def _budget(self) -> int:
-        """Return how many groups may be in flight; towards the end, what the last steps will take."""
+        """Return how many groups may be in flight; towards the end, what the last steps are likely to need.
+
+        Of those that come back a share is dropped, so a step's last groups would be found one after another. What is
+        over is dropped at the run's end.
+        """
         remaining = (self.run.learner.steps - self.version.announced) * self.run.learner.groups_per_step
-        return min(self.run.budget, remaining)
+        return min(self.run.budget, math.ceil(remaining / self._kept_share()))
 
     def _memory_is_short(self) -> bool:
         """Return whether Redis has too little room for the groups in flight, those yet to be sampled included."""

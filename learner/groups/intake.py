@@ -28,9 +28,10 @@ from learner.groups.buffer import GroupBuffer
 from learner.groups.discarded import dropped, given_up
 from learner.groups.evaluation import Evaluation, version_of
 from learner.groups.filters import why_empty, why_impossible
+from learner.groups.kept_share import KeptShare
 from learner.groups.retirement import keeps_its_slot
 from learner.groups.same_reward import SameRewardWatch
-from learner.journal.ledger import Outcome
+from learner.journal.ledger import DROPPED, Outcome
 from learner.journal.writer import Journal
 from learner.objective.advantages import has_variance
 from learner.policy_version import PolicyVersion
@@ -141,6 +142,7 @@ class Intake:
         self._arrived: list[ScoredGroup] = []  # of the entries that are being accepted
         self._same_reward = SameRewardWatch(advise)
         self._arrivals = ArrivalCounter()  # since the last step
+        self.kept_share = KeptShare()
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._left: set[str] = set()  # groups that a newer program scored
@@ -253,6 +255,17 @@ class Intake:
         """Return the bytes that a sampled group takes in Redis, the mean of those scored so far; 0 before the first."""
         return self._bytes / self._sizes if self._sizes else 0.0
 
+    def drop_the_rest(self) -> None:
+        """Drop every group without an outcome: the last step has been trained, and was announced."""
+        over = [group_id for group_id in self.run_owner.slots() if not self.journal.has(group_id)]
+        self.buffer.discard(over)
+        reason = "over: the run's last step had all its groups without this one"
+        self.settle({group_id: Outcome(DROPPED, reason) for group_id in over})
+        if over:
+            log.info(
+                "dropped over=%d: issued in case that others would have nothing to learn from", len(over)
+            )
+
     def settle(self, ends: dict[str, Outcome]) -> None:
         """Write down the outcomes, then free the slots: never the other way round."""
         if not ends:
@@ -350,7 +363,9 @@ class Intake:
         self._same_reward.take(group, has_variance=has_variance(group.rewards))
         most = self.run.learner.filters.max_replaced
         may_replace = most is None or self._replaced < most
-        if reason := why_empty(group, self.run.learner, may_replace=may_replace):
+        reason = why_empty(group, self.run.learner, may_replace=may_replace)
+        self.kept_share.note(kept=not reason)
+        if reason:
             self._replaced += 1
             self._empty_in_a_row += 1
             self._last_reason = reason

@@ -118,6 +118,19 @@ def test_a_run_of_one_epoch_ends_once_every_row_has(make_chain: MakeChain, train
     assert (chain.run.folder / "model").is_dir()
 
 
+def test_what_was_issued_beyond_the_last_step_is_dropped_as_over(make_chain: MakeChain, train: Train) -> None:
+    chain = make_chain(learner={"steps": 4, "max_lag": 3}, evaluation={"every": 0})
+    for _ in range(40):
+        chain.intake.kept_share.note(kept=False)  # so the last step has a whole budget in flight
+    train(chain)
+    ledger = read_ledger(chain.run.folder / "journal")
+    over = [outcome for outcome in ledger.outcomes.values() if outcome.detail.startswith("over: ")]
+    assert len(over) >= 2
+    assert {outcome.kind for outcome in over} == {"dropped"}
+    assert len(ledger.outcomes) == int(chain.client.hget(chain.keys("cursor"), "issued"))
+    assert (chain.slots, chain.depth(PROMPTS), chain.depth(SCORED)) == (set(), 0, 0)
+
+
 def test_a_run_trains_what_it_issued_and_leaves_nothing(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(
         learner={"steps": 6, "checkpoint": {"every": 2, "keep": 2}, "samples_every": 3},

@@ -62,6 +62,7 @@ def make_trainer(
         first_row=0,
         known=chain.journal.has,
         mean_bytes=chain.intake.mean_bytes,
+        kept_share=chain.intake.kept_share,
         clock=chain.clock,
     )
     operator = Operator(chain.run_owner, chain.journal, feeder)

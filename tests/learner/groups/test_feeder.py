@@ -16,6 +16,7 @@ from broker.errors import Fenced, RunFailed, WentBack
 from broker.keys import PROMPTS, SCORED
 from broker.protocol.run_owner import RunOwner
 from learner.groups.feeder import MEMORY_EVERY_S, Feeder
+from learner.groups.kept_share import RECENT, KeptShare
 from learner.policy_version import PolicyVersion
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_source
@@ -102,6 +103,30 @@ def test_a_dropped_group_is_replaced_in_the_last_step(make_chain: MakeChain, sta
     chain.score("0", [1.0, 1.0])
     chain.read()
     wait_until(lambda: chain.slots == {"1", "2"})
+
+
+@pytest.mark.parametrize(
+    ("kept", "out"), [(1.0, 2), (0.6, 4), (0.1, 6)]
+)  # 0.1: twenty, but six is the budget
+def test_the_last_step_gets_as_many_as_it_will_need_at_the_share_that_trained_lately(
+    make_chain: MakeChain, start: Start, kept: float, out: int
+) -> None:
+    chain = make_chain(learner={"steps": 1, "max_lag": 2})
+    feeder = start(chain, kept_share=lambda: kept)
+    wait_until(lambda: len(chain.slots) == out)
+    looks(feeder)
+    assert len(chain.slots) == out
+
+
+def test_the_share_that_trains_is_that_of_the_newest_groups_and_never_0() -> None:
+    share = KeptShare()
+    assert share() == 1.0
+    for _ in range(RECENT):
+        share.note(kept=False)
+    assert share() == 1 / RECENT
+    for kept in [True, False, False, False] * (RECENT // 4):
+        share.note(kept=kept)
+    assert share() == 0.25
 
 
 def test_each_row_is_issued_once_an_epoch(make_chain: MakeChain, start: Start) -> None:
