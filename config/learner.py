@@ -191,7 +191,7 @@ class DppoConfig(AnyObjectiveConfig):
     max_high: float = Field(0.2, gt=0)
     """Mask tokens with a positive advantage whose probability rose by more than this divergence."""
     max_weight: float = Field(20.0, gt=0)
-    """Largest importance weight of a token."""
+    """Weight each token by its ratio to the sampler, truncated at this."""
 
 
 class CustomObjectiveConfig(CustomSection, AnyObjectiveConfig):
@@ -237,13 +237,15 @@ class FiltersConfig(Section):
     """Drop a group whose mean score is outside this range (bounds included), and give its slot to another prompt.
     [0, 0.9] leaves out prompts that the policy has solved."""
     max_replaced: int | None = Field(None, ge=0)
-    """Replace at most this many groups before a step, and let later ones train. Unset: no limit."""
+    """Replace at most this many groups before a step. Later ones train, with a gradient of zero where their rewards are
+    all equal. Unset: no limit."""
     max_empty_groups: int = Field(2000, ge=1)
     """End the run, with the reason, after this many groups in a row were dropped for their rewards."""
     truncated: Literal["mask", "keep"] | None = None
     """`mask`: count a completion that was cut at `max_tokens` in the baseline but not in the loss. `keep`: train on it
-    like on others. Unset: `mask` for single-turn answers and `keep` for episodes. Episodes are also cut by turns,
-    context and deadlines, and a policy that can bring a cut about must not escape its penalty."""
+    like on others. Unset: `mask` for single-turn answers and `keep` for episodes. Episodes are cut by a turn's
+    `max_tokens`, by turns, context and deadlines, and a policy that can bring a cut about must not escape its
+    penalty."""
 
     @field_validator("pass_rate")
     @classmethod
@@ -382,8 +384,8 @@ class FilesystemTransportConfig(WeightsSection):
     directory: Path | None = None
     """Write versions to DIRECTORY/NAME of the run. Unset: to `weights` in the run's folder."""
     redis_max_bytes: int = Field(256_000_000, ge=0)
-    """Most bytes of weights in Redis at a time, for generators on machines without that folder. Weights of any size
-    pass through in parts. 0: send no weights through Redis."""
+    """Most bytes of weights in Redis at a time, besides the groups in flight, for generators on machines without that
+    folder. Weights of any size pass through in parts. 0: send no weights through Redis."""
     anchor_every: int = Field(16, ge=1)
     """Send deltas to such a generator while it is at most this many versions behind and deltas take fewer bytes; else
     send full weights."""
@@ -396,7 +398,8 @@ class RelayTransportConfig(WeightsSection):
     directory: Path | None = None
     """Write the parts to DIRECTORY/NAME of the run, in a folder that learner and generators share. Unset: to Redis."""
     redis_max_bytes: int = Field(256_000_000, ge=1)
-    """Most bytes of parts in Redis, or in `directory`, at a time. Weights of any size pass through."""
+    """Most bytes of parts in Redis, besides the groups in flight, or in `directory`, at a time. Weights of any size
+    pass through."""
     anchor_every: int = Field(16, ge=1)
     """Send deltas to a generator while it is at most this many versions behind; else send full weights."""
 
@@ -418,7 +421,7 @@ class CustomTransportConfig(CustomSection, WeightsSection):
     """The generators' side of this transport. Required."""
 
     redis_max_bytes: int = Field(0, ge=0)
-    """Most bytes of weights that your classes keep in Redis at a time. 0: none."""
+    """Most bytes of weights that your classes keep in Redis at a time, besides the groups in flight. 0: none."""
 
 
 WeightsConfig = Annotated[
@@ -548,8 +551,8 @@ class LearnerConfig(Section):
     """Groups in flight: those without an outcome, and trained ones whose weights are not announced yet. Unset, and at
     most: (max_lag + 1) x groups_per_step."""
     group_deadline_s: float = Field(300.0, gt=0)
-    """Seconds after which a group that was issued and not scored is given up. A pause, an outage of Redis and full
-    memory do not count."""
+    """Seconds after which a group that was issued and not scored is given up. A pause, an outage of Redis, full memory
+    and the time while the run was stopped do not count."""
     ranks: int = Field(1, ge=1)
     """Training processes. Ignored where a launcher has set RANK."""
     sequence_ranks: int = Field(1, ge=1)
@@ -576,7 +579,9 @@ class LearnerConfig(Section):
     threads: int | None = Field(None, ge=1)
     """Threads of torch in each rank. Unset: torch's own choice."""
     shard_bytes: int = Field(5_000_000_000, ge=1)
-    """Largest safetensors file. Larger weights are split into several files with an index."""
+    """Largest safetensors file in bytes, wherever weights are written: when they are published, in `models` and by
+    `millrace export`. Larger weights are split into several files with an index. A run keeps the size that it started
+    with."""
     backend: BackendConfig = DeepSpeedConfig()
     """Training engine that holds the model and its optimizer."""
     objective: ObjectiveConfig = GrpoConfig()
@@ -598,7 +603,7 @@ class LearnerConfig(Section):
     weights: WeightsConfig = FilesystemTransportConfig()
     """Transport of new weights to the generators."""
     loggers: tuple[LoggerConfig, ...] = (MetricsFileConfig(), TensorBoardConfig())
-    """Loggers of each step's metrics. `millrace top` and the curves need `metrics_file`."""
+    """Loggers of each step's metrics. `millrace top`, the curves and the report need `metrics_file`."""
     max_skipped_steps: int = Field(5, ge=1)
     """End the run, with the reason, after this many steps in a row with a gradient that is not finite. Such a step
     leaves the weights unchanged."""

@@ -34,8 +34,9 @@ class EnvironmentSection(Section):
     reset_deadline_s: float = Field(120.0, gt=0)
     """Deadline in seconds for beginning an episode, after the imports."""
     step_deadline_s: float = Field(60.0, gt=0)
-    """Deadline in seconds for one step of the environment. A longer step kills the child process and fails its
-    episode."""
+    """Deadline in seconds for one step of the environment, or for one answer of a NeMo Gym server. A longer one uses up
+    an attempt at the episode (`agents.max_attempts`). Its child process is killed, unless that plays several episodes
+    and can stop this one alone."""
     memory_mb: int = Field(2048, ge=64)
     """Address space of a child process in MiB, beyond what it inherits."""
     python: str | None = None
