@@ -28,13 +28,8 @@ from broker.errors import BadMessage
 from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Prompt
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt
-from config.episodes.environments import (
-    AgentFunctionConfig,
-    AgentSection,
-    EnvironmentSection,
-    PlacedAgentSection,
-    RemoteAgentConfig,
-)
+from config.episodes.environment_section import EnvironmentSection
+from config.episodes.own_loop import AgentFunctionConfig, AgentSection, PlacedAgentSection, RemoteAgentConfig
 from config.run import Run
 from tasks.seeds import seed_of
 from tasks.turns import text_of

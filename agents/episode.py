@@ -22,7 +22,8 @@ from broker.errors import BadMessage
 from broker.messages import NO_IDS, Completion, End, EnvironmentReward, EpisodeEnd, FinishReason, Ids, Prompt
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt
-from config.episodes.environments import EnvironmentConfig, EnvironmentSection, RewardingSection
+from config.episodes.environment_section import EnvironmentSection, RewardingSection
+from config.episodes.environments import EnvironmentConfig
 from config.run import Run
 from tasks.seeds import seed_of
 

@@ -33,7 +33,7 @@ from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, I
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Attempt, Ended, Episodes, content_of, id_of, with_id
 from broker.protocol.streams import Entry, bury, hand_over
-from config.episodes.environments import AgentSection
+from config.episodes.own_loop import AgentSection
 from config.run import Run
 
 log = logging.getLogger(__name__)

@@ -38,7 +38,7 @@ from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.episodes import Episodes
 from broker.protocol.streams import Entry
-from config.episodes.environments import AgentSection
+from config.episodes.own_loop import AgentSection
 from sandbox.choice import check_walls
 
 log = logging.getLogger(__name__)

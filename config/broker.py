@@ -15,7 +15,8 @@ class BrokerConfig(Section):
     url: SecretStr | None = None
     """`redis://` or `rediss://` URL. Comes from REDIS_URL. Unset: start a private server on loopback."""
     lease_s: float = Field(60.0, ge=0.5)
-    """Seconds after which the entries of a worker that stopped renewing its lease go to another worker."""
+    """Seconds after which the entries of a worker that stopped renewing its lease go to another worker. A worker renews
+    it every third of this."""
     max_attempts: int = Field(5, ge=1)
     """Attempts at an entry before it goes to the stream `dead`."""
     outage_s: float = Field(300.0, gt=0)

@@ -54,7 +54,7 @@ class DatasetSource(Section):
     """Task, or type such as `gsm8k`, of rows with `answer_column`, and of rows in NeMo Gym's format
     (`responses_create_params`), which are carried whole."""
     limit: int | None = Field(None, ge=1)
-    """Read only this many rows."""
+    """Read the first rows, at most this many. Unset: read all."""
 
 
 class ProceduralSource(Section):
@@ -118,7 +118,7 @@ TrainSource = Annotated[TrainDataset | TrainProcedural | TrainEnvironment, Field
 
 
 class HeldOutSection(Section):
-    """Evaluation of one held-out set. Keys that are unset default to those of `evaluation` and `sampling`."""
+    """Evaluation of one held-out set. Keys that are unset default to those of `evaluation`, `sampling` and `data`."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=60)
     """Name of the set in metrics and reports."""
@@ -135,7 +135,7 @@ class HeldOutSection(Section):
     max_tokens: int | None = Field(None, ge=1)
     """Largest number of tokens in a completion."""
     max_prompt_tokens: int | None = Field(None, ge=1)
-    """Leave out, and count, longer prompts of this set."""
+    """Leave out, and count, longer prompts of this set. Unset: `data.max_prompt_tokens`."""
 
 
 class HeldOutDataset(DatasetSource, HeldOutSection):
@@ -185,7 +185,8 @@ class DataConfig(Section):
     """Type of rows in verl's format with an unknown `data_source`, such as `prime_math`, which verl itself uses. Unset:
     refuse such rows by name."""
     columns: tuple[str, ...] = ()
-    """Columns to carry along into samples, journal, report and trace, such as `ability` or `extra_info.difficulty`."""
+    """Columns to carry along into samples, journal, report and trace, such as `ability` or `extra_info.difficulty`. A
+    row without such a column carries nothing in its place."""
     bad_rows: Literal["refuse", "quarantine"] = "refuse"
     """What to do with a row that can't be used: `refuse` to start, naming it, or `quarantine` it in a file."""
     gold_test: bool = False

@@ -54,9 +54,10 @@ class EndpointConfig(Section):
     max_tokens: int = Field(2048, ge=1)
     """Largest number of tokens in one reply, thinking included."""
     temperature: float = Field(0.0, ge=0, le=2)
-    """Temperature. Above 0 the same answer may be judged differently each time."""
+    """Temperature, which every call carries. Above 0 the same answer may be judged differently each time."""
     timeout_s: float = Field(60.0, gt=0)
-    """Deadline in seconds for one reply."""
+    """Deadline in seconds for one reply, from the beginning of its call. A server that can't be reached is tried again
+    for as long."""
     concurrency: int = Field(64, ge=1)
     """Concurrent calls, of all workers of the run together."""
     requests_per_minute: int | None = Field(None, ge=1)
@@ -93,7 +94,7 @@ class ServeConfig(Section):
     start_timeout_s: float = Field(600.0, gt=0)
     """Deadline in seconds for the server's start, the model's download included. No other role starts before."""
     silence_s: float = Field(120.0, gt=0)
-    """Restart the server once it has not answered for this many seconds."""
+    """Restart the server when, after its first answer, it has not answered for this many seconds."""
 
     @property
     def engine(self) -> VllmEngineConfig:

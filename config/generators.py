@@ -156,9 +156,9 @@ class GeneratorsConfig(Section):
     count: int = Field(1, ge=1)
     """Generators that `millrace up` starts. Others can join and leave at any time."""
     groups_in_flight: int | None = Field(None, ge=1)
-    """Groups that one generator holds at once. Unset: what keeps its engine busy (for vLLM twice what `max_num_seqs`
-    and the KV cache have room for, for `hf` `batch_groups`), and at most its share among `count` generators of the
-    groups in flight."""
+    """Groups that one generator holds at once. No other generator samples a group that is held. Unset: what keeps the
+    engine busy (for vLLM twice what `max_num_seqs` and the KV cache have room for, for `hf` `batch_groups`), and at
+    most its share among `count` generators of the groups in flight."""
     update_deadline_s: float = Field(60.0, gt=0)
     """Seconds that a generator keeps a group while it waits for the weights that the group needs. Then other generators
     get the group, and this one takes none until its weights arrive."""

@@ -11,7 +11,7 @@ from config.broker import BrokerConfig
 from config.data import DataConfig, EnvironmentSource, EvaluationConfig
 from config.endpoint import ServedJudgeConfig
 from config.episodes.agents import AgentsConfig
-from config.episodes.environments import CommandConfig, PlacedAgentSection, RemoteAgentConfig, SweAgentConfig
+from config.episodes.own_loop import CommandConfig, PlacedAgentSection, RemoteAgentConfig, SweAgentConfig
 from config.generators import GeneratorsConfig, SamplingConfig
 from config.learner import LearnerConfig
 from config.run_names import NAME

@@ -124,8 +124,8 @@ class SweConfig(ScorerSection):
     """Reward only what exceeds the value of an edit that touches the reference's lines without changing them (a space
     at the end of each): max(0, (value - floor) / (1 - floor))."""
     syntax_gate: bool = False
-    """Score 0 where a Python file can be parsed before the edit and not after it. Not checked for unified diffs, which
-    come without their files."""
+    """Score 0 where a Python file can be parsed before the edit and not after it. Not checked where tests judge, nor in
+    rows of unified diffs without files (`oracle_patches`)."""
     format_penalty: bool = False
     """Give SWE-RL's reward of -1 to an answer without an edit that can be read and applied. Its score is 0."""
     compatible: bool = False

@@ -8,13 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
-from config.episodes.environments import (
-    CodeTriesConfig,
-    EnvironmentConfig,
-    GymTriesConfig,
-    RewardingSection,
-    SweAgentConfig,
-)
+from config.episodes.environment_section import RewardingSection
+from config.episodes.environments import CodeTriesConfig, EnvironmentConfig, GymTriesConfig
+from config.episodes.own_loop import SweAgentConfig
 from config.rewards import FormatConfig, PenaltiesConfig
 from config.scorer_kinds import (
     SECTIONS,

@@ -21,7 +21,7 @@ if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != str(Pat
     os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a module of the user's all the same
 
 from config.explanations import ConfigError
-from config.learner import DeepSpeedConfig
+from config.learner.training import DeepSpeedConfig
 from config.loading import load_run, to_yaml
 from config.logs import set_up_logging
 from config.run import Run

@@ -19,7 +19,8 @@ from agents.environments.child.serving import EXIT_MEMORY
 from agents.environments.processes import OWN_SIGNALS, Child, Ended, Parent, Reply, how_ended
 from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Finish, Kind, Stage, Step
 from broker.messages import Turn
-from config.episodes.environments import AgentSection, EnvironmentSection
+from config.episodes.environment_section import EnvironmentSection
+from config.episodes.own_loop import AgentSection
 from config.logs import mask
 from config.run import Run
 

@@ -28,7 +28,8 @@ from agents.environments.output import Output
 from agents.environments.seam import Disturbed, EnvironmentFailed, Kind, Stage
 from agents.environments.verl_tool_file import children_read
 from broker.processes import spawn
-from config.episodes.environments import EnvironmentSection, VerlToolsConfig
+from config.episodes.environment_section import EnvironmentSection
+from config.episodes.environments import VerlToolsConfig
 from config.explanations import ConfigError
 from config.logs import KEY_SUFFIX, SECRETS, mask
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.gateway.dialects.dialect import Asked
-from config.episodes.environments import AuxiliaryCall
+from config.episodes.own_loop import AuxiliaryCall
 from tasks.turns import text_of
 
 

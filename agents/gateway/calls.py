@@ -20,7 +20,7 @@ from agents.gateway.auxiliary import is_auxiliary
 from agents.gateway.dialects.dialect import ENDED, Answer, Asked, Begun, Refused, Usage
 from broker.messages import End
 from broker.messages import Turn as Message
-from config.episodes.environments import AuxiliaryCall
+from config.episodes.own_loop import AuxiliaryCall
 
 LIMITS: Final = {
     End.TURNS: "This episode's turns are used up. Stop here.",

@@ -20,7 +20,7 @@ from agents.sequences import Turn
 from agents.turns import HasEnded, Superseded, TurnFailed
 from broker.messages import NO_IDS, End, FinishReason, Ids
 from broker.messages import Turn as Message
-from config.episodes.environments import AuxiliaryCall
+from config.episodes.own_loop import AuxiliaryCall
 from tasks.turns import POLICY, text_of
 
 

@@ -31,7 +31,7 @@ from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
 from benchmarks.rigs.groups import prompt as made_up_prompt
 from benchmarks.rigs.random_model import large_model, save_folder
 from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
-from config.learner import GrpoConfig
+from config.learner.objective import GrpoConfig
 from config.run import Run
 from learner.objective.advantages import group_advantages
 from learner.training.batch import Batch, pack

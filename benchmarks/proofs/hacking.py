@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.proofs.demo_seeds import parse_seeds, run_seed
-from config.learner import HackingConfig
+from config.learner.reporting import HackingConfig
 from learner.reporting.metrics_file import read_metrics
 
 SCORERS = "benchmarks.rigs.leaky_scorers"

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from config.learner import OptimizerConfig
+from config.learner.training import OptimizerConfig
 
 
 class TrainedWeights:

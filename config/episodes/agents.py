@@ -46,8 +46,9 @@ class AgentsConfig(Section):
     uses up an attempt only where nothing was recorded since the one before."""
     gateway: GatewayConfig = GatewayConfig()
     on_repeated_crash: Literal["score", "unscorable"] = "score"
-    """What to do with an episode in which the same step of the environment crashed in every attempt: `score` it as it
-    stands, since the policy caused the crash, or make it `unscorable`."""
+    """What to do with an episode in which the same step of the environment crashed in every attempt, of at least two
+    where `max_attempts` allows them: `score` it as it stands, since the policy caused the crash, or make it
+    `unscorable`."""
 
     @model_validator(mode="after")
     def _has_one_worker_a_port(self) -> AgentsConfig:

@@ -21,7 +21,7 @@ from torch import Tensor
 from broker.errors import RunFailed
 from broker.messages import Announcement
 from broker.own_folder import OwnFolder
-from config.learner import LoraConfig
+from config.learner.training import LoraConfig
 from config.run import ModelConfig
 from generators.weight_sync.receiver import Received, WeightReceiver
 

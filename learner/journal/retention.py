@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from config.learner import JournalConfig
+from config.learner.journal import JournalConfig
 from learner.journal.ledger import Ledger
 from learner.journal.payloads import MIB, PayloadFile
 

@@ -29,7 +29,7 @@ from typing import Any, BinaryIO
 
 from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
-from config.learner import JournalConfig
+from config.learner.journal import JournalConfig
 from learner.journal.disk import make_folder, sync, write_all
 from learner.journal.ledger import DROPPED, Ledger, Outcome, fence_of, ledgers, read_ledger
 from learner.journal.payloads import MIB, Advantages, PayloadWriter, StepEncoder, payload_files

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from config.learner import AdvantageBaseline, AdvantageConfig, AdvantageScale
+from config.learner.objective import AdvantageBaseline, AdvantageConfig, AdvantageScale
 
 SAME_REWARD = 1e-9  # rewards closer than this are equal: 1 / std must not blow rounding up to a signal
 

@@ -16,7 +16,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from config.learner import Aggregate
+from config.learner.objective import Aggregate
 
 
 def token_weights(

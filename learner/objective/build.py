@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from config.custom import CustomClassError, build
-from config.learner import (
+from config.learner.objective import (
     CispoConfig,
     CustomObjectiveConfig,
     DecoupledPpoConfig,

@@ -15,7 +15,7 @@ from typing import assert_never
 import torch
 from torch import Tensor
 
-from config.learner import KlEstimator
+from config.learner.objective import KlEstimator
 from learner.objective.importance_ratio import log_ratio
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from config.learner import KlConfig
+from config.learner.objective import KlConfig
 
 LARGEST_ERROR = 0.2  # of the divergence to its target, by which one step of the controller goes at most
 

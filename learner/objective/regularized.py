@@ -8,7 +8,7 @@ every rank of the learner, once a micro-batch. No state, no communication.
 
 from __future__ import annotations
 
-from config.learner import AnyObjectiveConfig
+from config.learner.objective import AnyObjectiveConfig
 from learner.objective.kl import kl_estimate
 from learner.objective.objective import Loss, Objective, TokenBatch, needs_start_logprobs
 

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from torch import Tensor
 
-from config.learner import CorrectionConfig
+from config.learner.objective import CorrectionConfig
 from learner.objective.importance_ratio import log_ratio
 from learner.objective.objective import TokenBatch
 

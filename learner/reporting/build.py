@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from broker.errors import RunFailed
 from config.custom import CustomClassError, build
-from config.learner import (
+from config.learner.reporting import (
     CustomLoggerConfig,
     LoggerConfig,
     MetricsFileConfig,

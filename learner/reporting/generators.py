@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker.errors import RunFailed
-from config.learner import MismatchConfig
+from config.learner.reporting import MismatchConfig
 from learner.training.backend import MISMATCH_KL, OF, RATIO_BIN, RATIO_EDGES
 from learner.training.batch import Batch
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from config.learner import WandbConfig
+from config.learner.reporting import WandbConfig
 from config.loading import run_tree
 from config.run import Run
 from learner.reporting.scalars import with_newest_round

@@ -22,7 +22,8 @@ from broker.messages import ScoredGroup
 from broker.own_folder import OwnFolder
 from broker.weight_files import weight_files
 from config.explanations import ConfigError
-from config.learner import KlConfig, LearnerConfig
+from config.learner import LearnerConfig
+from config.learner.objective import KlConfig
 from config.other_names.renamed_keys import with_current_names
 from config.run import Run
 from config.yaml_text import EARLIER, read_yaml_text

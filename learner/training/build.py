@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from config.custom import build
-from config.learner import CustomBackendConfig, DeepSpeedConfig
+from config.learner.training import CustomBackendConfig, DeepSpeedConfig
 from config.run import Run
 from learner.training.backend import TrainingBackend
 

@@ -30,7 +30,9 @@ from torch import Tensor, distributed
 
 from broker.errors import RunFailed
 from config.custom import CustomClassError
-from config.learner import CorrectionConfig, LearnerConfig, ObjectiveConfig, OptimizerConfig
+from config.learner import LearnerConfig
+from config.learner.objective import CorrectionConfig, ObjectiveConfig
+from config.learner.training import OptimizerConfig
 from config.run import Run
 from learner.base_model.own_head import has_own_head
 from learner.objective.aggregate import token_weights

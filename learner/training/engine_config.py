@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.errors import RunFailed
-from config.learner import OptimizerConfig
+from config.learner.training import OptimizerConfig
 from config.run import Run
 
 

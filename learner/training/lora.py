@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from broker.errors import RunFailed
-from config.learner import LoraConfig
+from config.learner.training import LoraConfig
 from config.run import ModelConfig, Run
 from learner.base_model.hub import hub_arguments
 from learner.journal.disk import sync

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from broker.errors import RunFailed
-from config.learner import KlConfig
+from config.learner.objective import KlConfig
 from config.run import ModelConfig, Run
 from learner.base_model.own_head import has_own_head
 from learner.training import sequence_parallel

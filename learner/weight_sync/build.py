@@ -12,7 +12,12 @@ from broker.weight_exchange.exchange import Exchange
 from broker.weight_exchange.folder_exchange import FolderExchange
 from broker.weight_exchange.redis_exchange import RedisExchange
 from config.custom import CustomClassError, build
-from config.learner import NO_RECEIVER, CustomTransportConfig, FilesystemTransportConfig, RelayTransportConfig
+from config.learner.weight_sync import (
+    NO_RECEIVER,
+    CustomTransportConfig,
+    FilesystemTransportConfig,
+    RelayTransportConfig,
+)
 from config.run import Run
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.redis_room import RedisRoom

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from broker.errors import RunFailed
-from config.learner import FilesystemTransportConfig
+from config.learner.weight_sync import FilesystemTransportConfig
 from config.run import Run
 from learner.weight_sync.transport import SavedWeights, WeightHandle
 

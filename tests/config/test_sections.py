@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from config.learner import KlConfig, LearnerConfig, ObjectiveConfig
+from config.learner import LearnerConfig
+from config.learner.objective import KlConfig, ObjectiveConfig
 from config.logs import mask, set_up_logging
 from config.run import Run
 from config.scorers import TaskConfig

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 
-from config.learner import ObjectiveConfig
+from config.learner.objective import ObjectiveConfig
 from learner.objective.objective import needs_start_logprobs
 from learner.training import deepspeed, logprobs, micro_batch
 from learner.training.attention import SDPA

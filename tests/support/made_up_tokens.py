@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from config.learner import Aggregate
+from config.learner.objective import Aggregate
 from learner.objective.aggregate import token_weights
 from learner.objective.objective import TokenBatch
 

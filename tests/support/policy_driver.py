@@ -26,7 +26,8 @@ import torch
 from benchmarks.rigs.reference_attention import reference_kernel
 from broker.errors import RunFailed
 from broker.weight_files import FILE
-from config.learner import AdvantageConfig, LearnerConfig
+from config.learner import LearnerConfig
+from config.learner.objective import AdvantageConfig
 from config.run import Run
 from learner.launch.environment import set_environment
 from learner.launch.ranks import Ranks, launch_or_join

@@ -17,7 +17,7 @@ from agents.openings import Openings
 from agents.rendering.scripted import ScriptedRendering
 from agents.sequences import Turn, segments_of
 from broker.messages import NO_IDS, FinishReason, Ids, Span, TurnRecord
-from config.episodes.environments import AuxiliaryCall
+from config.episodes.own_loop import AuxiliaryCall
 
 MODEL = "org/policy"
 

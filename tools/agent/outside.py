@@ -23,7 +23,7 @@ from agents.gateway.dialects.dialect import FAILED, Answer, Asked, Begun, Refuse
 from broker.errors import PipelineError, RunFailed
 from broker.messages import End, Turn
 from config.endpoint import base_url
-from config.episodes.environments import AuxiliaryCall
+from config.episodes.own_loop import AuxiliaryCall
 from scorers.served_model.wire import Wire
 from tasks.turns import POLICY, text_of
 from web.client import Busy, ServerAway, ServerTrouble

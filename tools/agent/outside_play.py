@@ -26,7 +26,8 @@ from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway, gateway_of
 from broker.errors import PipelineError
 from broker.messages import End, Prompt, Turn
-from config.episodes.environments import AgentSection, EnvironmentSection, PlacedAgentSection
+from config.episodes.environment_section import EnvironmentSection
+from config.episodes.own_loop import AgentSection, PlacedAgentSection
 from config.run import Run
 from scorers.api import RowWorkerClient
 from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY, Result

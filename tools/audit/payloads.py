@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from config.learner import CheckpointConfig
+from config.learner.training import CheckpointConfig
 from config.yaml_text import EARLIER, read_yaml_text
 from learner.journal.ledger import Ledger
 from learner.journal.records import step_number

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Iterator
 
-from config.episodes.environments import AgentSection
+from config.episodes.own_loop import AgentSection
 from config.run import Run
 from tools.doctor.findings import Check, Finding
 

@@ -17,7 +17,7 @@ from broker.connection import check_url
 from config.explanations import ConfigError
 from config.generators import VllmEngineConfig
 from config.gpus import are_hidden
-from config.learner import DeepSpeedConfig
+from config.learner.training import DeepSpeedConfig
 from config.run import Run
 from learner.launch.preflight import check_places
 from tools.doctor.findings import Check, Finding, Level

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from broker.protocol.run_reader import MEMORY_SHARE
 from config.generators import HfEngineConfig, VllmEngineConfig
-from config.learner import DrGrpoConfig, ReinforceConfig
+from config.learner.objective import DrGrpoConfig, ReinforceConfig
 from generators.engines.vllm.settings import longest_sequence
 from learner.data.held_out_rounds import HeldOutRounds, held_out_rounds
 from tools.doctor.findings import Check, Finding

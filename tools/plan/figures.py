@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from broker.protocol.run_reader import MEMORY_SHARE
 from config.generators import ScriptedEngineConfig, VllmEngineConfig
-from config.learner import FilesystemTransportConfig
+from config.learner.weight_sync import FilesystemTransportConfig
 from config.run import Run
 from tools.doctor.findings import readable
 from tools.doctor.gpu_memory import wants_gpus

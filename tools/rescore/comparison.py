@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.messages import Score, ScoredGroup, ScoreStatus, Turn
-from config.learner import AdvantageScale
+from config.learner.objective import AdvantageScale
 from learner.objective.advantages import SAME_REWARD, group_advantages
 from tasks.turns import asked
 

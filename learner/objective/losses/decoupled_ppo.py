@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from config.learner import CorrectionConfig, DecoupledPpoConfig
+from config.learner.objective import CorrectionConfig, DecoupledPpoConfig
 from learner.objective.clipping import Clip, clipped_loss
 from learner.objective.importance_ratio import LOG_RATIO_LIMIT, log_ratio
 from learner.objective.objective import Loss, TokenBatch

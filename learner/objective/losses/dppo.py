@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from config.learner import DppoConfig
+from config.learner.objective import DppoConfig
 from learner.objective.clipping import ratio_metrics
 from learner.objective.importance_ratio import log_ratio
 from learner.objective.objective import Loss, TokenBatch

@@ -8,7 +8,7 @@ micro-batch. The constant is the section's `aggregate: constant`, with `constant
 
 from __future__ import annotations
 
-from config.learner import DrGrpoConfig
+from config.learner.objective import DrGrpoConfig
 from learner.objective.clipping import Clip, clipped_loss
 from learner.objective.importance_ratio import log_ratio
 from learner.objective.objective import Loss, TokenBatch

@@ -8,7 +8,7 @@ in every rank of the learner, once a micro-batch. No state, no communication.
 
 from __future__ import annotations
 
-from config.learner import GrpoConfig
+from config.learner.objective import GrpoConfig
 from learner.objective.clipping import Clip, clipped_loss
 from learner.objective.importance_ratio import log_ratio
 from learner.objective.objective import Loss, TokenBatch

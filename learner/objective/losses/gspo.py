@@ -8,7 +8,7 @@ once a micro-batch. No state, no communication.
 
 from __future__ import annotations
 
-from config.learner import GspoConfig
+from config.learner.objective import GspoConfig
 from learner.objective.clipping import Clip, clipped_loss
 from learner.objective.importance_ratio import log_ratio
 from learner.objective.objective import Loss, TokenBatch

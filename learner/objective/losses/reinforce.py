@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from config.learner import ReinforceConfig
+from config.learner.objective import ReinforceConfig
 from learner.objective.clipping import ratio_metrics
 from learner.objective.importance_ratio import log_ratio
 from learner.objective.objective import Loss, TokenBatch

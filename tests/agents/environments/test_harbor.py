@@ -13,7 +13,7 @@ import pytest
 from agents.environments.child.workplaces.rewards import NoReward, reward_in
 from agents.environments.seam import EnvironmentFailed, Kind, Stage
 from broker.errors import BadMessage
-from config.episodes.environments import HarborConfig
+from config.episodes.own_loop import HarborConfig
 from sandbox.choice import check_walls
 from sandbox.program import SandboxMissing
 from tasks.harbor import digest_of, read_task

@@ -17,7 +17,7 @@ from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from broker.connection import RedisLink
 from broker.keys import DEAD, ROLLOUTS, Keys
 from broker.messages import End
-from config.episodes.environments import NemoGymConfig
+from config.episodes.own_loop import NemoGymConfig
 from config.generators import ScriptedEngineConfig
 from generators.engine import Sample, SamplingParams
 from tests.support.arena import Arena, run_of

@@ -17,7 +17,7 @@ from agents.environments.seam import EnvironmentFailed, Finish
 from agents.gateway.calls import Calls
 from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
 from agents.gateway.server import Gateway
-from config.episodes.environments import CommandConfig
+from config.episodes.own_loop import CommandConfig
 from sandbox.choice import walls_without_network
 from sandbox.program import SandboxMissing
 from tests.support.paths import ROOT

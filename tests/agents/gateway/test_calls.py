@@ -15,7 +15,7 @@ from agents.gateway.session import Session
 from agents.sequences import segments_of
 from agents.turns import TurnFailed
 from broker.messages import NO_IDS, End
-from config.episodes.environments import AuxiliaryCall
+from config.episodes.own_loop import AuxiliaryCall
 from tests.support.in_loop import in_loop
 from tests.support.policy_clients import CLIENTS, MessagesClient, ResponsesClient
 from tests.support.raw_calls import CHAT, COMPLETIONS, MESSAGES, RESPONSES, RIGHT, SAYING, sent

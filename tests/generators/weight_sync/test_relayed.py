@@ -27,7 +27,7 @@ from broker.weight_exchange.parcels import Manifest, Parcel, Wish, refusal
 from broker.weight_exchange.redis_exchange import EXPIRY_S, RedisExchange
 from broker.weight_files import FILE, part_name
 from config.generators import HfEngineConfig, VllmEngineConfig
-from config.learner import LoraConfig
+from config.learner.training import LoraConfig
 from config.run import ModelConfig
 from generators.engines.build import build_engine
 from generators.weight_sync import follower as weights

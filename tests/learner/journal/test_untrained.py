@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.messages import Completion, FinishReason, ScoredGroup, Span
-from config.learner import JournalConfig
+from config.learner.journal import JournalConfig
 from learner.journal.ledger import DROPPED, JournalError, Outcome, read_ledger
 from learner.journal.untrained import EVALUATED, Untrained, UntrainedWriter, read_untrained, untrained_files
 from learner.journal.writer import Journal

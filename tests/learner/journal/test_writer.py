@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from broker.codec import pack
 from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
-from config.learner import JournalConfig
+from config.learner.journal import JournalConfig
 from learner.journal.disk import write_all
 from learner.journal.ledger import DEAD, DROPPED, JournalError, Outcome, PayloadGone, read_ledger, read_step
 from learner.journal.payloads import MIB, payload_files

@@ -17,7 +17,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from config.learner import Aggregate, CorrectionConfig, KlConfig, ObjectiveConfig
+from config.learner.objective import Aggregate, CorrectionConfig, KlConfig, ObjectiveConfig
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
 from learner.objective.kl_coefficient import next_coefficient, penalized

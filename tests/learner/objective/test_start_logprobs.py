@@ -9,7 +9,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from config.learner import CustomObjectiveConfig, ObjectiveConfig
+from config.learner.objective import CustomObjectiveConfig, ObjectiveConfig
 from learner.objective.build import build_objective
 from learner.objective.objective import needs_start_logprobs
 from tests.support.made_up_tokens import CONSTANT_LENGTH, made_up, packed

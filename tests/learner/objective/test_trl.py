@@ -15,7 +15,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from config.learner import CorrectionConfig, ObjectiveConfig
+from config.learner.objective import CorrectionConfig, ObjectiveConfig
 from learner.objective.build import build_objective
 from learner.objective.rejection import kept_tokens
 from tests.support.made_up_tokens import CONSTANT_LENGTH, Answer, Token, made_up, packed, padded

@@ -18,7 +18,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from config.learner import AdvantageConfig, CorrectionConfig, ObjectiveConfig
+from config.learner.objective import AdvantageConfig, CorrectionConfig, ObjectiveConfig
 from learner.objective.advantages import batch_advantages
 from learner.objective.build import build_objective
 from learner.objective.kl import kl_estimate

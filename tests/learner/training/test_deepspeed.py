@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from broker.errors import RunFailed
-from config.learner import OptimizerConfig
+from config.learner.training import OptimizerConfig
 from config.run import Run
 from learner.training.attention import VARLEN
 from learner.training.deepspeed import learning_rate

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from broker.weight_files import FILE
 from config.explanations import ConfigError
-from config.learner import LoraConfig
+from config.learner.training import LoraConfig
 from config.run import Run
 from learner.weight_sync.version_folder import folder_of, published
 from tests.support.chain import make_run

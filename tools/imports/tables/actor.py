@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from config.learner import VERL_ESTIMATORS
+from config.learner.objective import VERL_ESTIMATORS
 from tools.imports.hardware import REQUIRED, is_async, split
 from tools.imports.rule import (
     Outcome,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from config.learner import AdvantageConfig, GrpoConfig
+from config.learner.objective import AdvantageConfig, GrpoConfig
 from learner.objective.advantages import batch_advantages, group_advantages, has_variance
 from learner.objective.importance_ratio import k3_divergence
 from learner.objective.losses.grpo import Grpo
