@@ -17,8 +17,7 @@ def told(row, text, calls, conversations=1):
     count = json.dumps({"calls": calls, "conversations": conversations})
     return {"reward": float(right in str(text) or "right" == str(text).strip()), "remark": count}
 """
-OPENAI: Final = """
-import openai
+LOOK: Final = """
 from boxes import look
 
 PARAMETERS = {"type": "object", "properties": {"box": {"type": "string"}}, "required": ["box"]}
@@ -30,6 +29,11 @@ def said_by(arguments):
         return look(**json.loads(arguments))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
+"""
+OPENAI: Final = (
+    LOOK
+    + """
+import openai
 
 
 def by_chat(base_url, api_key, row, ask):
@@ -83,6 +87,7 @@ def responses(base_url, api_key, row):
             items.append({"type": "function_call_output", "call_id": call.call_id, "output": said})
     return told(row, found.output_text, calls)
 """
+)
 ANTHROPIC: Final = """
 import anthropic
 from boxes import look
@@ -185,19 +190,10 @@ async def graph(base_url, api_key, row):
     said = [one for one in state["messages"] if one.type == "ai"]
     return told(row, said[-1].content, len(said))
 '''
-LITELLM: Final = """
+LITELLM: Final = (
+    LOOK
+    + """
 import litellm
-from boxes import look
-
-PARAMETERS = {"type": "object", "properties": {"box": {"type": "string"}}, "required": ["box"]}
-FUNCTION = {"name": "look", "description": "Look into a box.", "parameters": PARAMETERS}
-
-
-def said_by(arguments):
-    try:
-        return look(**json.loads(arguments))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
 
 
 def solve(row, **how):
@@ -222,6 +218,7 @@ def as_openai(base_url, api_key, row):
 def as_anthropic(base_url, api_key, row):
     return solve(row, model="anthropic/policy", api_base=base_url.removesuffix("/v1"), api_key=api_key)
 """
+)
 ASKED_OF_COMMAND: Final = """
 import os
 import pathlib
