@@ -100,6 +100,16 @@ class Ran:
         """Return what the policy was told in a call, message by message."""
         return [str(one["content"]) for one in self.asked[call].messages]
 
+    @property
+    def heard(self) -> str:
+        """What it was told last in each call, a line or more each."""
+        return "\n".join(self.read(call)[-1] for call in range(len(self.asked)))
+
+    @property
+    def answer(self) -> str:
+        """What the agent has made."""
+        return (self.finish.answer if self.finish else None) or ""
+
     def failed(self, stage: str, words: str, *, is_policys: bool) -> bool:
         """Tell whether it failed there, with these words, and whose doing it was."""
         return Played(beginning=None, steps=(), failure=self.failure).failed(
@@ -228,9 +238,15 @@ class Player:
         """Play an episode, to the end that the environment gives it or that of the turns."""
         return self.wait(self._play(turns, row or {}, seed, before_last))
 
-    def run(self, *turns: str | Turn, row: Mapping[str, Any] | None = None, seed: int = 7) -> Ran:
-        """Let an agent run to its end, with a policy that says these."""
-        return self.wait(self._run(turns, row or {}, seed))
+    def run(
+        self, *turns: str | Turn, row: Mapping[str, Any] | None = None, seed: int = 7, judged: bool = False
+    ) -> Ran:
+        """Let an agent run to its end, with a policy that says these.
+
+        Args:
+            judged: whether what it has made is judged behind it, and it may call by a socket.
+        """
+        return self.wait(self._run(turns, row or {}, seed, judged=judged))
 
     def play_together(self, number: int, *turns: str | Turn) -> list[Played]:
         """Play as many episodes at the same time."""
@@ -248,9 +264,11 @@ class Player:
         """Run a coroutine in the player's loop, in time."""
         return self._runner.run(asyncio.wait_for(work, EPISODE_S))
 
-    async def _run(self, turns: Sequence[str | Turn], row: Mapping[str, Any], seed: int) -> Ran:
+    async def _run(
+        self, turns: Sequence[str | Turn], row: Mapping[str, Any], seed: int, *, judged: bool
+    ) -> Ran:
         number = self.stage.episodes = self.stage.episodes + 1
-        script, gateway = Script([says(turn) for turn in turns]), Gateway("policy")
+        script, gateway = Script([says(turn) for turn in turns]), Gateway("policy", has_socket=judged)
         await gateway.start()
         try:
             episode, _ = await self.environments.begin(
@@ -258,12 +276,15 @@ class Player:
             )
             try:
                 with gateway.opened(script) as access:
-                    finish = await episode.run(access.base_url, access.key, EPISODE_S)
+                    finish = await episode.run(access.base_url, access.key, EPISODE_S, socket=access.socket)
+                if judged:
+                    finish = await episode.judge(EPISODE_S)
             finally:
                 await episode.close()
         except EnvironmentFailed as error:
             return Ran(asked=script.asked, finish=None, failure=error)
         finally:
+            await script.close()
             await gateway.close()
         return Ran(asked=script.asked, finish=finish, failure=None)
 
