@@ -26,6 +26,10 @@ def wrong(stage: Stage) -> None:
         )
 
 
+def in_part(stage: Stage) -> None:
+    stage.leaves_out("in a container, for want of an engine")
+
+
 def cut_short(stage: Stage) -> None:
     stage.holds("it begins", True)
     raise IndexError("no answer")
@@ -49,6 +53,12 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
     )  # fmt: skip
     assert is_proven([played, left_out])
     assert "skipped: no such package" in as_table([left_out])[-1]
+
+
+def test_what_is_left_out_is_told_and_counts_for_nothing(tmp_path: Path) -> None:
+    outcome = _outcome(Kind(name="part", title="part", play=in_part), tmp_path)
+    assert (outcome.held, is_proven([outcome])) == ({}, False)
+    assert as_table([outcome])[-1].endswith(": left out: in a container, for want of an engine.")
 
 
 def trained() -> tuple[ScoredGroup, list[Sampled]]:

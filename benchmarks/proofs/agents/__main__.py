@@ -49,6 +49,7 @@ class Outcome:
     held: dict[str, bool]
     skipped: str
     seconds: float
+    left_out: Sequence[str] = ()
     conversations: int = 0
     sequences: int = 0
 
@@ -220,6 +221,7 @@ def _outcome(kind: Kind, out: Path) -> Outcome:
         held=stage.held,
         skipped=skipped,
         seconds=seconds,
+        left_out=stage.left_out,
         conversations=stage.conversations,
         sequences=stage.sequences,
     )
@@ -259,9 +261,9 @@ def as_table(outcomes: Sequence[Outcome]) -> list[str]:
     lines.append("")
     for one in outcomes:
         told = [f"{'' if is_held else 'NOT: '}{what}" for what, is_held in one.held.items()]
-        lines.append(
-            f"- {one.kind.title}, {one.package}: {(one.skipped and f'skipped: {one.skipped}') or '; '.join(told)}."
-        )
+        told += [f"left out: {what}" for what in one.left_out]
+        said = f"skipped: {one.skipped}" if one.skipped else "; ".join(told)
+        lines.append(f"- {one.kind.title}, {one.package}: {said}.")
     return lines
 
 

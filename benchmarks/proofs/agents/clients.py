@@ -105,8 +105,8 @@ def _command(stage: Stage, program: str, answers: Sequence[str]) -> None:
     is_walled = stage.python is not None and _is_shown(stage.python)
     words = {"command": [str(stage.python), str(script)], "sandbox": is_walled}
     words |= {"readable": [str(script)]} if is_walled else {}
-    if is_walled:
-        stage.holds("it runs behind walls", True)
+    if not is_walled:
+        stage.leaves_out("walls, for want of a Python that root can read there without its rights")
     _trained(
         stage,
         {"command": {"type": "command", "max_turns": 12, "memory_mb": 4096, "deadline_s": 900} | words},

@@ -155,6 +155,7 @@ class Stage:
     conversations: int = 0  # of these, by the agents' own count; 0: there is none
     sequences: int = 0  # that they became
     held: dict[str, bool] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)  # each with its reason
 
     def file(self, name: str, text: str) -> Path:
         """Write a file that the children find as a module."""
@@ -171,6 +172,10 @@ class Stage:
     def holds(self, what: str, *parts: bool) -> None:
         """Note whether something holds."""
         self.held[what] = all(parts)
+
+    def leaves_out(self, what: str) -> None:
+        """Note what can't be played here, and why; it counts for nothing."""
+        self.left_out.append(what)
 
     @contextlib.contextmanager
     def plays(

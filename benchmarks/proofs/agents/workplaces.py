@@ -141,7 +141,7 @@ def harbor(stage: Stage) -> None:
     )
     engine = next((name for name in ENGINES if shutil.which(name)), None)
     if engine is None or not _has_base(engine):
-        stage.holds(f"in a container: left out, for want of podman or docker with {BASE}", True)
+        stage.leaves_out(f"in a container, for want of podman or docker with {BASE}")
         return
     build_words = ["--network=host"] if engine == "podman" else []
     _plays_tasks(
