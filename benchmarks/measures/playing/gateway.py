@@ -9,7 +9,6 @@ generators' side of the protocol. What groups cost, from their lease to their ha
 from __future__ import annotations
 
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,16 +21,14 @@ from benchmarks.rigs.episodes.episode_rig import FOR_EVER_S, answering
 from benchmarks.rigs.episodes.gateway_rig import END, Client, client, save_tokenizer
 from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
 from benchmarks.rigs.episodes.raw_client import Order
-from benchmarks.rigs.groups import demo_run
-from broker.codec import encode_prompt
-from broker.keys import EPISODES
-from broker.messages import NO_IDS, NOTHING, Ids, Prompt, Split
-from broker.protocol.run_owner import NewGroup
+from benchmarks.rigs.groups import demo_run, new_group, prompt
+from broker.messages import Ids
 from config.run import Run
 from tools.up.served_judge import free_port
 
 BAR_MS = 4.0
 GROUP = 8  # episodes
+MOST_TOKENS = 8192  # of an episode
 WORDS = 520  # of the first message
 NAMES = ("search", "read_file", "write_file", "run", "list_folder", "move", "ask", "submit")
 
@@ -138,7 +135,9 @@ def _round(rig: ProcessRig, asking: Client, size: Size) -> tuple[float, dict[str
             opens=True,
         )
     )
-    done = rig.play(size.groups, lambda group_id: group_of(group_id, rig.run))
+    done = rig.play(
+        size.groups, lambda group_id: new_group(prompt(group_id, n=GROUP, max_tokens=MOST_TOKENS))
+    )
     if any(len(one.segments) != 1 for group in done.rollouts for one in group.completions):
         raise RuntimeError("a conversation became several sequences")
     return done.spent.agents, asking.counted()
@@ -171,31 +170,9 @@ def _run(folder: Path, size: Size) -> Run:
         model={"path": str(folder / "model")},
         data={"train": {"type": "procedural"}, "held_out": None, "max_prompt_tokens": 8192},
         evaluation={"every": 0},
-        sampling={"group_size": GROUP, "max_tokens": 8192},
+        sampling={"group_size": GROUP, "max_tokens": MOST_TOKENS},
         learner={"group_deadline_s": FOR_EVER_S},
         broker={"lease_s": 60},
         agents={"episodes": size.groups * GROUP, "gateway": {"port": free_port()}},
         scorers={"tasks": {"math": {"environment": {"type": "remote", "max_turns": size.turns}}}},
     )
-
-
-def group_of(group_id: str, run: Run) -> NewGroup:
-    """Return a group whose agents make their own prompts."""
-    prompt = Prompt(
-        group_id=group_id,
-        split=Split.TRAIN,
-        task="math",
-        n=GROUP,
-        floor=0,
-        issued_at=time.time(),
-        epoch=0,
-        row=int(group_id),
-        fingerprint="benchmark",
-        seed=int(group_id),
-        temperature=1.0,
-        max_tokens=run.sampling.max_tokens,
-        messages=(),
-        token_ids=NO_IDS,
-        verification_info=NOTHING,
-    )
-    return NewGroup(group_id, encode_prompt(prompt), EPISODES)

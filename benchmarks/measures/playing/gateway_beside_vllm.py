@@ -23,11 +23,10 @@ from typing import Any
 import torch
 
 from benchmarks.comparison import Comparison, Turn, median_interval, take_turns
-from benchmarks.measures.playing.gateway import group_of
 from benchmarks.rigs.episodes.gateway_rig import Client, client
 from benchmarks.rigs.episodes.process_rig import SHOW, ProcessRig, process_rig, seconds_of
 from benchmarks.rigs.episodes.raw_client import Order
-from benchmarks.rigs.groups import demo_run
+from benchmarks.rigs.groups import demo_run, new_group, prompt
 from benchmarks.rigs.random_model import save_folder, save_weights, tiny_model
 from broker.processes import stop
 from config.endpoint import ServeConfig
@@ -37,6 +36,7 @@ from tools.up.served_judge import free_port, served_judge
 
 BAR = 1.1
 GROUP = 8  # episodes
+MOST_TOKENS = 512  # of an episode
 START_S = 600.0  # for vLLM's server to answer
 ENGINE = "VLLM::"  # what the titles of vLLM's processes behind its front end begin with
 PROMPT = "Say what you think of number {number}. " + "It is one of many, and others were said before. " * 5
@@ -132,7 +132,7 @@ def _by_gateway(rig: ProcessRig, asking: Client, size: Size, way: Way) -> Turn:
     (generator,) = rig.pids("generators")
     before, engine = rig.spent(), beside_engine(generator)
     asking.begin(_order(f"http://127.0.0.1:{rig.run.agents.gateway.port}", size, way.options, opens=True))
-    rig.play(size.groups, lambda group_id: group_of(group_id, rig.run))
+    rig.play(size.groups, lambda group_id: new_group(prompt(group_id, n=GROUP, max_tokens=MOST_TOKENS)))
     counts, spent = asking.counted(), rig.spent().since(before)
     front = beside_engine(generator) - engine
     return Turn(counts["sampled"] / size.tokens, front + spent.agents + spent.environments + spent.redis)
@@ -222,7 +222,7 @@ def _run(folder: Path, size: Size) -> tuple[Run, Path]:
         model={"path": str(folder / "model"), "dtype": "float32", "chat_template": TEMPLATE},
         data={"train": {"type": "procedural"}, "held_out": None, "max_prompt_tokens": 512},
         evaluation={"every": 0},
-        sampling={"group_size": GROUP, "max_tokens": 512},
+        sampling={"group_size": GROUP, "max_tokens": MOST_TOKENS},
         generators={
             "groups_in_flight": None,
             "engine": {
