@@ -35,6 +35,7 @@ class Size:
     Attributes:
         groups: that do not fail.
         turn_s: of the engine, for each turn.
+        rounds: of each side.
     """
 
     groups: int = 60

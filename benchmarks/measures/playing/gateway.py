@@ -3,12 +3,15 @@
 Conversations of two thousand tokens with eight tools, answered as streams: each answer is a call of a tool, whose
 result is sent back with the whole history. The client is a process that speaks HTTP by hand, and opens episodes at the
 gateway. The worker is the real one, in a process of its own; a script answers its calls at once, through the
-generators' side of the protocol. What groups cost, from their lease to their hand-over, is part of the calls' cost.
+generators' side of the protocol. What episodes cost, from their opening, and their groups, from their lease to their
+hand-over, is part of the calls' cost.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,7 @@ class Size:
         groups: of a round, of eight episodes each.
         turns: of an episode.
         at_once: conversations.
+        rounds: that are measured, behind one that is not.
     """
 
     groups: int = 16
@@ -55,8 +59,7 @@ SMOKE = Size(groups=1, turns=2, at_once=2, rounds=1)
 
 def measure(size: Size) -> list[Comparison]:
     """Make the comparison."""
-    ours = []
-    given = sampled = calls = 0
+    ours, counts = [], Counter[str]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         said = _Said(save_tokenizer(folder / "model"))
@@ -64,20 +67,14 @@ def measure(size: Size) -> list[Comparison]:
         with process_rig(run, agents=1) as rig, answering(rig.link, rig.keys, said), client() as asking:
             _round(rig, asking, size)
             for _ in range(size.rounds):
-                seconds, counts = _round(rig, asking, size)
-                ours.append(1000 * seconds / counts["calls"])
-                given, sampled, calls = (
-                    sum(pair)
-                    for pair in zip(
-                        (given, sampled, calls),
-                        (counts[one] for one in ("given", "sampled", "calls")),
-                        strict=True,
-                    )
-                )
+                seconds, counted = _round(rig, asking, size)
+                ours.append(1000 * seconds / counted["calls"])
+                counts.update(counted)
+    calls = counts["calls"]
     return [
         Comparison(
-            what=f"a call with {given / calls:,.0f} tokens of history and {len(NAMES)} tools, "
-            f"{sampled / calls:.0f} tokens as a stream, {size.at_once} agents at once: the worker",
+            what=f"a call with {counts['given'] / calls:,.0f} tokens of history and {len(NAMES)} tools, "
+            f"{counts['sampled'] / calls:.0f} tokens as a stream, {size.at_once} agents at once: the worker",
             unit="ms of a processor",
             ours=ours,
             beside="bar",
@@ -111,8 +108,12 @@ def _answer(number: int) -> str:
     return f"{sentence}\n<tool_call>\n{call}\n</tool_call>{END}"
 
 
-def _round(rig: ProcessRig, asking: Client, size: Size) -> tuple[float, dict[str, Any]]:
-    """Play a round; returns the worker's processor seconds, and what the client counted."""
+def _round(rig: ProcessRig, asking: Client, size: Size) -> tuple[float, Mapping[str, int]]:
+    """Play a round; returns the worker's processor seconds, and what the client counted.
+
+    The seconds begin before the client does: it opens its first episodes while the groups are made.
+    """
+    before = rig.spent()
     asking.begin(
         Order(
             url=f"http://127.0.0.1:{rig.run.agents.gateway.port}",
@@ -140,7 +141,8 @@ def _round(rig: ProcessRig, asking: Client, size: Size) -> tuple[float, dict[str
     )
     if any(len(one.segments) != 1 for group in done.rollouts for one in group.completions):
         raise RuntimeError("a conversation became several sequences")
-    return done.spent.agents, asking.counted()
+    counts = asking.counted()
+    return rig.spent().since(before).agents, counts
 
 
 def _text(words: int) -> str:
