@@ -4,7 +4,9 @@ The same requests, from the same client, of which none goes on from another. Our
 with its gateway, Redis, and the generator. Beside it is what `vllm serve` runs. Processor seconds are those of all
 processes but the client and vLLM's own behind its front end: the engine core, and workers where vLLM gives them
 processes of their own, which are known by their titles. Our records have log-probabilities and the versions that
-sampled them; theirs are texts. A random model of a million parameters, vLLM's CPU build with one thread, or a GPU.
+sampled them; theirs are texts. As a stream ours sends a whole message in one chunk, when it is recorded, where vLLM's
+server sends an event a token: its events are part of what it costs there. A random model of a million parameters,
+vLLM's CPU build with one thread, or a GPU.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ BAR = 1.1
 GROUP = 8  # episodes
 MOST_TOKENS = 512  # of an episode
 START_S = 600.0  # for vLLM's server to answer
-ENGINE = "VLLM::"  # what the titles of vLLM's processes behind its front end begin with
+# What the titles of vLLM's processes behind its front end begin with; `VLLM::APIServer` is one before it.
+ENGINE = ("VLLM::EngineCore", "VLLM::Worker")
 PROMPT = "Say what you think of number {number}. " + "It is one of many, and others were said before. " * 5
 TEMPLATE = (
     "{% for message in messages %}{{ message['role'] }}\n{{ message['content'] }}\n{% endfor %}"
@@ -54,6 +57,7 @@ class Size:
         groups: of a round, of eight episodes each.
         calls: of an episode.
         tokens: of an answer.
+        rounds: for each way to ask, of each side.
     """
 
     groups: int = 1
@@ -74,7 +78,10 @@ class Way:
 
 WAYS = (
     Way(how="whole"),
-    Way(how="as a stream", options={"stream": True, "stream_options": {"include_usage": True}}),
+    Way(
+        how="as a stream, by ours in one chunk when it is recorded and by theirs in an event a token,",
+        options={"stream": True, "stream_options": {"include_usage": True}},
+    ),
     Way(how="whole", theirs={"logprobs": True}, beside=", which says log-probabilities as ours records them"),
 )
 FULL = Size()
@@ -162,7 +169,7 @@ def beside_engine(pid: int) -> float:
     tree = below(pid)
     engine = {process.pid for process in tree if process.words and process.words[0].startswith(ENGINE)}
     if not engine:
-        raise RuntimeError(f"no process below {pid} has a title that begins with {ENGINE}")
+        raise RuntimeError(f"no process below {pid} has a title that begins with {' or '.join(ENGINE)}")
     inside = {process.pid for process in tree if process.parent in engine}
     others = [process.pid for process in tree if process.pid not in engine | inside]
     with contextlib.suppress(OSError):  # one has ended meanwhile
