@@ -20,10 +20,10 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.comparison import Comparison
+from benchmarks.rigs.clients.raw_client import Client, Order, client
 from benchmarks.rigs.episodes.episode_rig import FOR_EVER_S, answering
-from benchmarks.rigs.episodes.gateway_rig import END, Client, client, save_tokenizer
 from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
-from benchmarks.rigs.episodes.raw_client import Order
+from benchmarks.rigs.episodes.real_vocabulary import END, save_tokenizer
 from benchmarks.rigs.groups import demo_run, new_group, prompt
 from broker.messages import Ids
 from config.run import Run

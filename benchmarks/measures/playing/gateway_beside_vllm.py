@@ -25,9 +25,8 @@ from typing import Any
 import torch
 
 from benchmarks.comparison import Comparison, Turn, median_interval, take_turns
-from benchmarks.rigs.episodes.gateway_rig import Client, client
+from benchmarks.rigs.clients.raw_client import Client, Order, client
 from benchmarks.rigs.episodes.process_rig import SHOW, ProcessRig, process_rig, seconds_of
-from benchmarks.rigs.episodes.raw_client import Order
 from benchmarks.rigs.groups import demo_run, new_group, prompt
 from benchmarks.rigs.random_model import save_folder, save_weights, tiny_model
 from broker.processes import stop

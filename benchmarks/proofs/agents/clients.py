@@ -21,10 +21,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.proofs.agents import client_programs as programs
 from benchmarks.proofs.agents.recorded_run import Sampled, read_record
 from benchmarks.proofs.agents.stage import Stage
 from benchmarks.results import ROOT
+from benchmarks.rigs.clients import programs
 from broker.messages import Completion, Prompt, ScoredGroup, Segment
 from learner.journal.ledger import read_ledger, read_step
 from tasks.boxes import box_problems

@@ -1,4 +1,4 @@
-"""The agents of `benchmarks.proofs.agents.clients`, as their users write them; each runs in a Python of its own.
+"""The agents of `benchmarks.proofs.agents`, as their users write them; each runs in a Python of its own.
 
 Out: texts of modules. `told` is what each returns: its reward, and in the remark how many calls it made in how many
 conversations, by the client's own count.
