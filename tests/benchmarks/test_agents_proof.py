@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from benchmarks.proofs.agents.__main__ import KINDS, Kind, Outcome, _outcome, as_table, is_proven
 from benchmarks.proofs.agents.clients import compare
+from benchmarks.proofs.agents.player import calls
 from benchmarks.proofs.agents.recorded_run import Sampled
-from benchmarks.proofs.agents.stage import Stage, calls
+from benchmarks.proofs.agents.stage import Stage
 from broker.messages import End, ScoredGroup
 from tests.support.tiny import completion, group, talk
 

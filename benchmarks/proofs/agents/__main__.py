@@ -20,7 +20,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.proofs.agents import clients, games, gyms, openenv, tools, tries, verl, workplaces
+from benchmarks.proofs.agents import (
+    clients,
+    games,
+    nemo_gym,
+    openenv,
+    tools,
+    tries,
+    verifiers,
+    verl,
+    workplaces,
+)
 from benchmarks.proofs.agents.interpreters import Packages, make, version
 from benchmarks.proofs.agents.stage import Missing, Stage
 
@@ -90,19 +100,19 @@ KINDS = (
     Kind(
         name="verifiers",
         title="verifiers: tasksets",
-        play=gyms.tasksets,
+        play=verifiers.tasksets,
         python=Packages("verifiers", ("verifiers==0.4.0",)),
     ),
     Kind(
         name="verifiers-old",
         title="verifiers: load_environment",
-        play=gyms.loaded,
+        play=verifiers.loaded,
         python=Packages("verifiers", ("verifiers==0.1.14", "datasets==4.6.1")),
     ),
     Kind(
         name="nemo_gym",
         title="nemo_gym",
-        play=gyms.nemo_gym,
+        play=nemo_gym.nemo_gym,
         others={"server": Packages("nemo-gym", ("nemo-gym==0.4.0",), version="3.12")},
     ),
     Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym, package="reasoning-gym"),

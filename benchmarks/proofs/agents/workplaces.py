@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from agents.environments.child.workplaces.engine import ENGINES
-from benchmarks.proofs.agents.stage import Missing, Player, Ran, Stage
+from benchmarks.proofs.agents.player import Player, Ran
+from benchmarks.proofs.agents.stage import Missing, Stage
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import check_walls
