@@ -102,6 +102,13 @@ def test_what_trained_is_held_to_the_engines_record(tmp_path: Path, place: int |
     assert (stage.episodes, stage.conversations, stage.sequences) == (2, 3, 3)
 
 
+def test_nothing_is_held_of_groups_that_there_are_not(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    compare(stage, [], [], ["math"])
+    assert stage.held
+    assert not any(stage.held.values())
+
+
 @pytest.mark.parametrize(
     "remark", ["", '{"calls": 2, "conversations": 2}', '{"calls": 3, "conversations": 1}']
 )

@@ -208,6 +208,7 @@ def compare(
     )
     stage.holds(
         "nobody's log-probability is said of what nobody sampled",
+        bool(completions),
         all(
             not segment.logprobs[~segment.trains].any() for _, one in completions for segment in one.segments
         ),
@@ -218,11 +219,13 @@ def compare(
     told = [bool(one.ended_by and one.ended_by.is_cut) for _, one in completions]
     calls = [one.get("calls", 0) - was_told for one, was_told in zip(said, told, strict=True)]
     stage.holds(
-        "each call of an agent is a turn that trains, and none else is", calls == list(map(len, turns))
+        "each call of an agent is a turn that trains, and none else is",
+        bool(calls),
+        calls == list(map(len, turns)),
     )
     sequences = [len(one.segments) for _, one in completions]
     conversations = [one.get("conversations") for one in said]
-    stage.holds("each conversation is one sequence", sequences == conversations)
+    stage.holds("each conversation is one sequence", bool(sequences), sequences == conversations)
     stage.holds("agents went on from what was said", max(map(len, turns), default=0) > 1)
     stage.holds("each of the tasks was trained", {prompt.task for prompt, _ in completions} == set(tasks))
     stage.episodes = len(completions)

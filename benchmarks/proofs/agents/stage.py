@@ -55,9 +55,9 @@ class Stage:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LISTENS_S, check=True)
         return str(done.stdout)
 
-    def holds(self, what: str, *parts: bool) -> None:
+    def holds(self, what: str, part: bool, *parts: bool) -> None:
         """Note whether something holds."""
-        self.held[what] = all(parts)
+        self.held[what] = all((part, *parts))
 
     def leaves_out(self, what: str) -> None:
         """Note what can't be played here, and why; it counts for nothing."""
