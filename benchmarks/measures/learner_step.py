@@ -27,8 +27,7 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.comparison import Comparison, timed
-from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
-from benchmarks.rigs.groups import prompt as made_up_prompt
+from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, question, scored
 from benchmarks.rigs.random_model import large_model, save_folder
 from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
 from config.learner.objective import GrpoConfig
@@ -234,7 +233,7 @@ def _made_up(number: int, lengths: Sequence[int]) -> ScoredGroup:
         )
         for length in lengths
     )
-    asked = made_up_prompt(str(number), n=len(completions))
+    asked = question(str(number), n=len(completions))
     return scored(SampledGroup(prompt=asked, completions=completions, generator="generator-0", seconds=1.0))
 
 

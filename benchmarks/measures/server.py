@@ -27,7 +27,7 @@ import redis
 
 from benchmarks.comparison import Comparison
 from benchmarks.results import ROOT
-from benchmarks.rigs.reward_clients import Load, Question, load
+from benchmarks.rigs.clients.reward_clients import Load, Question, load
 from broker import processes
 from broker.keys import Keys
 from broker.monitoring.snapshot import snapshot

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import results
-from benchmarks.proofs.chaos_batch import GAME, OUTAGE_S, OWN_AGENTS, WORDS, Table, add_played_by
+from benchmarks.proofs.chaos_batch import GAME, OUTAGE_S, OWN_AGENTS, PLAYED_BY, Table, add_played_by
 from broker.processes import spawn, stop, wait
 
 ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
@@ -143,7 +143,7 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
             str(away_s),
             "--commit",
             commit,
-            *WORDS.get(played_by, ())[:1],
+            *([PLAYED_BY[played_by].word] if played_by else []),
         ]
         lines = Table(table, {"run": name, "seed": number, "commit": commit})
         limit_s = OUTAGE_S + batch * (KILL_S + away_s)

@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,29 +35,49 @@ EVERY_S = 3.0  # the longest pause between a return and the next kill
 OWN_EVERY_S = 12.0  # the same for agents that own their loop: each of their processes imports its client anew
 SLOW_S = 0.2  # for a completion's score, so that a scorer that is killed was at work
 OUTAGE_S = 900.0  # that the roles wait for Redis: longer than it is ever away here
-# By whom groups of episodes are played, and the environment of each task then.
-GAME, OWN_AGENTS = "game", "own agents"
-WORDS = {
-    GAME: ("--agents", "groups are episodes, which agents play"),
-    OWN_AGENTS: ("--own-agents", "groups are episodes of agents that own their loop"),
-}
-OWN_AGENT = "benchmarks.rigs.episodes.own_agents"
+OWN_AGENT = "benchmarks.rigs.clients.own_agents"
 OWN_COMMAND = (sys.executable, str(results.ROOT / f"{OWN_AGENT.replace('.', '/')}.py"))
+BY_COMMAND = "by_command"  # the task whose agent is a command
 EVERY_COMMAND = 4  # rows, of which one is a command's: each starts an interpreter
-ENVIRONMENTS: Mapping[str, Mapping[str, Any]] = {
-    "": {"math": None},
-    GAME: {
-        "math": {
-            "type": "custom",
-            "import_path": "benchmarks.rigs.episodes.games:AskingAgain",
-            "options": {"seconds": SLOW_S},
-            "turn_tokens": 16,
-        }
-    },
-    OWN_AGENTS: {
-        "math": {"type": "agent", "import_path": f"{OWN_AGENT}:ask_again", "turn_tokens": 16},
-        "by_command": {"type": "command", "command": OWN_COMMAND, "sandbox": False, "turn_tokens": 16},
-    },
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedBy:
+    """By whom groups are played that are episodes.
+
+    Attributes:
+        word: of the command line.
+        said: of it, for people.
+        environments: by the name of their task.
+    """
+
+    word: str
+    said: str
+    environments: Mapping[str, Mapping[str, Any]]
+
+
+GAME, OWN_AGENTS = "game", "own agents"
+PLAYED_BY = {
+    GAME: PlayedBy(
+        word="--agents",
+        said="groups are episodes, which agents play",
+        environments={
+            "math": {
+                "type": "custom",
+                "import_path": "benchmarks.rigs.episodes.games:AskingAgain",
+                "options": {"seconds": SLOW_S},
+                "turn_tokens": 16,
+            }
+        },
+    ),
+    OWN_AGENTS: PlayedBy(
+        word="--own-agents",
+        said="groups are episodes of agents that own their loop",
+        environments={
+            "math": {"type": "agent", "import_path": f"{OWN_AGENT}:ask_again", "turn_tokens": 16},
+            BY_COMMAND: {"type": "command", "command": OWN_COMMAND, "sandbox": False, "turn_tokens": 16},
+        },
+    ),
 }
 HARD_END_S = 3600.0  # then it is drained, whatever is missing
 
@@ -87,7 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = Table(
         args.table, {"run": args.name, "seed": args.seed, "commit": args.commit, "machine": results.machine()}
     )
-    every_s = args.every_s or (OWN_EVERY_S if args.played_by == OWN_AGENTS else EVERY_S)
+    every_s = args.every_s
+    if every_s is None:
+        every_s = OWN_EVERY_S if args.played_by == OWN_AGENTS else EVERY_S
     orders = Orders(
         seconds=HARD_END_S, every_s=every_s, seed=args.seed, quota=args.kills, redis_away_s=args.away_s
     )
@@ -97,8 +120,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def add_played_by(parser: argparse.ArgumentParser) -> None:
     """Add the words that make groups episodes, and say who plays them."""
     kinds = parser.add_mutually_exclusive_group()
-    for kind, (word, said) in WORDS.items():
-        kinds.add_argument(word, dest="played_by", action="store_const", const=kind, default="", help=said)
+    for name, one in PLAYED_BY.items():
+        kinds.add_argument(
+            one.word, dest="played_by", action="store_const", const=name, default="", help=one.said
+        )
 
 
 def parse_kills(text: str) -> dict[str, int]:
@@ -158,15 +183,15 @@ def prepare(name: str, folder: Path, *, played_by: str = "") -> tuple[Run, Path]
     """Make the run, and its YAML file, which the learner reads.
 
     Args:
-        played_by: a name of `ENVIRONMENTS`; "": its groups are answers of one turn, else episodes of three.
+        played_by: a name of `PLAYED_BY`; "": its groups are answers of one turn, else episodes of three.
     """
     rows = folder / "rows.jsonl"
-    *_, last = ENVIRONMENTS[played_by]
+    sometimes = BY_COMMAND if BY_COMMAND in _environments(played_by) else "math"
     lines = (
         {
             "question": f"What is {n} - {n - 1}?",
             "verification_info": {"type": "math", "answer": {"value": "1"}},
-            "task": "math" if n % EVERY_COMMAND else last,
+            "task": "math" if n % EVERY_COMMAND else sometimes,
         }
         for n in range(1, 500)
     )
@@ -175,6 +200,10 @@ def prepare(name: str, folder: Path, *, played_by: str = "") -> tuple[Run, Path]
     path = folder / f"{name}.yaml"
     path.write_text(to_yaml(run), encoding="utf-8")
     return run, path
+
+
+def _environments(played_by: str) -> Mapping[str, Mapping[str, Any]]:
+    return PLAYED_BY[played_by].environments if played_by else {}
 
 
 def sections(name: str, rows: Path, *, played_by: str = "") -> dict[str, Any]:
@@ -205,9 +234,10 @@ def sections(name: str, rows: Path, *, played_by: str = "") -> dict[str, Any]:
         },
         "scorers": {
             "tasks": {
-                task: {"scorer": scorer, **({"environment": environment} if has_agents else {})}
-                for task, environment in ENVIRONMENTS[played_by].items()
+                task: {"scorer": scorer, "environment": environment}
+                for task, environment in _environments(played_by).items()
             }
+            or {"math": {"scorer": scorer}}
         },
         "learner": {
             "steps": ENOUGH_STEPS,

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from benchmarks.results import ROOT
+from broker.codec import encode_prompt
+from broker.keys import EPISODES
 from broker.messages import (
+    NO_IDS,
+    NOTHING,
     Completion,
     FinishReason,
+    Ids,
     JsonObject,
     Prompt,
     SampledGroup,
@@ -26,7 +33,9 @@ from broker.messages import (
     ScoreStatus,
     Span,
     Split,
+    Turn,
 )
+from broker.protocol.run_owner import NewGroup
 from config.loading import build_run, read_yaml
 from config.run import Run
 
@@ -84,7 +93,7 @@ def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> SampledG
         for _ in range(completions)
     )
     return SampledGroup(
-        prompt=prompt(group_id, n=completions), completions=sampled, generator="generator-0", seconds=1.0
+        prompt=question(group_id, n=completions), completions=sampled, generator="generator-0", seconds=1.0
     )
 
 
@@ -101,7 +110,7 @@ def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> Sampl
         for text in texts
     )
     return SampledGroup(
-        prompt=prompt(group_id, n=len(texts), reference=reference),
+        prompt=question(group_id, n=len(texts), reference=reference),
         completions=said,
         generator="generator-0",
         seconds=1.0,
@@ -118,8 +127,27 @@ def scored(rollout: SampledGroup) -> ScoredGroup:
     return ScoredGroup(rollout=rollout, scores=scores, rewards=tuple(values), worker="scorers-0", seconds=0.1)
 
 
-def prompt(group_id: str, *, n: int, reference: str = "72") -> Prompt:
+def question(group_id: str, *, n: int, reference: str = "72") -> Prompt:
     """Make a short question."""
+    return prompt(
+        group_id,
+        n=n,
+        messages=({"role": "user", "content": "What is it?"},),
+        token_ids=np.arange(32, dtype=np.int32),
+        info={"type": "math", "answer": {"value": reference}},
+    )
+
+
+def prompt(
+    group_id: str,
+    *,
+    n: int,
+    max_tokens: int = 8192,
+    messages: Sequence[Turn] = (),
+    token_ids: Ids = NO_IDS,
+    info: Mapping[str, Any] = NOTHING,
+) -> Prompt:
+    """Make a group's prompt, the same each time; without messages its environment, or its agent, has them."""
     return Prompt(
         group_id=group_id,
         split=Split.TRAIN,
@@ -132,8 +160,14 @@ def prompt(group_id: str, *, n: int, reference: str = "72") -> Prompt:
         fingerprint="benchmark",
         seed=0,
         temperature=1.0,
-        max_tokens=8192,
-        messages=({"role": "user", "content": "What is it?"},),
-        token_ids=np.arange(32, dtype=np.int32),
-        verification_info=JsonObject({"type": "math", "answer": {"value": reference}}),
+        max_tokens=max_tokens,
+        messages=tuple(messages),
+        token_ids=token_ids,
+        verification_info=JsonObject(info),
     )
+
+
+def new_group(prompt: Prompt, stream: str = EPISODES) -> NewGroup:
+    """Return a group that is issued now, with a seed of its own."""
+    issued = replace(prompt, issued_at=time.time(), seed=int(prompt.group_id))
+    return NewGroup(prompt.group_id, encode_prompt(issued), stream)

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from benchmarks.rigs.groups import demo_run, prompt
+from benchmarks.rigs.groups import demo_run, question
 from benchmarks.rigs.random_model import large_model, save_folder, save_weights
 from broker.checksums import weights_checksum
 from broker.codec import encode_prompt
@@ -112,7 +112,7 @@ class VllmRig:
         longest = self.run.sampling.max_tokens
         return [
             replace(
-                prompt(str(ordinal), n=self.run.sampling.group_size),
+                question(str(ordinal), n=self.run.sampling.group_size),
                 token_ids=random.integers(0, 8000, PROMPT_TOKENS, dtype=np.int32),
                 max_tokens=longest // 2 + longest * (place % 8) // 14,
             )

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from benchmarks.proofs.agents.__main__ import KINDS, Kind, Outcome, _outcome, as_table, is_proven
 from benchmarks.proofs.agents.clients import compare
+from benchmarks.proofs.agents.player import calls
 from benchmarks.proofs.agents.recorded_run import Sampled
-from benchmarks.proofs.agents.stage import Stage, calls
+from benchmarks.proofs.agents.stage import Stage
 from broker.messages import End, ScoredGroup
 from tests.support.tiny import completion, group, talk
 
@@ -24,6 +25,10 @@ def wrong(stage: Stage) -> None:
         stage.holds(
             "a function without type hints is played", player.play(calls(("gcd", {}))).failure is None
         )
+
+
+def in_part(stage: Stage) -> None:
+    stage.leaves_out("in a container, for want of an engine")
 
 
 def cut_short(stage: Stage) -> None:
@@ -49,6 +54,12 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
     )  # fmt: skip
     assert is_proven([played, left_out])
     assert "skipped: no such package" in as_table([left_out])[-1]
+
+
+def test_what_is_left_out_is_told_and_counts_for_nothing(tmp_path: Path) -> None:
+    outcome = _outcome(Kind(name="part", title="part", play=in_part), tmp_path)
+    assert (outcome.held, is_proven([outcome])) == ({}, False)
+    assert as_table([outcome])[-1].endswith(": left out: in a container, for want of an engine.")
 
 
 def trained() -> tuple[ScoredGroup, list[Sampled]]:
@@ -89,6 +100,13 @@ def test_what_trained_is_held_to_the_engines_record(tmp_path: Path, place: int |
     first, *rest = stage.held.items()
     assert (first[1], all(held for _, held in rest)) == (place is None, True)
     assert (stage.episodes, stage.conversations, stage.sequences) == (2, 3, 3)
+
+
+def test_nothing_is_held_of_groups_that_there_are_not(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    compare(stage, [], [], ["math"])
+    assert stage.held
+    assert not any(stage.held.values())
 
 
 @pytest.mark.parametrize(

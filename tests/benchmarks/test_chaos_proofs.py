@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import results
-from benchmarks.proofs import chaos
+from benchmarks.proofs import chaos, chaos_batch
 from benchmarks.proofs.chaos import INTERRUPTED, Wanted, as_table, fulfil, read
 from benchmarks.proofs.chaos_batch import GAME, OWN_AGENTS, Table, parse_kills, redelivered
 from benchmarks.proofs.chaos_demo import TURNS, Beside, beside, failures, ratio
@@ -153,6 +153,22 @@ def test_kills_are_parsed_or_refused() -> None:
     for wrong in ("learner", "learner=0", "nobody=1", ""):
         with pytest.raises(ArgumentTypeError):
             parse_kills(wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "longest"),
+    [([], 3.0), (["--agents"], 3.0), (["--own-agents"], 12.0), (["--own-agents", "--every-s", "0"], 0.0)],
+)
+def test_a_pause_is_the_one_that_was_asked_for_or_its_players(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], longest: float
+) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr(
+        chaos_batch, "play", lambda _name, _out, orders, *_, **__: paused.append(orders.every_s)
+    )
+    where = ["--name", "storm", "--out", str(tmp_path), "--table", str(tmp_path / "table")]
+    chaos_batch.main(["--kills", "learner=1", *where, *words])
+    assert paused == [longest]
 
 
 TWICE = dict.fromkeys(TURNS, 2)

@@ -18,15 +18,14 @@ from pathlib import Path
 from benchmarks.comparison import Comparison, Turn, take_turns
 from benchmarks.rigs.episodes.failing_environment import WAYS
 from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
-from benchmarks.rigs.groups import demo_run
-from broker.codec import encode_prompt
-from broker.keys import EPISODES
-from broker.messages import NO_IDS, End, JsonObject, Prompt, SampledGroup, Split
+from benchmarks.rigs.groups import demo_run, new_group, prompt
+from broker.messages import End, SampledGroup
 from broker.protocol.run_owner import NewGroup
 from config.run import Run
 
 STEP_DEADLINE_S = 1.0
 EPISODES_OF_A_GROUP = 4
+MOST_TOKENS = 4096  # of an episode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +35,7 @@ class Size:
     Attributes:
         groups: that do not fail.
         turn_s: of the engine, for each turn.
+        rounds: of each side.
     """
 
     groups: int = 60
@@ -87,7 +87,7 @@ def _run(folder: Path, size: Size) -> Run:
         name="failing",
         data={"train": {"type": "procedural"}, "held_out": None},
         evaluation={"every": 0},
-        sampling={"group_size": EPISODES_OF_A_GROUP, "max_tokens": 4096},
+        sampling={"group_size": EPISODES_OF_A_GROUP, "max_tokens": MOST_TOKENS},
         generators={
             "engine": {"type": "fake", "seconds_per_group": size.turn_s, "answers": ["on"]},
             "groups_in_flight": 4,
@@ -104,7 +104,10 @@ def _played(rig: ProcessRig, size: Size, ways: list[str], named: set[str]) -> Tu
 
     def group_of(group_id: str) -> NewGroup:
         fails[group_id] = next(left)
-        return _group(group_id, fails[group_id])
+        asked = prompt(
+            group_id, n=EPISODES_OF_A_GROUP, max_tokens=MOST_TOKENS, info={"fails": fails[group_id]}
+        )
+        return new_group(asked)
 
     done = rig.play(size.groups + len(ways), group_of)
     for group in done.rollouts:
@@ -112,27 +115,6 @@ def _played(rig: ProcessRig, size: Size, ways: list[str], named: set[str]) -> Tu
     first = min(map(int, fails)) + len(ways)
     ended = max(group.sampled_at for group in done.rollouts if int(group.prompt.group_id) >= first)
     return Turn(size.groups, ended - started)
-
-
-def _group(group_id: str, fails: str) -> NewGroup:
-    prompt = Prompt(
-        group_id=group_id,
-        split=Split.TRAIN,
-        task="math",
-        n=EPISODES_OF_A_GROUP,
-        floor=0,
-        issued_at=time.time(),
-        epoch=0,
-        row=int(group_id),
-        fingerprint="benchmark",
-        seed=int(group_id),
-        temperature=1.0,
-        max_tokens=4096,
-        messages=(),
-        token_ids=NO_IDS,
-        verification_info=JsonObject({"fails": fails}),
-    )
-    return NewGroup(group_id, encode_prompt(prompt), EPISODES)
 
 
 def _named(group: SampledGroup, fails: str) -> Iterator[str]:

@@ -3,13 +3,15 @@
 Conversations of two thousand tokens with eight tools, answered as streams: each answer is a call of a tool, whose
 result is sent back with the whole history. The client is a process that speaks HTTP by hand, and opens episodes at the
 gateway. The worker is the real one, in a process of its own; a script answers its calls at once, through the
-generators' side of the protocol. What groups cost, from their lease to their hand-over, is part of the calls' cost.
+generators' side of the protocol. What episodes cost, from their opening, and their groups, from their lease to their
+hand-over, is part of the calls' cost.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,20 +20,18 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.comparison import Comparison
+from benchmarks.rigs.clients.raw_client import Client, Order, client
 from benchmarks.rigs.episodes.episode_rig import FOR_EVER_S, answering
-from benchmarks.rigs.episodes.gateway_rig import END, Client, client, save_tokenizer
 from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
-from benchmarks.rigs.episodes.raw_client import Order
-from benchmarks.rigs.groups import demo_run
-from broker.codec import encode_prompt
-from broker.keys import EPISODES
-from broker.messages import NO_IDS, NOTHING, Ids, Prompt, Split
-from broker.protocol.run_owner import NewGroup
+from benchmarks.rigs.episodes.real_vocabulary import END, save_tokenizer
+from benchmarks.rigs.groups import demo_run, new_group, prompt
+from broker.messages import Ids
 from config.run import Run
 from tools.up.served_judge import free_port
 
 BAR_MS = 4.0
 GROUP = 8  # episodes
+MOST_TOKENS = 8192  # of an episode
 WORDS = 520  # of the first message
 NAMES = ("search", "read_file", "write_file", "run", "list_folder", "move", "ask", "submit")
 
@@ -44,6 +44,7 @@ class Size:
         groups: of a round, of eight episodes each.
         turns: of an episode.
         at_once: conversations.
+        rounds: that are measured, behind one that is not.
     """
 
     groups: int = 16
@@ -58,8 +59,7 @@ SMOKE = Size(groups=1, turns=2, at_once=2, rounds=1)
 
 def measure(size: Size) -> list[Comparison]:
     """Make the comparison."""
-    ours = []
-    given = sampled = calls = 0
+    ours, counts = [], Counter[str]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         said = _Said(save_tokenizer(folder / "model"))
@@ -67,20 +67,14 @@ def measure(size: Size) -> list[Comparison]:
         with process_rig(run, agents=1) as rig, answering(rig.link, rig.keys, said), client() as asking:
             _round(rig, asking, size)
             for _ in range(size.rounds):
-                seconds, counts = _round(rig, asking, size)
-                ours.append(1000 * seconds / counts["calls"])
-                given, sampled, calls = (
-                    sum(pair)
-                    for pair in zip(
-                        (given, sampled, calls),
-                        (counts[one] for one in ("given", "sampled", "calls")),
-                        strict=True,
-                    )
-                )
+                seconds, counted = _round(rig, asking, size)
+                ours.append(1000 * seconds / counted["calls"])
+                counts.update(counted)
+    calls = counts["calls"]
     return [
         Comparison(
-            what=f"a call with {given / calls:,.0f} tokens of history and {len(NAMES)} tools, "
-            f"{sampled / calls:.0f} tokens as a stream, {size.at_once} agents at once: the worker",
+            what=f"a call with {counts['given'] / calls:,.0f} tokens of history and {len(NAMES)} tools, "
+            f"{counts['sampled'] / calls:.0f} tokens as a stream, {size.at_once} agents at once: the worker",
             unit="ms of a processor",
             ours=ours,
             beside="bar",
@@ -114,8 +108,12 @@ def _answer(number: int) -> str:
     return f"{sentence}\n<tool_call>\n{call}\n</tool_call>{END}"
 
 
-def _round(rig: ProcessRig, asking: Client, size: Size) -> tuple[float, dict[str, Any]]:
-    """Play a round; returns the worker's processor seconds, and what the client counted."""
+def _round(rig: ProcessRig, asking: Client, size: Size) -> tuple[float, Mapping[str, int]]:
+    """Play a round; returns the worker's processor seconds, and what the client counted.
+
+    The seconds begin before the client does: it opens its first episodes while the groups are made.
+    """
+    before = rig.spent()
     asking.begin(
         Order(
             url=f"http://127.0.0.1:{rig.run.agents.gateway.port}",
@@ -138,10 +136,13 @@ def _round(rig: ProcessRig, asking: Client, size: Size) -> tuple[float, dict[str
             opens=True,
         )
     )
-    done = rig.play(size.groups, lambda group_id: group_of(group_id, rig.run))
+    done = rig.play(
+        size.groups, lambda group_id: new_group(prompt(group_id, n=GROUP, max_tokens=MOST_TOKENS))
+    )
     if any(len(one.segments) != 1 for group in done.rollouts for one in group.completions):
         raise RuntimeError("a conversation became several sequences")
-    return done.spent.agents, asking.counted()
+    counts = asking.counted()
+    return rig.spent().since(before).agents, counts
 
 
 def _text(words: int) -> str:
@@ -171,31 +172,9 @@ def _run(folder: Path, size: Size) -> Run:
         model={"path": str(folder / "model")},
         data={"train": {"type": "procedural"}, "held_out": None, "max_prompt_tokens": 8192},
         evaluation={"every": 0},
-        sampling={"group_size": GROUP, "max_tokens": 8192},
+        sampling={"group_size": GROUP, "max_tokens": MOST_TOKENS},
         learner={"group_deadline_s": FOR_EVER_S},
         broker={"lease_s": 60},
         agents={"episodes": size.groups * GROUP, "gateway": {"port": free_port()}},
         scorers={"tasks": {"math": {"environment": {"type": "remote", "max_turns": size.turns}}}},
     )
-
-
-def group_of(group_id: str, run: Run) -> NewGroup:
-    """Return a group whose agents make their own prompts."""
-    prompt = Prompt(
-        group_id=group_id,
-        split=Split.TRAIN,
-        task="math",
-        n=GROUP,
-        floor=0,
-        issued_at=time.time(),
-        epoch=0,
-        row=int(group_id),
-        fingerprint="benchmark",
-        seed=int(group_id),
-        temperature=1.0,
-        max_tokens=run.sampling.max_tokens,
-        messages=(),
-        token_ids=NO_IDS,
-        verification_info=NOTHING,
-    )
-    return NewGroup(group_id, encode_prompt(prompt), EPISODES)

@@ -4,7 +4,9 @@ The same requests, from the same client, of which none goes on from another. Our
 with its gateway, Redis, and the generator. Beside it is what `vllm serve` runs. Processor seconds are those of all
 processes but the client and vLLM's own behind its front end: the engine core, and workers where vLLM gives them
 processes of their own, which are known by their titles. Our records have log-probabilities and the versions that
-sampled them; theirs are texts. A random model of a million parameters, vLLM's CPU build with one thread, or a GPU.
+sampled them; theirs are texts. As a stream ours sends a whole message in one chunk, when it is recorded, where vLLM's
+server sends an event a token: its events are part of what it costs there. A random model of a million parameters,
+vLLM's CPU build with one thread, or a GPU.
 """
 
 from __future__ import annotations
@@ -23,11 +25,9 @@ from typing import Any
 import torch
 
 from benchmarks.comparison import Comparison, Turn, median_interval, take_turns
-from benchmarks.measures.playing.gateway import group_of
-from benchmarks.rigs.episodes.gateway_rig import Client, client
+from benchmarks.rigs.clients.raw_client import Client, Order, client
 from benchmarks.rigs.episodes.process_rig import SHOW, ProcessRig, process_rig, seconds_of
-from benchmarks.rigs.episodes.raw_client import Order
-from benchmarks.rigs.groups import demo_run
+from benchmarks.rigs.groups import demo_run, new_group, prompt
 from benchmarks.rigs.random_model import save_folder, save_weights, tiny_model
 from broker.processes import stop
 from config.endpoint import ServeConfig
@@ -37,8 +37,10 @@ from tools.up.served_judge import free_port, served_judge
 
 BAR = 1.1
 GROUP = 8  # episodes
+MOST_TOKENS = 512  # of an episode
 START_S = 600.0  # for vLLM's server to answer
-ENGINE = "VLLM::"  # what the titles of vLLM's processes behind its front end begin with
+# What the titles of vLLM's processes behind its front end begin with; `VLLM::APIServer` is one before it.
+ENGINE = ("VLLM::EngineCore", "VLLM::Worker")
 PROMPT = "Say what you think of number {number}. " + "It is one of many, and others were said before. " * 5
 TEMPLATE = (
     "{% for message in messages %}{{ message['role'] }}\n{{ message['content'] }}\n{% endfor %}"
@@ -54,6 +56,7 @@ class Size:
         groups: of a round, of eight episodes each.
         calls: of an episode.
         tokens: of an answer.
+        rounds: for each way to ask, of each side.
     """
 
     groups: int = 1
@@ -74,7 +77,10 @@ class Way:
 
 WAYS = (
     Way(how="whole"),
-    Way(how="as a stream", options={"stream": True, "stream_options": {"include_usage": True}}),
+    Way(
+        how="as a stream, by ours in one chunk when it is recorded and by theirs in an event a token,",
+        options={"stream": True, "stream_options": {"include_usage": True}},
+    ),
     Way(how="whole", theirs={"logprobs": True}, beside=", which says log-probabilities as ours records them"),
 )
 FULL = Size()
@@ -132,7 +138,7 @@ def _by_gateway(rig: ProcessRig, asking: Client, size: Size, way: Way) -> Turn:
     (generator,) = rig.pids("generators")
     before, engine = rig.spent(), beside_engine(generator)
     asking.begin(_order(f"http://127.0.0.1:{rig.run.agents.gateway.port}", size, way.options, opens=True))
-    rig.play(size.groups, lambda group_id: group_of(group_id, rig.run))
+    rig.play(size.groups, lambda group_id: new_group(prompt(group_id, n=GROUP, max_tokens=MOST_TOKENS)))
     counts, spent = asking.counted(), rig.spent().since(before)
     front = beside_engine(generator) - engine
     return Turn(counts["sampled"] / size.tokens, front + spent.agents + spent.environments + spent.redis)
@@ -162,7 +168,7 @@ def beside_engine(pid: int) -> float:
     tree = below(pid)
     engine = {process.pid for process in tree if process.words and process.words[0].startswith(ENGINE)}
     if not engine:
-        raise RuntimeError(f"no process below {pid} has a title that begins with {ENGINE}")
+        raise RuntimeError(f"no process below {pid} has a title that begins with {' or '.join(ENGINE)}")
     inside = {process.pid for process in tree if process.parent in engine}
     others = [process.pid for process in tree if process.pid not in engine | inside]
     with contextlib.suppress(OSError):  # one has ended meanwhile
@@ -222,7 +228,7 @@ def _run(folder: Path, size: Size) -> tuple[Run, Path]:
         model={"path": str(folder / "model"), "dtype": "float32", "chat_template": TEMPLATE},
         data={"train": {"type": "procedural"}, "held_out": None, "max_prompt_tokens": 512},
         evaluation={"every": 0},
-        sampling={"group_size": GROUP, "max_tokens": 512},
+        sampling={"group_size": GROUP, "max_tokens": MOST_TOKENS},
         generators={
             "groups_in_flight": None,
             "engine": {

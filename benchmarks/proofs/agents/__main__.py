@@ -20,7 +20,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.proofs.agents import clients, games, gyms, openenv, tools, tries, verl, workplaces
+from benchmarks.proofs.agents import (
+    clients,
+    games,
+    nemo_gym,
+    openenv,
+    tools,
+    tries,
+    verifiers,
+    verl,
+    workplaces,
+)
 from benchmarks.proofs.agents.interpreters import Packages, make, version
 from benchmarks.proofs.agents.stage import Missing, Stage
 
@@ -49,6 +59,7 @@ class Outcome:
     held: dict[str, bool]
     skipped: str
     seconds: float
+    left_out: Sequence[str] = ()
     conversations: int = 0
     sequences: int = 0
 
@@ -89,19 +100,19 @@ KINDS = (
     Kind(
         name="verifiers",
         title="verifiers: tasksets",
-        play=gyms.tasksets,
+        play=verifiers.tasksets,
         python=Packages("verifiers", ("verifiers==0.4.0",)),
     ),
     Kind(
         name="verifiers-old",
         title="verifiers: load_environment",
-        play=gyms.loaded,
+        play=verifiers.loaded,
         python=Packages("verifiers", ("verifiers==0.1.14", "datasets==4.6.1")),
     ),
     Kind(
         name="nemo_gym",
         title="nemo_gym",
-        play=gyms.nemo_gym,
+        play=nemo_gym.nemo_gym,
         others={"server": Packages("nemo-gym", ("nemo-gym==0.4.0",), version="3.12")},
     ),
     Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym, package="reasoning-gym"),
@@ -220,6 +231,7 @@ def _outcome(kind: Kind, out: Path) -> Outcome:
         held=stage.held,
         skipped=skipped,
         seconds=seconds,
+        left_out=stage.left_out,
         conversations=stage.conversations,
         sequences=stage.sequences,
     )
@@ -259,9 +271,9 @@ def as_table(outcomes: Sequence[Outcome]) -> list[str]:
     lines.append("")
     for one in outcomes:
         told = [f"{'' if is_held else 'NOT: '}{what}" for what, is_held in one.held.items()]
-        lines.append(
-            f"- {one.kind.title}, {one.package}: {(one.skipped and f'skipped: {one.skipped}') or '; '.join(told)}."
-        )
+        told += [f"left out: {what}" for what in one.left_out]
+        said = f"skipped: {one.skipped}" if one.skipped else "; ".join(told)
+        lines.append(f"- {one.kind.title}, {one.package}: {said}.")
     return lines
 
 

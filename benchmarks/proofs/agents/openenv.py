@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.proofs.agents.stage import Stage, calls
+from benchmarks.proofs.agents.player import calls
+from benchmarks.proofs.agents.stage import Stage
 
 SERVER = '''
 import sys

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agents.environments.environments import Environments
-from benchmarks.proofs.agents.stage import TASK, Stage, calls
+from benchmarks.proofs.agents.player import TASK, calls
+from benchmarks.proofs.agents.stage import Stage
 
 FUNCTIONS = '''
 import sqlite3

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.proofs.agents.stage import Stage, calls
+from benchmarks.proofs.agents.player import calls
+from benchmarks.proofs.agents.stage import Stage
 
 TOOLS = '''
 from verl.tools.base_tool import BaseTool

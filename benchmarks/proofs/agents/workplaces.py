@@ -11,18 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from agents.environments.child.workplaces.engine import ENGINES
-from agents.environments.seam import EnvironmentFailed, Finish
-from agents.gateway.calls import Calls
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
-from agents.gateway.server import Gateway
-from benchmarks.proofs.agents.stage import TASK, Missing, Player, Stage
+from benchmarks.proofs.agents.player import Player, Ran
+from benchmarks.proofs.agents.stage import Missing, Stage
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import check_walls
 from sandbox.program import SandboxMissing
 from scorers.swe.scorer import SwePatch
 
-RUN_S: Final = 300.0
 AGENT: Final = """
 import openai
 
@@ -75,67 +71,8 @@ ROW: Final = {
 }
 
 
-class Scripted(Calls):
-    """A policy that says one thing after the other."""
-
-    def __init__(self, said: Sequence[str]) -> None:
-        super().__init__(model="policy", created=0)
-        self._said, self.heard = list(said), list[str]()
-
-    def count(self, asked: Asked) -> int:
-        """Return the number of messages."""
-        return len(asked.messages)
-
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
-        self.heard.append(str(asked.messages[-1]["content"]))
-        message = {"role": "assistant", "content": self._said.pop(0)}
-        usage = Usage(given=1, cached=0, sampled=1)
-        return Answer(
-            id=begun.id,
-            model=begun.model,
-            created=begun.created,
-            message=message,
-            is_cut=False,
-            stopped_at=None,
-            usage=usage,
-        )
-
-
-async def _worked(player: Player, row: Mapping[str, Any], said: Sequence[str]) -> tuple[Finish, str]:
-    """Play an agent to its end and have what it has made judged: with all that the policy heard."""
-    gateway, calls = Gateway("policy", has_socket=True), Scripted(said)
-    await gateway.start()
-    asked = [{"role": "user", "content": "Do it."}]
-    episode, _ = await player.environments.begin(
-        TASK,
-        {"messages": asked, **row},
-        asked,
-        seed=1,
-        own_seed=1,
-        token="proof",  # noqa: S106 - of an attempt's name
-    )
-    try:
-        with gateway.opened(calls) as access:
-            await episode.run(access.base_url, access.key, RUN_S, socket=access.socket)
-        return await episode.judge(RUN_S), "\n".join(calls.heard)
-    finally:
-        await episode.close()
-        await calls.close()
-        await gateway.close()
-
-
-def _works(player: Player, row: Mapping[str, Any], *said: str) -> tuple[Finish, str]:
-    player.stage.episodes += 1
-    return player.wait(_worked(player, row, said))
-
-
-def _failure(player: Player, row: Mapping[str, Any], *said: str) -> str:
-    """Return how an episode failed, and whose doing that was."""
-    try:
-        _works(player, row, *said)
-    except EnvironmentFailed as error:
-        return f"{error.stage} {'agent' if error.is_policys else 'nobody'} {error}"
-    return ""
+def _works(player: Player, row: Mapping[str, Any], *said: str) -> Ran:
+    return player.run(*said, row={"messages": [{"role": "user", "content": "Do it."}], **row}, judged=True)
 
 
 def _task(stage: Stage, name: str, **files: str) -> dict[str, Any]:
@@ -163,23 +100,25 @@ def _plays_tasks(stage: Stage, where: str, *, build_words: Sequence[str] = (), *
     stage.file("own_agent.py", AGENT)
     section: dict[str, Any] = {"type": "harbor", "build_words": list(build_words)}
     with stage.plays({**section, "import_path": "own_agent:solve"}, scorer="environment") as player:
-        right, heard = _works(player, _task(stage, "right", **files), READS, WRITES, "done")
-        wrong, _ = _works(player, _task(stage, "right", **files), PLANTS, "done")
-        broken = _failure(player, _task(stage, "broken", **files, **{"tests/test.sh": "exit 3"}), "done")
+        right = _works(player, _task(stage, "right", **files), READS, WRITES, "done")
+        wrong = _works(player, _task(stage, "right", **files), PLANTS, "done")
+        broken = _works(player, _task(stage, "broken", **files, **{"tests/test.sh": "exit 3"}), "done")
         late = {"task.toml": SETTINGS.replace("60.0", "1.0"), "tests/test.sh": "sleep 60"}
-        hung = _failure(player, _task(stage, "hung", **files, **late), "done")
+        hung = _works(player, _task(stage, "hung", **files, **late), "done")
     stage.holds(
         f"{where}: the tests pay what is right, and not what is wrong",
         right.reward == 1.0,
         wrong.reward == 0.0,
     )
     stage.holds(
-        f"{where}: no test and no folder of rewards is there while the agent works", "look.py" not in heard
+        f"{where}: no test and no folder of rewards is there while the agent works",
+        bool(right.heard),
+        "look.py" not in right.heard,
     )
     stage.holds(
         f"{where}: tests that break, or run out of time, are nobody's doing and no zero",
-        broken.startswith("judge nobody") and "exit code 3 and no reward" in broken,
-        hung.startswith("judge nobody") and "1 s of time" in hung,
+        broken.failed("judge", "exit code 3 and no reward", is_policys=False),
+        hung.failed("judge", "1 s of time", is_policys=False),
     )
 
 
@@ -192,15 +131,18 @@ def harbor(stage: Stage) -> None:
     _plays_tasks(stage, "behind walls")
     section = {"type": "harbor", "command": ["python3", "-c", COMMAND]}
     with stage.plays(section, scorer="environment") as player:
-        right, _ = _works(player, _task(stage, "right"), WRITES)
-        broken = _failure(player, _task(stage, "right"), "$ exit 3")
+        right = _works(player, _task(stage, "right"), WRITES)
+        broken = _works(player, _task(stage, "right"), "$ exit 3")
     stage.holds(
         "behind walls: a command, on the standard library alone, is paid the same", right.reward == 1.0
     )
-    stage.holds("behind walls: an agent that breaks is told by its exit code", "exit code 1" in broken)
+    stage.holds(
+        "behind walls: an agent that breaks is told by its exit code",
+        broken.failed("run", "exit code 1", is_policys=True),
+    )
     engine = next((name for name in ENGINES if shutil.which(name)), None)
     if engine is None or not _has_base(engine):
-        stage.holds(f"in a container: left out, for want of podman or docker with {BASE}", True)
+        stage.leaves_out(f"in a container, for want of podman or docker with {BASE}")
         return
     build_words = ["--network=host"] if engine == "podman" else []
     _plays_tasks(
@@ -226,22 +168,24 @@ def swe(stage: Stage) -> None:
     stage.file("own_agent.py", AGENT)
     scorer = {"type": "swe", "answer": "diff"}
     with stage.plays({"type": "swe", "import_path": "own_agent:solve"}, scorer=scorer) as player:
-        mended, heard = _works(player, ROW, "$ ls; ls tests", "$ sed -i 's/0/sum(prices)/' prices.py", "done")
-        spoiled, _ = _works(
+        mended = _works(player, ROW, "$ ls; ls tests", "$ sed -i 's/0/sum(prices)/' prices.py", "done")
+        spoiled = _works(
             player, ROW, "$ sed -i 's/0/1/' prices.py; mkdir tests; touch tests/test_prices.py", "done"
         )
-        nothing, _ = _works(player, ROW, "done")
+        nothing = _works(player, ROW, "done")
     judge = SwePatch(SweConfig(answer="diff"), ScorersConfig())
     try:
-        scores = [judge.score(one.answer or "", ROW).value for one in (mended, spoiled, nothing)]
+        scores = [judge.score(one.answer, ROW).value for one in (mended, spoiled, nothing)]
     finally:
         judge.close()
     stage.holds(
-        "the agent finds the repository, and not its tests", "prices.py" in heard, "No such file" in heard
+        "the agent finds the repository, and not its tests",
+        "prices.py" in mended.heard,
+        "No such file" in mended.heard,
     )
+    stage.holds("what it changes is a diff", mended.answer.startswith("diff --git a/prices.py b/prices.py"))
     stage.holds(
-        "what it changes is a diff", (mended.answer or "").startswith("diff --git a/prices.py b/prices.py")
-    )
-    stage.holds(
-        "the row's tests pay what mends it, and neither another change nor none", scores == [1.0, 0.0, 0.0]
+        "the row's tests pay what mends it, and neither another change nor none",
+        all(one.finish is not None for one in (mended, spoiled, nothing)),
+        scores == [1.0, 0.0, 0.0],
     )

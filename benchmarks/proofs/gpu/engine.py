@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 
 from benchmarks.proofs.gpu.made_up import QWEN_0_5B, TINY, Shape, batch_of, write_model, write_weights
 from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
-from benchmarks.rigs.groups import demo_run, prompt, scored
+from benchmarks.rigs.groups import demo_run, question, scored
 from broker.messages import Completion, Prompt, SampledGroup
 from config.generators import VllmEngineConfig
 from config.run import Run
@@ -254,7 +254,7 @@ def _prompts(size: Size, count: int) -> list[Prompt]:
     random = np.random.default_rng(0)
     return [
         replace(
-            prompt(str(number), n=size.completions),
+            question(str(number), n=size.completions),
             token_ids=random.integers(0, size.shape.vocabulary, size.prompt_tokens, dtype=np.int32),
             max_tokens=size.max_tokens,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.rigs.groups import prompt, scored
+from benchmarks.rigs.groups import question, scored
 from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
 from config.run import Run
 from learner.objective.advantages import group_advantages
@@ -144,7 +144,7 @@ def random_groups(shape: Shape, lengths: Sequence[Sequence[int]], *, seed: int) 
             )
             for length in of_group
         )
-        asked = prompt(str(number), n=len(completions))
+        asked = question(str(number), n=len(completions))
         groups.append(
             scored(SampledGroup(prompt=asked, completions=completions, generator="made-up", seconds=1.0))
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.rigs.episodes.process_rig import Spent, process_rig
-from benchmarks.rigs.groups import demo_run
-from broker.codec import encode_prompt, pack, unpack
+from benchmarks.rigs.groups import demo_run, new_group, prompt
+from broker.codec import pack, unpack
 from broker.connection import RedisLink
-from broker.keys import EPISODES, Keys
-from broker.messages import NO_IDS, FinishReason, Ids, JsonObject, Prompt, Span, Split, TurnPrompt, TurnRecord
+from broker.keys import Keys
+from broker.messages import FinishReason, Ids, Span, TurnPrompt, TurnRecord
 from broker.protocol.episodes import Calls, with_id
 from broker.protocol.run_owner import NewGroup
 from config.run import Run
@@ -113,24 +112,13 @@ def cost_of(folder: Path, load: Load) -> Cost:
 
 def group_of(group_id: str, load: Load) -> NewGroup:
     """Return a group of episodes."""
-    prompt = Prompt(
-        group_id=group_id,
-        split=Split.TRAIN,
-        task="math",
+    asked = prompt(
+        group_id,
         n=load.group_size,
-        floor=0,
-        issued_at=time.time(),
-        epoch=0,
-        row=int(group_id),
-        fingerprint="benchmark",
-        seed=int(group_id),
-        temperature=1.0,
         max_tokens=8 * load.turns * load.turn_tokens,
-        messages=(),
-        token_ids=NO_IDS,
-        verification_info=JsonObject({"says": "7 " * (load.prompt_tokens // 2)}),
+        info={"says": "7 " * (load.prompt_tokens // 2)},
     )
-    return NewGroup(group_id, encode_prompt(prompt), EPISODES)
+    return new_group(asked)
 
 
 @contextlib.contextmanager

@@ -7,18 +7,16 @@ end one as make it so long on average, since a turn that is cut ends its episode
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks.rigs.groups import demo_run
+from benchmarks.rigs.groups import demo_run, new_group, prompt
 from benchmarks.rigs.random_model import large_model, save_folder, save_weights
-from broker.codec import encode_prompt
 from broker.keys import EPISODES, PROMPTS
-from broker.messages import NO_IDS, JsonObject, Prompt, Split
+from broker.messages import NO_IDS
 from broker.protocol.run_owner import NewGroup
 from config.run import Run
 
@@ -86,21 +84,11 @@ def group_of(group_id: str, run: Run, talk: Talk, *, turns: int) -> NewGroup:
     """Return a group: of episodes, or of as many completions of one turn as its episodes have turns."""
     said = np.random.default_rng(int(group_id)).integers(ord("a"), ord("z") + 1, talk.prompt_tokens - AROUND)
     is_played = turns > 1
-    prompt = Prompt(
-        group_id=group_id,
-        split=Split.TRAIN,
-        task="math",
+    asked = prompt(
+        group_id,
         n=talk.episodes if is_played else talk.episodes * talk.turns,
-        floor=0,
-        issued_at=time.time(),
-        epoch=0,
-        row=int(group_id),
-        fingerprint="benchmark",
-        seed=int(group_id),
-        temperature=1.0,
         max_tokens=run.sampling.max_tokens,
-        messages=(),
         token_ids=NO_IDS if is_played else np.resize(said, talk.prompt_tokens).astype(np.int32),
-        verification_info=JsonObject({"says": bytes(said.tolist()).decode()}),
+        info={"says": bytes(said.tolist()).decode()},
     )
-    return NewGroup(group_id, encode_prompt(prompt), EPISODES if is_played else PROMPTS)
+    return new_group(asked, EPISODES if is_played else PROMPTS)

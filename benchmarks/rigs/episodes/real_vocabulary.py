@@ -1,6 +1,6 @@
-"""What the benchmarks of the gateway share: a client in a process of its own, and a policy with a real vocabulary.
+"""A tokenizer with a real vocabulary, from what is installed here.
 
-In: orders for the client. Out: what it counted. The vocabulary is Mistral's tekken of 131,072 tokens, which the package
+In: a folder. Out: the tokenizer in it. The vocabulary is Mistral's tekken of 131,072 tokens, which the package
 `mistral_common` has and vLLM brings, with a chat template of Qwen3's shape: tools, calls and thoughts as Qwen3's own
 has them. Its marks are tokens, as there.
 """
@@ -8,22 +8,13 @@ has them. Its marks are tokens, as there.
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import TikTokenConverter
-
-from benchmarks.results import ROOT
-from benchmarks.rigs.episodes.raw_client import Order
 
 VOCABULARY = "tekken_240911.json"
 END = "<|im_end|>"
@@ -113,40 +104,3 @@ def save_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
     return tokenizer
-
-
-class Client:
-    """The process that plays conversations."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    def begin(self, order: Order) -> None:
-        """Have it play an order."""
-        if self._process.stdin is not None:
-            self._process.stdin.write(msgspec.json.encode(order) + b"\n")
-            self._process.stdin.flush()
-
-    def counted(self) -> dict[str, Any]:
-        """Wait for the end of the order, and return what was counted. Raises RuntimeError: the process has ended."""
-        line = self._process.stdout.readline() if self._process.stdout is not None else b""
-        if not line:
-            raise RuntimeError("the client has ended; what it says stands above")
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-
-@contextlib.contextmanager
-def client() -> Iterator[Client]:
-    """Start a client; it ends with the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.rigs.episodes.raw_client"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        yield Client(process)
-    finally:
-        process.kill()
-        process.communicate()

@@ -1,21 +1,26 @@
 """An agent elsewhere without any library: a process that speaks HTTP by hand, and plays conversations side by side.
 
 In: on standard input a line of JSON for each order, as `Order` has it. Out: a line of JSON when its conversations have
-ended: calls, and the tokens that the server counted. Used by the benchmarks of the gateway: what a client costs is not
-the server's, and what a server says is read and sent back as it came. Any answer but 200 ends the process by name.
+ended: calls, and the tokens that the server counted. Used by the benchmarks of the gateway, which start it by `client`:
+what a client costs is not the server's, and what a server says is read and sent back as it came. Any status but 200,
+and 204 where an answer is still to come, ends the process by name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+
+from benchmarks.results import ROOT
 
 WAIT_S = 600.0  # for an answer
 LONGEST = 1 << 24  # bytes of a line
@@ -169,9 +174,45 @@ async def played(order: Order) -> Counter[str]:
     return counts
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+class Client:
+    """The process that plays conversations."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def begin(self, order: Order) -> None:
+        """Have it play an order."""
+        if self._process.stdin is not None:
+            self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+            self._process.stdin.flush()
+
+    def counted(self) -> dict[str, int]:
+        """Wait for the end of the order, and return what was counted. Raises RuntimeError: the process has ended."""
+        line = self._process.stdout.readline() if self._process.stdout is not None else b""
+        if not line:
+            raise RuntimeError("the client has ended; what it says stands above")
+        found: dict[str, int] = json.loads(line)
+        return found
+
+
+@contextlib.contextmanager
+def client() -> Iterator[Client]:
+    """Start a client; it ends with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.rigs.clients.raw_client"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        yield Client(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def main() -> int:
     """Play orders until there are no more."""
-    del argv
     for line in sys.stdin.buffer:
         counts = asyncio.run(played(msgspec.json.decode(line, type=Order)))
         sys.stdout.write(json.dumps(counts) + "\n")

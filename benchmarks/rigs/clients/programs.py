@@ -1,4 +1,4 @@
-"""The agents of `benchmarks.proofs.agents.clients`, as their users write them; each runs in a Python of its own.
+"""The agents of `benchmarks.proofs.agents`, as their users write them; each runs in a Python of its own.
 
 Out: texts of modules. `told` is what each returns: its reward, and in the remark how many calls it made in how many
 conversations, by the client's own count.
@@ -17,26 +17,27 @@ def told(row, text, calls, conversations=1):
     count = json.dumps({"calls": calls, "conversations": conversations})
     return {"reward": float(right in str(text) or "right" == str(text).strip()), "remark": count}
 """
-OPENAI: Final = """
-import openai
+LOOK: Final = """
 from boxes import look
 
 PARAMETERS = {"type": "object", "properties": {"box": {"type": "string"}}, "required": ["box"]}
 FUNCTION = {"name": "look", "description": "Look into a box.", "parameters": PARAMETERS}
 
 
-def said_by(arguments):
+def said_by(given):
     try:
-        return look(**json.loads(arguments))
+        return look(**(json.loads(given) if isinstance(given, str) else given))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
+"""
+BY_CHAT: Final = (
+    LOOK
+    + """
 
-
-def by_chat(base_url, api_key, row, ask):
-    client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=3600)
+def by_chat(row, ask):
     messages, calls = list(row["messages"]), 0
     while calls < 4:
-        message = ask(client, messages)
+        message = ask(messages=messages, tools=[{"type": "function", "function": FUNCTION}])
         calls += 1
         messages.append(message)
         if not message.tool_calls:
@@ -45,27 +46,35 @@ def by_chat(base_url, api_key, row, ask):
             said = said_by(call.function.arguments)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": said})
     return told(row, message.content, calls)
+"""
+)
+OPENAI: Final = (
+    BY_CHAT
+    + """
+import openai
 
 
 def chat(base_url, api_key, row):
-    def ask(client, messages):
-        tools = [{"type": "function", "function": FUNCTION}]
-        return client.chat.completions.create(model="policy", messages=messages, tools=tools).choices[0].message
+    client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=3600)
 
-    return by_chat(base_url, api_key, row, ask)
+    def ask(**asked):
+        return client.chat.completions.create(model="policy", **asked).choices[0].message
+
+    return by_chat(row, ask)
 
 
 def streamed(base_url, api_key, row):
-    def ask(client, messages):
-        tools = [{"type": "function", "function": FUNCTION}]
-        with client.chat.completions.stream(model="policy", messages=messages, tools=tools) as stream:
+    client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=3600)
+
+    def ask(**asked):
+        with client.chat.completions.stream(model="policy", **asked) as stream:
             try:
                 found = stream.get_final_completion()
             except openai.LengthFinishReasonError as cut:
                 found = cut.completion
         return found.choices[0].message
 
-    return by_chat(base_url, api_key, row, ask)
+    return by_chat(row, ask)
 
 
 def responses(base_url, api_key, row):
@@ -83,19 +92,13 @@ def responses(base_url, api_key, row):
             items.append({"type": "function_call_output", "call_id": call.call_id, "output": said})
     return told(row, found.output_text, calls)
 """
-ANTHROPIC: Final = """
+)
+ANTHROPIC: Final = (
+    LOOK
+    + """
 import anthropic
-from boxes import look
 
-SCHEMA = {"type": "object", "properties": {"box": {"type": "string"}}, "required": ["box"]}
-TOOLS = [{"name": "look", "description": "Look into a box.", "input_schema": SCHEMA}]
-
-
-def said_by(given):
-    try:
-        return look(**given)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+TOOLS = [{"name": "look", "description": "Look into a box.", "input_schema": PARAMETERS}]
 
 
 def solve(base_url, api_key, row, ask):
@@ -124,6 +127,7 @@ def streamed(base_url, api_key, row):
 
     return solve(base_url, api_key, row, ask)
 """
+)
 OPENAI_AGENTS: Final = '''
 import agents
 import boxes
@@ -185,34 +189,17 @@ async def graph(base_url, api_key, row):
     said = [one for one in state["messages"] if one.type == "ai"]
     return told(row, said[-1].content, len(said))
 '''
-LITELLM: Final = """
+LITELLM: Final = (
+    BY_CHAT
+    + """
 import litellm
-from boxes import look
-
-PARAMETERS = {"type": "object", "properties": {"box": {"type": "string"}}, "required": ["box"]}
-FUNCTION = {"name": "look", "description": "Look into a box.", "parameters": PARAMETERS}
-
-
-def said_by(arguments):
-    try:
-        return look(**json.loads(arguments))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
 
 
 def solve(row, **how):
-    messages, calls = list(row["messages"]), 0
-    while calls < 4:
-        tools = [{"type": "function", "function": FUNCTION}]
-        message = litellm.completion(messages=messages, tools=tools, timeout=3600, **how).choices[0].message
-        calls += 1
-        messages.append(message.model_dump(exclude_none=True))
-        if not message.tool_calls:
-            break
-        for call in message.tool_calls:
-            said = said_by(call.function.arguments)
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": said})
-    return told(row, message.content, calls)
+    def ask(**asked):
+        return litellm.completion(timeout=3600, **how, **asked).choices[0].message
+
+    return by_chat(row, ask)
 
 
 def as_openai(base_url, api_key, row):
@@ -222,6 +209,7 @@ def as_openai(base_url, api_key, row):
 def as_anthropic(base_url, api_key, row):
     return solve(row, model="anthropic/policy", api_base=base_url.removesuffix("/v1"), api_key=api_key)
 """
+)
 ASKED_OF_COMMAND: Final = """
 import os
 import pathlib
