@@ -40,6 +40,7 @@ class Counts:
     replayed: int = 0  # turns that were found, since an earlier play had asked for them
     replayed_s: float = 0.0  # of sampling, which that saved
     ends: Counter[str] = field(default_factory=Counter)
+    failures: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of plays, by reasons that are alike
 
 
 class Asker:

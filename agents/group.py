@@ -229,13 +229,19 @@ class GroupPlay:
         crashes.append(error.by)
         self._last = str(error)
         lines = str(error).splitlines()
-        log.warning(
-            "episode_failed group=%s episode=%d attempt=%d reason=%s%s",
+        alike = (*lines[0].split(":")[:3], lines[0].rpartition(" (")[2])  # without what an exception said
+        self._counts.failures[alike] += 1
+        times = self._counts.failures[alike]
+        is_power_of_two = not times & (times - 1)  # a warning each time that it has doubled
+        log.log(
+            logging.WARNING if is_power_of_two else logging.INFO,
+            "episode_failed group=%s episode=%d attempt=%d times=%d reason=%s%s",
             attempt.group_id,
             k,
             attempt.number,
+            times,
             lines[0],
-            f" ... {lines[-1]}" if len(lines) > 1 else "",
+            f" ... {lines[-1]}" if lines[-1] not in lines[0] else "",
         )
         if error.again and len(crashes) < self._most:
             return None

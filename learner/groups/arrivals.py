@@ -15,6 +15,7 @@ from typing import Any
 
 from broker.messages import FinishReason, ScoredGroup
 from learner.groups.answers import length_correlation, repeated_share, same_answer_share, tokens_a_turn
+from learner.groups.crashes import Crash, crash_metrics, crash_of
 from learner.groups.episodes import EpisodeFacts, episode_metrics, facts_of, is_episode
 from learner.journal.ledger import DROPPED, Outcome
 
@@ -44,6 +45,7 @@ class _Sums:
     values: dict[str, list[float]] = field(default_factory=dict)
     components: dict[str, list[float]] = field(default_factory=dict)
     episodes: list[EpisodeFacts] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
     by_version: dict[int, list[float]] = field(
         default_factory=dict
     )  # mean rewards of the groups that it sampled
@@ -81,6 +83,8 @@ class ArrivalCounter:
                 sums.components.setdefault(name, []).append(value)
             if is_episode(completion):
                 sums.episodes.append(facts_of(completion))
+                if (crash := crash_of(completion)) is not None:
+                    sums.crashes.append(crash)
             answer = completion.sampled_ids.tobytes()
             sums.rows.setdefault(answer, set()).add(row)
             sums.answered[answer] += 1
@@ -120,6 +124,7 @@ def _facts(sums: _Sums) -> dict[str, Any]:
         "shared_answer_share": shared / sums.answered.total(),
         "components": {name: fmean(values) for name, values in sorted(sums.components.items())},
         **episode_metrics(sums.episodes),
+        **crash_metrics(sums.crashes, len(sums.episodes)),
         "by_version": {str(version): _of_groups(means) for version, means in sorted(sums.by_version.items())},
     }
 

@@ -112,6 +112,7 @@ def episode_metrics(episodes: Sequence[EpisodeFacts]) -> dict[str, Any]:
     ends = Counter(one.ended_by for one in episodes)
     return {
         "episodes": {
+            "count": len(episodes),
             "turns_mean": fmean(one.turns for one in episodes),
             "turns_max": max(one.turns for one in episodes),
             "tool_calls_mean": fmean(one.tool_calls for one in episodes),

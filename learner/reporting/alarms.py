@@ -11,11 +11,12 @@ from typing import Any
 
 from broker.messages import End
 from config.run import Run
+from learner.reporting.crashes import CrashSums
 from learner.reporting.hacking import HackingAlarm, HackingWatch
 from learner.training.backend import MISMATCH_KL
 
 TRUNCATED_SHARE = 0.2  # of the completions of a step
-CRASHED_SHARE = 0.1  # of the episodes that came back since the step before
+CRASHED_SHARE = 0.01  # of all episodes so far, from which on an exception is said
 LATE_SHARE = 0.1  # of this incarnation's time, spent with enough groups that max_lag does not allow to take
 LATE_AFTER_STEPS = 20  # steps of this incarnation; before them LATE_SHARE says little
 AGAIN_STEPS = 20  # steps until the same alarm is repeated
@@ -31,10 +32,17 @@ class Alarms:
         self._step = 0
         self._said: dict[str, int] = {}
         self._hacking = HackingWatch(run)
+        self._crashes = CrashSums()
+        self._crashes_said: dict[str, int] = {}  # episodes by kind, when they were said last
+        self._crashes_text = ""  # what was said last
 
     def recall(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Take the steps of earlier incarnations, beside which a rise is seen."""
+        """Take the steps of earlier incarnations, beside which a rise and a growth are seen."""
+        records = list(records)
         self._hacking.recall(records)
+        for record in records:
+            self._crashes.add(record)
+        self._crashes_said = dict(self._crashes.counts)
 
     def of_round(self, version: int, result: Mapping[str, Any]) -> list[HackingAlarm]:
         """Return what a held-out round tells beside the rewards of the steps."""
@@ -52,10 +60,15 @@ class Alarms:
             "mismatch": self._mismatch(record),
             "late": self._late(record),
             "truncated": self._truncated(record),
-            "crashed": _crashed(record),
         }
         self._step = int(record["step"])
-        return [text for name, text in found.items() if text and self._is_new(name)]
+        crashed = self._crashed(record)
+        return [*(text for name, text in found.items() if text and self._is_new(name)), *crashed]
+
+    def at_end(self) -> str:
+        """Return the sum of what ended episodes, however rare; "" where nothing did, or it was said last."""
+        text = self._crashes.text() if self._crashes.crashed else ""
+        return "" if text == self._crashes_text else text
 
     def _new(self, alarms: Iterable[HackingAlarm]) -> list[HackingAlarm]:
         return [alarm for alarm in alarms if self._is_new(alarm.kind)]
@@ -92,6 +105,21 @@ class Alarms:
             f"hand: learner.max_lag={more} instead of {lag} would let them come {more} versions late"
         )
 
+    def _crashed(self, record: Mapping[str, Any]) -> list[str]:
+        """Return the sum of what ended episodes, where a kind of it is new, or has doubled since it was said."""
+        sums, said = self._crashes, self._crashes_said
+        sums.add(record)
+        due = {
+            kind
+            for kind, count in sums.counts.items()
+            if count >= max(2 * said.get(kind, 0), CRASHED_SHARE * sums.episodes)
+        }
+        if not due:
+            return []
+        said |= {kind: sums.counts[kind] for kind in due}
+        self._crashes_text = sums.text()
+        return [self._crashes_text]
+
     def _truncated(self, record: Mapping[str, Any]) -> str:
         share = record["truncated_share"]
         if share <= TRUNCATED_SHARE:
@@ -107,17 +135,6 @@ class Alarms:
             f"{share:.0%} of the completions were cut at sampling.max_tokens={run.sampling.max_tokens}{limit}; "
             f"what is cut is {fate}"
         )
-
-
-def _crashed(record: Mapping[str, Any]) -> str:
-    share = record.get("arrived", {}).get("episodes", {}).get("ended_by", {}).get(End.CRASH, 0.0)
-    if share <= CRASHED_SHARE:
-        return ""
-    return (
-        f"{share:.0%} of the episodes that came back were ended by what their environment or agent raised at the same "
-        "call in every attempt, and are scored as they stood (agents.on_repeated_crash). A tool should answer an "
-        "argument that makes no sense with a text; the agents' log says what was raised (episode_failed)"
-    )
 
 
 def _cut_by(record: Mapping[str, Any]) -> str:

@@ -37,7 +37,8 @@ KEYS: Final = {
     "arrived.by_version.VERSION": (
         "of the groups that a version sampled: `groups`, their `reward_mean`, and `reward_std` of their means"
     ),
-    "episodes.turns_mean": "only in a step with episodes of several turns: mean turns of the policy in an episode",
+    "episodes.count": "only in a step with episodes of several turns: their number",
+    "episodes.turns_mean": "mean turns of the policy in an episode",
     "episodes.turns_max": "turns of the longest",
     "episodes.tool_calls_mean": "mean calls of tools",
     "episodes.tool_errors_mean": "mean answers of tools that say that the call failed",
@@ -49,6 +50,11 @@ KEYS: Final = {
         "`deadline`, `crash`, `failed`"
     ),
     "arrived.episodes.NAME": "the same over all episodes that came back since the last step",
+    "arrived.crashed_share": "share of these that their agent's or environment's own code ended, most by an exception",
+    "arrived.crashes.NAME": (
+        "of these by the exception's type and line: `episodes`, how many of them are `scored` as they stood, and what "
+        "the newest exception `said`"
+    ),
     "alarms": "what the log warned of after this step",
     "histograms.NAME": "upper ends of bins (`edges`) and their `counts`, one more: `lag`, `ratio`, `response_tokens`",
     "lag_mean": "mean lag of the trained tokens, versions",

@@ -237,6 +237,8 @@ class Metrics:
     def close(self) -> None:
         """Log what is kept back, and close the loggers and the dumps."""
         self._dumps.close()
+        if text := self._alarms.at_end():
+            log.warning("%s", text)
         self._write_pending()
         if (
             self._evaluations and self._last_step

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LEFT_OUT = frozenset({"step", "at", "evaluations", "eval_version", "histograms"})  # no curves
-LEFT_OUT_INSIDE = frozenset({"by_version"})  # a name for each version
+LEFT_OUT_INSIDE = frozenset({"by_version", "crashes"})  # names without end
 
 
 def scalars(record: Mapping[str, Any]) -> dict[str, float]:

@@ -33,6 +33,7 @@ from tests.support.waiting import wait_in_loop
 pytestmark = pytest.mark.process
 
 LADDER = {"type": "custom", "import_path": "tests.support.arena_environments:Ladder", "step_deadline_s": 1}
+GROWTH = [times for times in (1, 2, 4, 8, 16) if times <= 2 * SIZE]
 MakeArena = Callable[..., Arena]
 
 
@@ -181,8 +182,15 @@ async def test_an_environment_that_fails_once_is_played_again_from_its_records(
 )
 @in_loop
 async def test_what_breaks_at_the_same_step_each_time_is_the_policys_doing(
-    row: dict[str, Any], answer: str, ended_by: End, said: str, arena: MakeArena
+    row: dict[str, Any],
+    answer: str,
+    ended_by: End,
+    said: str,
+    *,
+    arena: MakeArena,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     ground = arena(answer, agents={"max_attempts": 2})
     ground.rows["0"] = {"columns": row}
     ground.issue(0)
@@ -190,6 +198,10 @@ async def test_what_breaks_at_the_same_step_each_time_is_the_policys_doing(
         assert completion.ended_by is ended_by
         assert said in completion.remark
         assert completion.segments, "it keeps its turns"
+    failures = [one for one in caplog.records if "episode_failed" in one.message]
+    assert len(failures) == 2 * SIZE
+    warned = [one.message for one in failures if one.levelname == "WARNING"]
+    assert [f"times={times}" in warned[index] for index, times in enumerate(GROWTH)] == [True] * len(warned)
 
 
 @in_loop

@@ -20,6 +20,7 @@ from config.explanations import ConfigError
 from config.loading import load_run
 from config.run import Run
 from tools.agent.endpoint import add_endpoint, endpoint_of
+from tools.agent.progress import Progress, what_starts
 from tools.arguments import UsageError, add_config, add_runs_dir, layer_words
 
 if TYPE_CHECKING:
@@ -81,20 +82,27 @@ def _words(options: argparse.Namespace) -> list[str]:
 
 def _with_policy(options: argparse.Namespace, wanted: Run, words: Sequence[str]) -> int:
     """Lets the run's own policy play."""
-    from tools.agent.shown import show_played
-    from tools.collect.launch import collected, plan_of
+    progress = Progress()
 
     numbered = (f"{wanted.name}-agent-{number}" for number in itertools.count(1))
     name = next(name for name in numbered if not (wanted.runs_dir / name).exists())
     words = [*words, f"name={name}"]
     played = load_run(words)
     if options.dry_run:
+        from tools.collect.launch import plan_of
+
         plan = plan_of(played, words, "train", row=options.row)
         sys.stdout.write("".join(f"{command}\n" for command in plan))
         return 0
+    progress(f"reading row {options.row} with the tokenizer of {played.model.path}")
     _prompt(played, options.row)  # before any process is started
+    from tools.agent.console import PlayConsole
+    from tools.agent.shown import show_played
+    from tools.collect.launch import collected
+
     with contextlib.redirect_stdout(sys.stderr):
-        collected(played, words, "train", row=options.row)
+        progress(what_starts(played))
+        collected(played, words, "train", row=options.row, console=PlayConsole(progress))
     return show_played(played)
 
 
@@ -103,11 +111,14 @@ def _with_endpoint(options: argparse.Namespace, wanted: Run) -> int:
     if options.dry_run:
         raise UsageError("--dry-run goes without --endpoint, which starts no role")
     url, key = endpoint_of(options)
+    progress = Progress()
+    progress(f"reading row {options.row} with the tokenizer of {wanted.model.path}")
     prompt = _prompt(wanted, options.row)
     from tools.agent.outside_play import play
     from tools.agent.shown import show_outside
 
-    return show_outside(prompt, play(wanted, prompt, url, model=options.model, key=key))
+    progress(f"starting the environment of task {prompt.task} here, for the model behind {url}")
+    return show_outside(prompt, play(wanted, prompt, url, model=options.model, key=key, say=progress))
 
 
 def _prompt(wanted: Run, row: int) -> Prompt:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -69,19 +69,32 @@ class Played:
         return f"{self.given} tokens given and {self.sampled} sampled, as the server counts"
 
 
-def play(run: Run, prompt: Prompt, url: str, *, model: str | None, key: SecretStr | None) -> list[Played]:
-    """Play the row, and score what came of it. Raises PipelineError."""
-    episodes = asyncio.run(
-        _played(run, prompt, OutsideModel(url, name=model, key=key, temperature=prompt.temperature))
-    )
+def play(
+    run: Run,
+    prompt: Prompt,
+    url: str,
+    *,
+    model: str | None,
+    key: SecretStr | None,
+    say: Callable[[str], None],
+) -> list[Played]:
+    """Play the row, and score what came of it. Raises PipelineError.
+
+    Args:
+        say: told how far it is.
+    """
+    outside = OutsideModel(url, name=model, key=key, temperature=prompt.temperature)
+    episodes = asyncio.run(_played(run, prompt, outside, say))
+    say("played; starting a scorer")
     return _scored(run, prompt, episodes)
 
 
-async def _played(run: Run, prompt: Prompt, model: OutsideModel) -> list[Played]:
+async def _played(run: Run, prompt: Prompt, model: OutsideModel, say: Callable[[str], None]) -> list[Played]:
     environments, gateway = Environments(run), gateway_of(run)
     try:
         await model.open()
         await gateway.start()
+        say(f"the model {model.name} is ready, and the row is played")
         one = partial(play_one, run, prompt, environments=environments, gateway=gateway, model=model)
         return list(await asyncio.gather(*(one(k) for k in range(prompt.n))))
     finally:

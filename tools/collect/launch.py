@@ -21,7 +21,7 @@ from tools.doctor.light import check_light
 from tools.run_view.follower import RunView
 from tools.run_view.log_tail import last_lines
 from tools.up.command import LOG_LINES, start
-from tools.up.console import PlainConsole
+from tools.up.console import PlainConsole, RunConsole
 from tools.up.role_commands import Command, commands
 from tools.up.supervisor import Outcome
 
@@ -44,7 +44,13 @@ def plan_of(run: Run, words: Sequence[str], of: Of, *, row: int | None = None) -
 
 
 def collected(
-    run: Run, words: Sequence[str], of: Of, *, row: int | None = None, scores_again: bool = False
+    run: Run,
+    words: Sequence[str],
+    of: Of,
+    *,
+    row: int | None = None,
+    scores_again: bool = False,
+    console: RunConsole | None = None,
 ) -> Results:
     """Returns the results of every row, sampling what is not there yet.
 
@@ -54,6 +60,7 @@ def collected(
         of: whose rows.
         row: the one row of `data.train` that is wanted; None: every row.
         scores_again: what is stored is scored again, by scorers that may be others: nothing is sampled.
+        console: shows the run; None: a `RowsConsole`.
     Raises:
         ConfigError: the configuration can't be used here.
         NotComplete: the run has ended before every row had an outcome.
@@ -67,7 +74,7 @@ def collected(
         done = "no row" if found is None else f"{found.size - found.missing} of {found.size} rows"
         raise NotComplete(f"run {run.name} has {done}: sample the others first, without --rescore")
     check_light(collecting(run), words)
-    outcome = start(run, plan_of(run, words, of, row=row), RowsConsole(), tell=_tell)
+    outcome = start(run, plan_of(run, words, of, row=row), console or RowsConsole(), tell=_tell)
     found = _found(run, of)
     if outcome.code or found is None or not found.is_complete:
         done = "no row" if found is None else f"{found.size - found.missing} of {found.size} rows"

@@ -169,7 +169,8 @@ def _fact(name: str, text: str) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=6)
     grid.add_column()
-    grid.add_row(Text(name, "dim"), text)
+    # As markup a text that a model has written could end this screen.
+    grid.add_row(Text(name, "dim"), Text(text))
     return grid
 
 

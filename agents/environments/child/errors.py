@@ -1,14 +1,43 @@
-"""What is said of an error in the user's code: the last lines of its traceback, without frames of ours."""
+"""What is said of an error in the user's code: one line, and the end of its traceback, without frames of ours."""
 
 from __future__ import annotations
 
 import os
 import socket
+import sysconfig
 import traceback
 from typing import Optional
 
 LINES, CHARACTERS = 16, 8000  # of a traceback
+HEADLINE_CHARACTERS = 300  # of the exception's own line
+DEPTH = 8  # of groups of exceptions in one another
 OURS = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
+
+
+def headline(error: BaseException) -> str:
+    """Return an error's type and message, and where it was raised, as `KeyError: 'tea' (my_agent.py:12 in price)`.
+
+    The place is the innermost line outside of Python's library and of installed packages; the innermost of all where
+    there is none outside, and none is named where all frames are ours. Of a group of one exception it is that one.
+    """
+    for _ in range(DEPTH):
+        inner = getattr(error, "exceptions", ())
+        if isinstance(inner, tuple) and len(inner) == 1 and isinstance(inner[0], BaseException):
+            error = inner[0]
+    told = traceback.TracebackException.from_exception(error)
+    lines = "".join(told.format_exception_only()).splitlines() or [type(error).__name__]
+    said = next((line for line in lines if not line.startswith(" ")), lines[0])[:HEADLINE_CHARACTERS]
+    frames = [frame for frame in told.stack if not frame.filename.startswith(OURS)]
+    if not frames:
+        return said
+    theirs = [frame for frame in frames if not _is_installed(frame.filename)]
+    place = (theirs or frames)[-1]
+    return f"{said} ({os.path.basename(place.filename)}:{place.lineno} in {place.name})"
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith((LIBRARY, "<frozen ")) or "/site-packages/" in file or "/dist-packages/" in file
 
 
 def last_lines(error: BaseException) -> str:

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any, Coroutine, Dict, Generator, NoReturn
 
-from agents.environments.child.errors import is_unreachable, last_lines
+from agents.environments.child.errors import headline, is_unreachable, last_lines
 from agents.environments.child.frames import LENGTH_BYTES, framed, length_of, message_of, receive
 from agents.environments.child.hosted import Hosted
 from agents.environments.child.prepared import Prepared
@@ -99,7 +99,8 @@ class Child:
             self._stopped[number] = last_lines(error)
             raise
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises, the worker says it
-            return framed({**reply, "error": last_lines(error), "is_unreachable": is_unreachable(error)})
+            said = f"{headline(error)}\n{last_lines(error)}"
+            return framed({**reply, "error": said, "is_unreachable": is_unreachable(error)})
 
 
 class Marked:

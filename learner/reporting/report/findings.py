@@ -11,6 +11,7 @@ from typing import Literal
 
 from learner.journal.ledger import DROPPED
 from learner.reporting.alarms import TRUNCATED_SHARE
+from learner.reporting.crashes import CrashSums
 from learner.reporting.report.facts import RunFacts, newest, oldest
 
 Level = Literal["problem", "note"]
@@ -20,6 +21,7 @@ WAIT_SHARE = 0.5  # of the learner's time
 ENTROPY_LEFT = 0.1  # of the entropy that the run began with
 HELD_OUT_FELL = 0.05  # below its best
 REWARD_ROSE = 0.05  # since that round
+CRASHED_SHARE = 0.05  # of all episodes, from which on what was raised is a problem of the run
 TRUNCATED_ROSE = 0.1  # share of completions, since the run began
 FEW_STEPS = 20  # of a run that says nothing yet of trends
 
@@ -78,6 +80,11 @@ def _of_the_weights(facts: RunFacts) -> Iterator[Finding]:
 
 def _of_learning(facts: RunFacts) -> Iterator[Finding]:
     yield from _of_hacking(facts)
+    crashes = CrashSums()
+    for record in facts.records:
+        crashes.add(record)
+    if crashes.crashed:
+        yield Finding("problem" if crashes.share > CRASHED_SHARE else "note", f"{crashes.text()}.")
     truncated = facts.series("truncated_share")
     if truncated is not None:
         now, before = newest(truncated.values), oldest(truncated.values)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agents.environments.processes import childs_environment
 from agents.environments.seam import EnvironmentFailed, Step
+from broker.messages import End
+from learner.groups.crashes import crash_of
+from tests.support.episodes import an_episode
 from tests.support.paths import ROOT
 from tests.support.played import ASKED, Played, custom, played, said
 
@@ -118,6 +123,28 @@ def test_what_goes_wrong_in_step_costs_its_episode_and_is_named(
     assert says in str(error)
     assert str(error).startswith(f"task {task}: the environment failed in step: ")
     assert "agents/environments" not in str(error), "frames of ours are no help"
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "said"),
+    [
+        (
+            "raise no (such) \x1b[2J move",
+            r"ValueError at own_environments\.py:\d+ in do_raise",
+            "ValueError: no (such) ?[2J move",
+        ),
+        ("reply 7", "TypeError", "TypeError: step gives (observation, reward"),
+        ("exit 3", "its process ended with exit code 3", "its process ended with exit code 3"),
+    ],
+)
+def test_the_learner_counts_what_was_raised_by_its_type_and_line(
+    play: Played, action: str, kind: str, said: str
+) -> None:
+    failed = replace(an_episode(), ended_by=End.CRASH, remark=str(failure(play, "guess", action)))
+    crash = crash_of(failed)
+    assert crash is not None
+    assert re.fullmatch(kind, crash.kind), crash
+    assert (crash.said[: len(said)], crash.is_scored) == (said, True)
 
 
 @pytest.mark.parametrize(

@@ -316,7 +316,7 @@ def test_metrics_are_means_over_episodes_and_a_reward_has_its_own_unit() -> None
     assert found.pop("ended_by") == ends
     means = {"turns": 2.5, "tool_calls": 1.5, "tool_errors": 0.75, "sampled_tokens": 6.5}
     means |= {"observed_tokens": 2.25, "segments": 1.75}
-    assert found == {"turns_max": 3} | {f"{name}_mean": mean for name, mean in means.items()}
+    assert found == {"count": 4, "turns_max": 3} | {f"{name}_mean": mean for name, mean in means.items()}
     assert episode_metrics([]) == {}
     assert set(
         episode_metrics([dataclasses.replace(FACTS, ended_by=None)])["episodes"]["ended_by"].values()

@@ -13,13 +13,17 @@ import yaml
 
 from broker.connection import RedisLink
 from broker.keys import Keys
+from broker.monitoring.snapshot import Process, Snapshot
 from config.loading import load_run
 from learner.collect.session import CollectingSession
 from tests.support.collecting import working
 from tests.support.endpoint_server import Saying, scripted_endpoint
 from tests.support.paths import ROOT
 from tests.support.told import Millrace, Patch
+from tools.agent.console import PlayConsole
+from tools.agent.progress import Progress
 from tools.agent.shown import show_played
+from tools.run_view.follower import RunView
 
 pytestmark = pytest.mark.process
 
@@ -60,6 +64,15 @@ def test_an_outside_model_plays_a_row_with_tools(
         words = ["--row", "3", "--endpoint", server.url, "--key-variable", "OUTSIDE_API_KEY"]
         told = millrace("agent", write_run(tmp_path), *words)
     assert told.code == 0, told.err
+    steps = (
+        "reading row 3 with",
+        "starting the environment of task math",
+        "the row is played",
+        "played; starting a",
+    )
+    for line, step in zip(told.err.splitlines(), steps, strict=False):
+        assert re.match(r" *\d+ s  ", line), told.err
+        assert step in line
     for line in (
         "row 3, seed",
         "gives no token ids, so there is no sequence",
@@ -182,6 +195,41 @@ def test_the_runs_own_policy_plays_a_row_by_real_roles(
     assert "user: Which number is in box 8795?" in told.out
     assert "completion 1: 1 sequence" in told.out
     assert "millrace journal show d-agent-1 --group 0" in told.out
+
+
+def test_a_play_says_who_is_ready_and_for_whom_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    def seen(**states: str) -> RunView:
+        plain: dict[str, Any] = {"pid": 7, "host": "here", "since": 0.0, "version": ""}
+        processes = tuple(Process(role=role, id=role, state=does, **plain) for role, does in states.items())
+        names = ("version", "steps", "prompts", "rollouts", "scored", "dead", "slots")
+        counts: dict[str, Any] = dict.fromkeys(names, 0)
+        now = Snapshot(status="", reason="", **counts, queued_jobs={}, scorers=(), processes=processes)
+        return RunView(name="d", snapshot=now)
+
+    progress = Progress()
+    console = PlayConsole(progress)
+    ready = {"learner": "0 of 1 rows", "scorer": "waiting for rollouts"}
+    console.tick(RunView(name="d"), 4)
+    assert capsys.readouterr().err == "", "nothing new, and no ten seconds"
+    progress.said_at -= 11
+    console.tick(RunView(name="d"), 4)
+    assert "waiting for the collector (not there yet), the gen" in capsys.readouterr().err
+    console.tick(seen(**ready, generator="starting the engine", agent="starting"), 4)
+    progress.said_at -= 11
+    console.tick(seen(**ready, generator="starting the engine", agent="waiting for episodes"), 4)
+    console.tick(seen(**ready, generator="starting the engine", agent="waiting for episodes"), 4)
+    progress.said_at -= 11
+    console.tick(seen(**ready, generator="starting the engine", agent="waiting for episodes"), 4)
+    for _ in range(2):
+        console.tick(seen(**ready, generator="waiting for prompts", agent="playing"), 4)
+    assert [line.partition(" s  ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "the collector is ready",
+        "the scorer is ready",
+        "the agent is ready",
+        "waiting for the generator (starting the engine)",
+        "the generator is ready",
+        "all are ready, and the row is played",
+    ]
 
 
 def test_a_dry_run_shows_the_collector_of_one_row(tmp_path: Path, millrace: Millrace) -> None:

@@ -85,6 +85,10 @@ def test_what_is_played_is_shown_of_a_run_with_agents_alone(follower: RunFollowe
         r"agent +box +5 +- +25% .*playing",
     ):
         assert re.search(pattern, shown), f"{pattern}\n{shown}"
+    now = follower.view.snapshot
+    assert now is not None
+    follower.view = replace(follower.view, snapshot=replace(now, advice="2 by KeyError ('[/b]')"))
+    assert "2 by KeyError ('[/b]')" in drawn(follower), "no markup"
     told = report(follower.view)
     assert told["episodes"]["ends"] == {"message": 28, "turns": 2}
     assert told["episodes"]["environment_s"] == 12.5

@@ -31,6 +31,7 @@ HOSTILE = "</pre><script>alert(1)</script><img src=http://example.org/x onerror=
 
 
 G0 = {"lag_mean": 0.5, "lag_max": 1, "tokens": 40, "mismatch_kl": 1e-6, "mismatch_max": 1e-3}
+KEY_ERROR = {"episodes": 2, "scored": 2, "said": "KeyError: 'tea'"}
 USUAL: dict[str, Any] = {"reward_mean": 0.5, "reward_mean_trained": 0.5, "groups": 2, "dropped": 2}
 USUAL |= {"dropped_by_reason": {"zero_variance": 2}, "lag_mean": 0.5, "lag_max": 1, "truncated_share": 0.0}
 USUAL |= {"response_tokens_mean": 10.0, "response_tokens_max": 20, "loss": 0.1, "tokens": 40, "entropy": 1.0}
@@ -207,6 +208,10 @@ def test_many_steps_make_a_small_page_and_lose_no_spike(tmp_path: Path, steps: i
         ({"skipped": 1.0}, "problem: 30 steps had a gradient that is not finite"),
         ({"lag_breaches": 1}, "problem: Groups were trained beyond learner.max_lag"),
         ({"truncated_share": 0.3}, "note: 30% of the latest completions were cut"),
+        (
+            {"arrived": {"episodes": {"count": 8}, "crashes": {"KeyError at a.py:3": KEY_ERROR}}},
+            "problem: 60 of 240 episodes so far (25.0%) were ended by what their own agent, tool or environment raised",
+        ),
         ({"dropped": 18}, "note: 90% of the latest groups were dropped"),
         ({"seconds_wait": 9.0, "age_scoring_s": 4.0, "age_sampling_s": 1.0}, "note: The learner waited"),
         ({"generators": {"g7": {"mismatch_kl": 0.5, "mismatch_max": 3.0}}}, "problem: Generator g7 and the "),

@@ -1,0 +1,77 @@
+"""This module names what in an agent's or environment's own code ended an episode, alike for what is alike.
+
+In: completions, whose remark begins as `agents.environments` writes it. Out: a `Crash`, for the sums of a step. What a
+generator, the gateway or a prompt's length ended is none. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from broker.messages import Completion, End
+
+MOST_CHARS: Final = 160  # of a kind, and of what an exception said
+FAILED_IN: Final = re.compile(r"\btask .+?: the environment failed in (?:reset|step|run|judge): (?P<what>.+)")
+PLACED: Final = re.compile(r"(?P<said>(?P<type>[\w.]+)\b.*) \((?P<place>[^()]+:\d+ in [^()]+)\)")
+EXCEPTION: Final = re.compile(
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b"
+)  # as a command prints it last
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """What ended an episode.
+
+    Attributes:
+        kind: the exception's type and line, as `KeyError at my_agent.py:12 in price`; without a line the first words.
+        said: the exception's own line; of a command with the last line that it printed.
+        is_scored: whether the episode is scored as it stands, and not without a score.
+    """
+
+    kind: str
+    said: str
+    is_scored: bool
+
+
+def crash_of(completion: Completion) -> Crash | None:
+    """Return what ended an episode, where its agent's or environment's own code did; None where something else did."""
+    if completion.ended_by not in (End.CRASH, End.FAILED):
+        return None
+    first, _, rest = completion.remark.partition("\n")
+    found = FAILED_IN.search(_shown(first))
+    if found is None:
+        return None
+    what, is_scored = found["what"], completion.ended_by is End.CRASH
+    if (placed := PLACED.fullmatch(what)) is not None:
+        kind, said = f"{placed['type']} at {placed['place']}", placed["said"]
+        return Crash(kind[:MOST_CHARS], said[:MOST_CHARS], is_scored)
+    kind, said, last = what.partition(":")[0], what, _shown(rest.rpartition("\n")[2].strip())
+    if (printed := EXCEPTION.match(last)) is not None and last not in what:
+        kind, said = f"{kind}: {printed[0]}", f"{what}; {last}"
+    return Crash(kind[:MOST_CHARS], said[:MOST_CHARS], is_scored)
+
+
+def _shown(text: str) -> str:
+    """Return a line without characters that a terminal obeys: a model may have written it."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def crash_metrics(crashes: Sequence[Crash], episodes: int) -> dict[str, Any]:
+    """Return what ended episodes, by key of a step's object; empty where there are none.
+
+    Args:
+        crashes: of these episodes.
+        episodes: that came back.
+    """
+    if not episodes:
+        return {}
+    kinds: dict[str, dict[str, Any]] = {}
+    for crash in crashes:
+        kind = kinds.setdefault(crash.kind, {"episodes": 0, "scored": 0, "said": ""})
+        kind["episodes"] += 1
+        kind["scored"] += crash.is_scored
+        kind["said"] = crash.said
+    return {"crashed_share": len(crashes) / episodes, "crashes": kinds}

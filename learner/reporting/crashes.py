@@ -1,0 +1,65 @@
+"""This module sums up the episodes that their agent's or environment's own code ended: how many, and by what.
+
+In: the objects of steps. Out: one sentence for people, with the share and each exception. Used by the alarms, which say
+it when it has grown, and by the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+MOST_KINDS: Final = 3  # that are named, the most frequent first
+
+
+class CrashSums:
+    """The sums of some steps."""
+
+    def __init__(self) -> None:
+        self.episodes = 0  # that came back
+        self.counts: dict[str, int] = {}  # of those that were ended so, by kind
+        self._scored = 0
+        self._said: dict[str, str] = {}  # by the newest of a kind
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Take the object of a step."""
+        arrived = record.get("arrived", {})
+        self.episodes += arrived.get("episodes", {}).get("count", 0)
+        for kind, found in arrived.get("crashes", {}).items():
+            self.counts[kind] = self.counts.get(kind, 0) + found["episodes"]
+            self._scored += found["scored"]
+            self._said[kind] = found["said"]
+
+    @property
+    def crashed(self) -> int:
+        """The episodes that were ended so."""
+        return sum(self.counts.values())
+
+    @property
+    def share(self) -> float:
+        """Their share of all."""
+        return self.crashed / self.episodes if self.episodes else 0.0
+
+    def text(self) -> str:
+        """Return what there is to say; only where there is something."""
+        kinds = sorted(self.counts, key=lambda kind: -self.counts[kind])
+        named = "; ".join(f"{self.counts[kind]} by {self._named(kind)}" for kind in kinds[:MOST_KINDS])
+        rest = sum(self.counts[kind] for kind in kinds[MOST_KINDS:])
+        more = f"; {rest} by {len(kinds) - MOST_KINDS} others" if rest else ""
+        return (
+            f"{self.crashed} of {self.episodes} episodes so far ({self.share:.1%}) were ended by what their own agent, "
+            f"tool or environment raised, {self._fate()}: {named}{more}. Answer the policy's odd arguments with a text "
+            "in place of an exception; the agents' log has each (episode_failed)"
+        )
+
+    def _named(self, kind: str) -> str:
+        said = self._said[kind]
+        return f"{kind} ({said})" if said and said != kind else kind
+
+    def _fate(self) -> str:
+        scored, unscored = self._scored, self.crashed - self._scored
+        if not unscored:
+            return "and are scored as they stood (agents.on_repeated_crash)"
+        if not scored:
+            return "and have no score"
+        return f"{scored} of them scored as they stood (agents.on_repeated_crash), {unscored} without a score"
