@@ -16,7 +16,7 @@ from benchmarks.__main__ import LONG, TITLES
 from benchmarks.comparison import Comparison, Turn, as_table, median_interval, take_turns
 from benchmarks.measures.journal import shares_of
 from benchmarks.proofs.demo_seeds import ENGINES, parse_seeds
-from benchmarks.results import append, remarks
+from benchmarks.results import append, commit, remarks
 from benchmarks.rigs.groups import made_up_rollout, scored
 from benchmarks.rigs.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
 from benchmarks.rigs.seed_runs import as_table as seed_table
@@ -294,3 +294,7 @@ def test_numbers_of_no_commit_say_so_loudly(
     lines = "\n".join(remarks(before))
     assert said in lines
     assert bool(lines) == bool(said)
+
+
+def test_commit_is_that_of_the_checkout() -> None:
+    assert re.fullmatch(r"[0-9a-f]{10}( with changes)?|unknown", commit())

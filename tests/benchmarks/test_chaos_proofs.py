@@ -124,6 +124,14 @@ def test_a_commit_that_has_failed_is_not_tried_until_it_passes(
     assert len(read(tmp_path / "kills.jsonl")) == 1
 
 
+def test_the_table_has_a_row_for_each_role_and_names_what_was_lost() -> None:
+    bad = {**KILL, "back_s": 8.0, "lost": 1, "lost_ids": ["17"], "is_clean": False}
+    lines = as_table([KILL, bad, AWAY, *ENDS], WANTED)
+    assert lines[2] == "| learner | 2 | 1 | 0 | 40 | 36 | 1 | 5 | 2 | 6.0 | 8.0 | learner-0: 0 |"
+    assert lines[3].startswith("| redis, away for 300 s | 1 | 0 | 0 |")
+    assert lines[-1] == "- run learner-0: lost ['17'], twice []"
+
+
 def test_the_table_goes_on_with_the_lines_of_its_own_commit(tmp_path: Path) -> None:
     path = tmp_path / "kills.jsonl"
     assert read(path) == []

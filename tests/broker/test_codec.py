@@ -205,13 +205,18 @@ def test_a_group_without_any_score_says_so_in_its_header() -> None:
     assert codec.encode_scored(unscorable)["reward"] == "unscorable"
 
 
-@settings(max_examples=25)
-@given(group=scored_groups())
-def test_any_group_survives_every_stage_of_its_way(group: ScoredGroup) -> None:
-    rollout, prompt = group.rollout, group.rollout.prompt
-    assert plain(codec.decode_prompt(raw_of(prompt_fields(prompt)))) == plain(prompt)
-    assert plain(codec.decode_rollout(raw_of(codec.encode_rollout(rollout)))) == plain(rollout)
-    assert plain(codec.decode_scored(raw_of(codec.encode_scored(group)))) == plain(group)
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize("most", [25, 100])
+def test_any_group_survives_every_stage_of_its_way(most: int) -> None:
+    @settings(max_examples=most)
+    @given(group=scored_groups())
+    def law(group: ScoredGroup) -> None:
+        rollout, prompt = group.rollout, group.rollout.prompt
+        assert plain(codec.decode_prompt(raw_of(prompt_fields(prompt)))) == plain(prompt)
+        assert plain(codec.decode_rollout(raw_of(codec.encode_rollout(rollout)))) == plain(rollout)
+        assert plain(codec.decode_scored(raw_of(codec.encode_scored(group)))) == plain(group)
+
+    law()
 
 
 @pytest.mark.parametrize(

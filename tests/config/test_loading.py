@@ -116,7 +116,9 @@ def test_a_password_in_the_address_of_a_sandbox_is_refused_and_not_shown(load: L
 
 
 @pytest.mark.parametrize(("single", "said"), [("three", True), ("two", False)])
-def test_sandbox_names_differ(load: Load, caplog: pytest.LogCaptureFixture, single: str, said: bool) -> None:
+def test_two_names_of_the_sandbox_that_disagree_are_told(
+    load: Load, caplog: pytest.LogCaptureFixture, single: str, said: bool
+) -> None:
     load(SANDBOX_FUSION_SERVERS="one,two", FUSION_SANDBOX_URL=single)
     assert ("used=SANDBOX_FUSION_SERVERS ignored=FUSION_SANDBOX_URL" in caplog.text) is said
 
@@ -243,17 +245,16 @@ def test_a_wrong_value_says_what_was_expected(load: Load, word: str, key: str, e
     assert message_of(load, word).startswith(place + expected)
 
 
-def test_a_wrong_value_of_the_environment_names_the_variable(load: Load) -> None:
+def test_a_wrong_value_of_the_environment_names_the_variable(load: Load, subtests: pytest.Subtests) -> None:
     for key, value, expected in (
         ("learner", "x", "Input should be a valid dictionary"),
         ("learner.gpus", "0,1", "Input should be a valid tuple, got '0,1'"),
         ("learner.gpus", "[0", "Input should be a valid tuple, got '[0'"),
     ):
         variable = f"MILLRACE_{key}".upper().replace(".", "__")
-        with pytest.MonkeyPatch.context() as patch:
+        with subtests.test(key, value=value), pytest.MonkeyPatch.context() as patch:
             patch.setenv(variable, value)
-            said = message_of(load)
-        assert said.startswith(f"{key} in the environment ({variable}): {expected}")
+            assert message_of(load).startswith(f"{key} in the environment ({variable}): {expected}")
 
 
 def test_errors_are_told_together_with_the_types_there_are_and_quotes_wanted(load: Load) -> None:

@@ -21,6 +21,24 @@ def objective(**keys: Any) -> ObjectiveConfig:
     return OBJECTIVE.validate_python(keys)
 
 
+@pytest.mark.parametrize(
+    ("type_", "aggregate"),
+    [
+        *((type_, "token") for type_ in ("grpo", "cispo", "decoupled_ppo", "reinforce", "dppo")),
+        ("dr_grpo", "constant"),
+        ("gspo", "sequence"),
+    ],
+)
+def test_each_loss_aggregates_as_its_paper_does_and_has_no_reference(type_: str, aggregate: str) -> None:
+    found = objective(type=type_)
+    assert (found.aggregate, found.kl.coef, found.correction.rollout_rs) == (aggregate, 0.0, ())
+
+
+def test_a_section_without_a_type_is_grpo_with_its_old_defaults() -> None:
+    found = objective(clip_low=0.1).model_dump(include={"type", "clip_low", "clip_high", "dual_clip"})
+    assert found == {"type": "grpo", "clip_low": 0.1, "clip_high": 0.28, "dual_clip": 3.0}
+
+
 def test_decoupled_ppo_weighs_tokens_unless_told_otherwise_and_a_constant_is_asked_for() -> None:
     assert objective(type="decoupled_ppo").correction.rollout_is == "token"
     found = objective(type="decoupled_ppo", correction={"rollout_is": "sequence", "rollout_is_threshold": 5})

@@ -230,10 +230,23 @@ def test_gpus_change_nothing_for_the_others() -> None:
         assert services[name] == STACK["services"][name]
 
 
+def test_the_image_for_gpus_has_a_compiler_and_none_of_cudas() -> None:
+    (first, *lines) = (ROOT / "deploy/docker/gpu.Dockerfile").read_text().partition("FROM ")[2].splitlines()
+    text = "\n".join(lines)
+    assert first == "python:3.11-slim-bookworm AS gpu"
+    wanted = ("g++", "grep -v '^flash-attn=='", "PYTHONPATH=/srv/millrace")
+    assert [part for part in (*wanted, "nvcc") if part in text] == [*wanted]
+
+
 def test_no_other_container_has_the_sandboxs_user() -> None:
     users = {name: lines[-1] for name, lines in stages().items()}
     assert users.pop("sandbox") == "USER 61064:61064"
     assert set(users.values()) == {"USER 1000:1000"}, "RLIMIT_NPROC counts what a user has in all containers"
+
+
+def test_our_code_is_compiled_in_every_image_that_has_it() -> None:
+    for lines in stages().values():
+        assert lines[lines.index("COPY . .") + 1] == "RUN python -m compileall -q ."
 
 
 @pytest.mark.parametrize("lock", ["scorers", "agents", "learner"])

@@ -125,7 +125,6 @@ def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(plant_of: Ca
     assert [(item["consumer"], item["times_delivered"]) for item in plant.pending()] == [(b"nobody", 1)] * 2
 
 
-@pytest.mark.prove
 def test_a_prompt_that_kills_generators_goes_to_the_dead(plant_of: Callable[..., Plant]) -> None:
     plant = plant_of(broker={"lease_s": 0.5, "max_attempts": 2})
     plant.issue(0, 1)

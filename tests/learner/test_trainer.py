@@ -218,7 +218,9 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
         assert order.index(("append", step)) < order.index(("announce", step + 1))
 
 
-def test_a_full_disk_ends_it(make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
+    make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = make_chain(learner={"filters": {"zero_variance": "keep"}})
     with Path("/dev/full").open("wb", buffering=0) as full:
         monkeypatch.setattr(chain.journal._payloads, "_stream", full)

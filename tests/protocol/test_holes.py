@@ -336,7 +336,7 @@ def test_what_is_deleted_is_issued_again(
     assert outcome(world, entry.group_id) in {TRAINED, DROPPED}
 
 
-@pytest.mark.prove
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("before", "after"), [((2, 2), (2, 0)), ((3, 1), (1, 1)), ((3, 2), (1, 0)), ((1, 0), (3, 2))]
 )

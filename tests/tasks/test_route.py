@@ -89,8 +89,8 @@ def test_a_row_with_verification_info_goes_to_the_task_of_its_type_unchanged(
     row_type: str, task: str, answer: Mapping[str, Any]
 ) -> None:
     said = {"type": row_type, "answer": answer, "id": "kept"}
-    for written in (said, json.dumps(said)):
-        assert route({"verification_info": written, "messages": []}) == (task, said)
+    found = [route({"verification_info": written, "messages": []}) for written in (said, json.dumps(said))]
+    assert found == [(task, said)] * 2, "as an object, and as its text"
 
 
 SOURCES_OF_MATH = {
@@ -117,11 +117,12 @@ SOURCES_OF_CODE += ["codegen__primeintellect", "codegen__livecodebench"]
 
 
 @pytest.mark.parametrize("source", SOURCES_OF_CODE)
-def test_a_code_row_of_verl_has_its_tests_in_the_ground_truth(source: str) -> None:
+def test_a_code_row_of_verl_has_its_tests_in_the_ground_truth(source: str, subtests: pytest.Subtests) -> None:
     tests = ({"functional": "check(f)"}, {"pytest": "from solution import f"})
     for truth in (CASES, CASES | {"fn_name": "f"}, *tests):
         for written in (truth, json.dumps(truth)):
-            assert route(verl(source, written)) == ("code", {"type": "code", "answer": truth})
+            with subtests.test(written=written):
+                assert route(verl(source, written)) == ("code", {"type": "code", "answer": truth})
 
 
 def test_reasoning360s_prefix_stands_before_functional_tests_and_no_others() -> None:
@@ -630,9 +631,10 @@ def test_a_list_as_ground_truth_is_read(source: str, truth: Any, value: Any) -> 
 
 
 @pytest.mark.parametrize("truth", [["1", "2"], '["1", "2"]', "['1', '2']", [], [[]], [None], [["1", "2"]]])
-def test_a_list_that_no_answer_could_be_is_refused(truth: Any) -> None:
+def test_a_list_that_no_answer_could_be_is_refused(truth: Any, subtests: pytest.Subtests) -> None:
     for source in ("MATH", "openai/gsm8k", "lighteval/MATH", "math_dapo"):
-        refused(verl(source, truth), "no answer")
+        with subtests.test(source=source):
+            refused(verl(source, truth), "no answer")
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_mended_redis_knows_all_or_nothing(server: RedisServer, caplog: pytest
     board.audit()
 
 
-@pytest.mark.parametrize("every", [131, 11])
+@pytest.mark.parametrize("every", [41, 11])
 def test_wherever_the_cut_is_the_file_ends_before_the_script_and_a_whole_one_stays_as_it_is(
     server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, every: int
 ) -> None:

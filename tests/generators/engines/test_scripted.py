@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,8 @@ def test_ids_are_bytes_and_a_stop_and_of_the_version_held(
     assert (completion.segments[0].logprobs <= 0).all()
     [span] = completion.segments[0].policy_spans
     assert (span.version, span.first, span.count) == (3, 0, len(token_ids))
+
+
+def test_the_fake_needs_no_torch() -> None:
+    program = "import sys, generators.engines.scripted; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0

@@ -324,13 +324,16 @@ def test_a_generator_that_dies_in_the_middle_holds_nobody_up_and_the_last_leaves
     learner.publish(7)
     learner.relay.look()
     assert learner.chunks() == set(), "before somebody asks"
+    assert generator.follow(7) == {"full"}
+    learner.relay.look()
+    assert learner.chunks() == set(), "nobody lacks anything"
     ask_and_look(join("dead"), 2)  # has read the first window, and lacks the second
     assert len(learner.chunks()) == ROOM // CHUNK
     for key in learner.chunks():
         ttl: Any = learner.link.client.ttl(learner.keys(f"weights:{key}"))
         assert 0 < ttl <= EXPIRY_S
     monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)  # it has had its time
-    assert generator.follow(7) == {"full"}
+    assert join("late").follow(7) == {"full"}
     monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
     learner.relay.look()
     assert (learner.chunks(), learner.exchange.read_manifest()) == (set(), None)
@@ -413,7 +416,9 @@ def test_weights_without_a_delta_travel_in_full(learner: LearnersMachine, genera
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-def test_a_new_learner_sends_deltas(learner: LearnersMachine, generator: Asking, *, is_same: bool) -> None:
+def test_a_learner_started_again_goes_on_with_deltas_of_the_same_weights(
+    learner: LearnersMachine, generator: Asking, *, is_same: bool
+) -> None:
     for version in (0, 1):
         learner.publish(version)
         generator.follow(version)
@@ -525,32 +530,29 @@ def test_where_redis_has_no_room_the_generator_says_what_it_waits_for_and_gets_t
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client: Any = learner.link.client
-
-    def leave(count: int) -> None:
-        client.config_set("maxmemory", client.info("memory")["used_memory"] + count)
-
     learner.publish(7)
+    used = client.info("memory")["used_memory"]
     try:
-        leave(100_000)  # less than a fifth of all that it holds: the groups need that
+        client.config_set("maxmemory", used + 100_000)  # leaves less than a fifth of it: the groups need that
         ask_and_look(generator, 3)
         said = r"Redis has no room for them: maxmemory is \d+ MiB, .* they need \d+ MiB"
         with pytest.raises(NotHere, match=said):
             generator.fetch()
         assert learner.chunks() == set()
+        client.config_set("maxmemory", 0)
+        assert generator.ask() == (7, content_of(7))
+        learner.publish(8)
+        ask_once(generator)
         with monkeypatch.context() as patch:
             patch.setattr(learner.relay, "_lack_of_room", lambda _: "")  # it is full a moment later
-            leave(-1000)
+            client.config_set("maxmemory", 1)
             learner.relay.start()
             wait_until(lambda: "reason=Redis is full" in caplog.text)
             learner.relay.stop()
-        leave(-20_000)
         with pytest.raises(NotHere, match=r"Redis is full: .*maxmemory"):
             generator.fetch()
     finally:
         client.config_set("maxmemory", 0)
-    learner.start_again()
-    learner.publish(7)
-    assert generator.ask() == (7, content_of(7))
 
 
 def test_the_learner_waits_neither_for_generators_nor_for_a_redis_that_does_not_answer(

@@ -190,7 +190,9 @@ def test_ordinals_go_on_where_redis_stands_and_known_ones_are_passed(chain: Chai
     assert int(chain.client.hget(chain.keys("cursor"), "issued")) == 14  # counted, and not sent
 
 
-def test_a_nearly_full_redis(make_chain: MakeChain, start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_new_comes_in_while_redis_is_nearly_full(
+    make_chain: MakeChain, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     chain = make_chain(evaluation={"groups_in_flight": 10})
     used = chain.client.info("memory")["used_memory"]
     chain.client.config_set("maxmemory", int(used * 1.15))

@@ -155,6 +155,12 @@ def test_a_version_published_more_seldom_than_slots_last_stops_the_run(size: int
     assert any(not list(successors(state, rule, size, lag, lag + 2)) for state in states)
 
 
+@pytest.mark.parametrize(("size", "lag"), [(1, 1), (2, 1), (2, 2)])
+def test_the_budget_alone_does_not_bound_the_lag(size: int, lag: int) -> None:
+    states = reachable(lambda version, slots, chosen: True, size, lag, oldest_age=lag + 5)
+    assert any(age == lag + 5 for state in states for age, _ in state.groups)
+
+
 # ------------------------------------------------------------------------------------------------------ on a real Redis
 
 

@@ -304,7 +304,9 @@ def test_a_record_of_another_program_is_refused_by_name(lives: Lives) -> None:
     ],
     ids=["cut", "first byte", "last byte", "gone", "unreadable"],
 )
-def test_bad_payloads_stay_inside(lives: Lives, harm: Harm, error: type[JournalError], message: str) -> None:
+def test_a_payload_that_is_not_what_was_written_is_never_handed_out(
+    lives: Lives, harm: Harm, error: type[JournalError], message: str
+) -> None:
     lives.write()
     harm(lives.payload_file())
     told = rf"payload-000001-000\.bin: the payload of step 1 (is )?{message}"

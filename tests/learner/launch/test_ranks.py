@@ -73,7 +73,6 @@ def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, end
     assert not is_running(int((tmp_path / "0").read_text().split()[0]))
 
 
-@pytest.mark.prove
 @pytest.mark.parametrize(
     ("rank_0", "others", "said"),
     [
@@ -120,7 +119,6 @@ def test_who_died_and_how_is_told(
     assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == said
 
 
-@pytest.mark.prove
 def test_a_rank_that_ignores_the_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.launch.ranks.GRACE_S", 0.2)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"

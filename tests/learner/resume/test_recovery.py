@@ -118,6 +118,7 @@ def test_a_deleted_cursor_is_made_again_from_the_slots_and_what_never_died_is_no
     chain.selection.poll()
     assert "retry_refused group=0 reason=it has no outcome yet" in caplog.text
     assert chain.client.hlen(chain.keys("retries")) == 0
+    assert chain.slots == {"0", "1", "2"}
     chain.client.delete(chain.keys("cursor"))
     train(chain, trainer=trainer)
     assert_nothing_is_lost(chain, steps=4)
@@ -130,7 +131,8 @@ def test_a_smaller_budget_drops_what_could_not_train_in_time_once(make_chain: Ma
     chain.issue(5)
     trainer = make_trainer(chain)
     chain.journal.end({"0": Outcome(DROPPED, "before"), "1": Outcome(DROPPED, "before")})
-    trainer.recovery._drop_what_can_not_make_it(0)
+    trainer.recovery.recover()
+    trainer.metrics.close()
     outcomes = chain.journal.ledger.outcomes
     assert set(outcomes) == {"0", "1", "2"}, (
         "the others are three, and two may stay: 2 a step, all of floor 0"
@@ -138,8 +140,6 @@ def test_a_smaller_budget_drops_what_could_not_train_in_time_once(make_chain: Ma
     assert (chain.journal.ledger.twice, outcomes["0"].detail) == ([], "before")
     assert {outcome.kind for outcome in outcomes.values()} == {DROPPED}
     assert outcomes["2"].detail.startswith("config: with groups_per_step=2 and max_lag=0")
-    trainer.recovery.recover()
-    trainer.metrics.close()
     assert chain.slots == {"3", "4"}
 
 

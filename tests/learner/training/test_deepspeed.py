@@ -316,7 +316,9 @@ def test_a_reference_model_that_is_split_pulls_like_a_whole_one(workshop: Worksh
 
 @pytest.mark.prove(cases=("split_again-zero-3",))
 @pytest.mark.parametrize(("processes", "name"), [("alone_again", "zero-1"), ("split_again", "zero-3")])
-def test_a_saved_folder_is_transformers(workshop: Workshop, say: Say, processes: str, name: str) -> None:
+def test_a_saved_folder_is_one_that_transformers_loads(
+    workshop: Workshop, say: Say, processes: str, name: str
+) -> None:
     say(processes)
     folder = workshop.path(name, "model")
     loaded: Any = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)

@@ -77,7 +77,9 @@ def split(workshop: Workshop) -> Said:
 @pytest.mark.prove
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("what", ["full", "lora"])
-def test_steps_at_each_stage(workshop: Workshop, alone: Said, split: Said, what: str, stage: int) -> None:
+def test_twenty_steps_with_a_reference_do_not_depend_on_the_stage(
+    workshop: Workshop, alone: Said, split: Said, what: str, stage: int
+) -> None:
     expected = workshop.weights(what)
     assert distance(expected, load_file(workshop.model / "model.safetensors")) > 1e-2
     assert_near(workshop.weights(f"{what}-{stage}"), expected, 1e-4)

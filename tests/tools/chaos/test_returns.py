@@ -88,3 +88,10 @@ def test_the_learner_is_back_when_it_announces_and_may_be_killed_again_after_a_s
     assert not returns.is_missing("learner")
     assert not returns.learner_has_stepped(seen(version=5))
     assert returns.learner_has_stepped(seen(version=6))
+
+
+def test_the_summary_has_the_median_and_the_largest() -> None:
+    returns = Returns()
+    returns.seconds = {"scorer": [3.0, 1.0, 10.0], "redis": [0.5]}
+    redis, scorer = {"median": 0.5, "largest": 0.5}, {"median": 3.0, "largest": 10.0}
+    assert returns.summary() == {"redis": redis, "scorer": scorer}

@@ -38,6 +38,13 @@ def test_a_rate_of_so_many_tenths_is_in_the_bar_that_ends_there(tenths: int) -> 
         assert found.between[tenths - 1] == 1
 
 
+def test_a_histogram_as_text_is_as_wide_as_its_longest_bar() -> None:
+    lines = Histogram.of([0, 0, 1, None]).lines(width=4)
+    assert lines[0] == "       0        2 ####"
+    assert lines[11] == "       1        1 ##"
+    assert lines[-1] == " no rate        1"
+
+
 def test_a_summary_counts_rows_and_samples_without_a_score_apart() -> None:
     of_rows: list[list[float | None]] = [[1.0, 0.0], [None, 1.0], [None, None], []]
     rates = {(0, number): Rate.of(scores, full=1.0) for number, scores in enumerate(of_rows)}

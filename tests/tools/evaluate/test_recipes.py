@@ -75,6 +75,18 @@ def run(tmp_path: Path, monkeypatch: Patch) -> Run:
     return load_run([*layers, "data.cache_dir=cache"])
 
 
+def test_every_task_has_their_samples_and_lengths(run: Run) -> None:
+    sets = {each.name: each for each in run.data.held_out_sets}
+    assert [(name, each.samples) for name, each in sets.items()] == [
+        (n, task[0]) for n, task in TASKS.items()
+    ]
+    assert {(each.temperature, each.top_p) for each in sets.values()} == {(1.0, 0.7)}
+    for name, each in sets.items():
+        expected = (16384, 16384) if name == "arcagi1" else (4096, 28672)
+        assert (each.max_prompt_tokens, each.max_tokens) == expected
+    assert {each.every for each in sets.values()} == {None}, "during training `evaluation.every` says it"
+
+
 @pytest.mark.prove
 def test_every_tasks_rows_are_found_and_reach_their_scorer(run: Run) -> None:
     tokenizer: Any = OneTokenACharacter()

@@ -110,6 +110,16 @@ def test_a_set_of_which_nothing_came_back_is_in_the_table() -> None:
     assert list(lines([one]))[1].split() == ["a", "0", "0", "-", "-", "-", "0", "0", "1"]
 
 
+def test_the_table_is_for_people() -> None:
+    text = "\n".join(lines(summaries(a_result(ROWS))))
+    head, *rest = [line.split() for line in text.splitlines() if line]
+    assert head == ["problems", "n", "avg@n", "score", "tokens", "cut", "unscorable", "unsampled"]
+    assert [line[0] for line in rest[:4]] == ["twice", "a", "b", "other"]
+    assert rest[0][:4] == ["twice", "2", "4", "37.5"]
+    assert rest[4] == ["pass@2", "pass@4"]
+    assert "policy versions" not in text
+
+
 def test_why_something_is_missing_is_said_the_most_frequent_reason_first() -> None:
     lost = [unsampled_row("a", "5 attempts")] * 2
     rows = [*lost, *(a_row("a", at, [None], reasons=(f"reason {at % 4}",)) for at in range(10))]

@@ -327,7 +327,9 @@ def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tm
 
 
 @pytest.mark.prove
-def test_files_may_vanish_then(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_may_vanish_behind_the_check(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served.load(random_model(seed=6))
     newer = random_model(seed=7)
     files = in_parts(save_weights(newer, tmp_path / "model.safetensors"), tmp_path, 3)

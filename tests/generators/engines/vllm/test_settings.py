@@ -82,7 +82,9 @@ def test_what_a_gpu_would_run_is_resolved_without_one(gpu: str, resolved: dict[s
         (1000, 2048, 8, 1),  # not one fits at its longest
     ],
 )
-def test_room_is_double(cache_tokens: int, sequence_tokens: int, group_size: int, expected: int) -> None:
+def test_room_is_twice_what_fits(
+    cache_tokens: int, sequence_tokens: int, group_size: int, expected: int
+) -> None:
     tokens = {"cache_tokens": cache_tokens, "sequence_tokens": sequence_tokens}
     assert room(**tokens, max_num_seqs=256, group_size=group_size) == expected
 

@@ -137,7 +137,9 @@ def test_examples_say_where_their_row_is_from(tmp_path: Path, monkeypatch: pytes
     assert "[math__made, ability &lt;sums&gt;] " in write_report(made.run.folder).read_text()
 
 
-def test_an_episode_is_a_conversation_obeyed_never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_episode_is_read_as_a_conversation_and_no_word_of_it_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hostile = {"role": "tool", "name": HOSTILE, "content": HOSTILE}
     many = tuple({"role": "user", "content": f"say {number}"} for number in range(20))
 
