@@ -52,18 +52,21 @@ class EndpointConfig(Section):
     key_variable: str = Field("LLM_JUDGE_API_KEY", pattern=r"^[A-Z][A-Z0-9_]*_API_KEY$")
     """Environment variable of the scorers that holds the API key. Where it is unset, no key is sent."""
     max_tokens: int = Field(2048, ge=1)
-    """Largest number of tokens in one reply, thinking included."""
+    """Largest number of tokens in one reply, thinking included. vLLM refuses every question where this exceeds its
+    `--max-model-len`; the worker then does not start."""
     temperature: float = Field(0.0, ge=0, le=2)
     """Temperature, which every call carries. Above 0 the same answer may be judged differently each time."""
     timeout_s: float = Field(60.0, gt=0)
     """Deadline in seconds for one reply, from the beginning of its call. A server that can't be reached is tried again
     for as long."""
     concurrency: int = Field(64, ge=1)
-    """Concurrent calls, of all workers of the run together."""
+    """Concurrent calls, of all workers of the run together, which share them fairly. Sections with the same `urls` must
+    agree. Those of a killed worker are free again 5 seconds after `timeout_s`."""
     requests_per_minute: int | None = Field(None, ge=1)
     """Calls per minute, of all workers of the run together, evenly spread. Unset: no limit."""
     cache: bool = True
-    """Ask only once about the same answer to the same prompt. Replies are kept in Redis for a while."""
+    """Ask only once about the same answer to the same prompt. Replies are kept in Redis for 6 to 12 hours. `millrace
+    up` shows their share as `cached`."""
 
 
 class ServeConfig(Section):

@@ -27,8 +27,8 @@ class ShapeConfig(Section):
     """Whether the model must have ended the completion itself, rather than reached `max_tokens`. Ignored for plain
     texts, of which this is unknown unless their row says it."""
     language: Language | None = None
-    """Require the script of this language: one letter of another script is wrong. Languages of one script can't be told
-    apart."""
+    """Require the script of this language, in the thinking too: one letter of another script is wrong. Greek letters
+    and Latin words are allowed in every text. Languages of one script can't be told apart."""
 
     @model_validator(mode="after")
     def _thinks(self) -> ShapeConfig:

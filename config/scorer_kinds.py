@@ -52,8 +52,8 @@ class MathConfig(ScorerSection):
     """Seconds of processor time after which a try gets the lowest priority, so that hanging answers cost others little.
     On a machine that is always busy slow answers may then count as hanging. Unset: never."""
     require_box: bool = True
-    """Accept only a boxed answer. Off: accept the last expression that math-verify finds. `gsm8k` and `prime_math` rows
-    have rules of their own."""
+    """Accept only a boxed answer. Off: where there is no box, accept the last text that is set as mathematics, or the
+    last number. `gsm8k` and `prime_math` rows have rules of their own."""
     compatible: bool = False
     """Score as the systems do that the rows come from, mistakes included, so that numbers are comparable. What would
     run a model's text, or reward an empty answer or an unfinished thought, is still refused."""
@@ -65,7 +65,8 @@ class CodeConfig(ScorerSection):
     type: Literal["code"] = "code"
     queue: QueueName = "code"
     deadline_s: float = Field(60.0, gt=0)
-    """Deadline in seconds for one completion, over all its test cases."""
+    """Deadline in seconds for one completion, over all its test cases, compiler included. A wait for the sandbox does
+    not count."""
     case_timeout_s: float = Field(10.0, gt=0)
     """Deadline in seconds for one test case. The first case that exceeds it gets a second try alone in a fresh sandbox.
     After two such runs each further case has half a second, until one exceeds it."""
@@ -114,10 +115,11 @@ class SweConfig(ScorerSection):
     queue: QueueName = "light"
     """Queue, which decides the workers that take this scorer's groups. Use `code` where rows have tests."""
     deadline_s: float = Field(60.0, gt=0)
-    """Deadline in seconds for one completion: half for a first try, half for a second try alone in a fresh child."""
+    """Deadline in seconds for one completion: half for a first try, half for a second try alone in a fresh child. A
+    completion that uses up both scores 0. One test, and the collection of a test file, have ten seconds of it."""
     answer: Literal["row", "diff"] = "row"
     """Form of an answer: what the row asks for, or, for any row that has its files, a unified `diff` of them, which an
-    `environment` of type swe hands on."""
+    `environment` of type swe hands on. Each line that a diff shows must be where it says."""
     think: Literal["required", "optional"] = "required"
     """Whether SEARCH/REPLACE edits need a closed, filled thinking span before them, as in SWE-RL."""
     subtract_floor: bool = False
@@ -246,7 +248,7 @@ class GradeConfig(ScorerSection):
     type: Literal["grade"] = "grade"
     gold: Literal["share", "points"] = "share"
     """Scale of the rows' reference grades: `share`, from 0 to 1, or `points`, from 0 to 10. With `share` a row with a
-    grade above 1 is refused."""
+    grade above 1 is refused: beside it, a 1 would mean full marks."""
 
 
 class FormatTaskConfig(ScorerSection, ShapeConfig):

@@ -21,12 +21,12 @@ from tools.imports.rows_at_hand import found_tasks
 from tools.imports.run_file import as_json, as_yaml, checked, leaves, report, write
 from tools.imports.script import VERLS_OWN
 from tools.imports.theirs import Theirs
-from tools.imports.translation import Setting, Translation, translate
+from tools.imports.translation import Setting, Translation, rules_in_words, translate
 from tools.imports.variables import accounts_of_variables
 
 EPILOG = (
     "FILE is YAML, a shell script that calls verl (its own arguments may follow), or an .env; the words of a call may "
-    "stand as they are typed for verl. docs/coming_from_verl.md has every key."
+    "stand as they are typed for verl. --keys lists every key and what becomes of it."
 )
 
 
@@ -39,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--out", type=Path, metavar="FILE", help="where the run is written (standard output)"
     )
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    parser.add_argument(
+        "--keys",
+        nargs="*",
+        metavar="TEXT",
+        help="list verl's keys and what becomes of each: all, or those that have TEXT in them or decide on it",
+    )
     add_json(parser, "the list of keys as one JSON object on standard output; needs -o")
     parser.add_argument(
         "--config_path", "--config-path", metavar="FILE", help="the file, as II-VERL's call has it"
@@ -65,6 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Reads, translates, checks, and then writes."""
+    if options.keys is not None:
+        sys.stdout.write("\n".join(rules_in_words(options.keys)) + "\n")
+        return 0
     if options.json and options.out is None:
         raise UsageError("--json needs -o FILE: the run would stand on standard output too")
     if options.out is not None and options.out.exists() and not options.force:

@@ -52,8 +52,8 @@ class Rule:
     """What becomes of one key of verl's."""
 
     key: str
-    verdict: Verdict  # of the table on the page; a value may be refused all the same
-    ours: str = ""  # keys here, for the table
+    verdict: Verdict  # as `--keys` has it; a value may be refused all the same
+    ours: str = ""  # keys here, for `--keys`
     about: str  # how the value is converted, or why there is none
     convert: Convert
     default: Any = UNSET  # verl's, where leaving the key out would mean something else here

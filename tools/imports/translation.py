@@ -8,11 +8,12 @@ refused, and one that is of the wrong type are errors with their places, all in 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from config.explanations import ConfigError
+from tools.arguments import UsageError
 from tools.imports.effects import notes_of_effect, problems_of_effect
 from tools.imports.known_keys import BELOW_SECTIONS, is_known
 from tools.imports.options import accounts_of_call, option_problems
@@ -214,11 +215,25 @@ def _why_task(theirs: Theirs, name: str) -> str:
     )
 
 
-def as_table() -> list[str]:
-    """Return every rule as a line of Markdown, for docs/coming_from_verl.md."""
-    lines = ["| verl | becomes | here | how, or why not |", "|---|---|---|---|"]
-    for rule in RULES:
-        ours = ", ".join(f"`{key}`" for key in rule.ours.split(", ")) if rule.ours else "-"
-        default = f" (verl's default: `{rule.default}`)" if rule.default is not UNSET else ""
-        lines.append(f"| `{rule.key}` | {rule.verdict} | {ours} | {rule.about}{default} |")
-    return lines
+def rules_in_words(keys: Sequence[str] = ()) -> list[str]:
+    """Return what becomes of each of verl's keys, a line each, as `--keys` shows it.
+
+    Args:
+        keys: keys or parts of them, and the rules of these alone; none: every rule.
+    Raises:
+        UsageError: no rule is one for such a key, or has it in its name.
+    """
+    chosen: dict[str, Rule] = {}
+    for key in keys:
+        own = rule_for(key)
+        found = [*([own] if own else []), *(rule for rule in RULES if key in rule.key)]
+        if not found:
+            raise UsageError(f"no key of verl's that is known here has {key!r} in it")
+        chosen |= {rule.key: rule for rule in found}
+    return [_in_words(rule) for rule in (chosen.values() if keys else RULES)]
+
+
+def _in_words(rule: Rule) -> str:
+    ours = f" {rule.ours}" if rule.ours else ""
+    default = f" (verl's default: {rule.default})" if rule.default is not UNSET else ""
+    return f"{rule.key}: {rule.verdict}{ours}; {rule.about}{default}"

@@ -29,6 +29,7 @@ from tests.support.verl_files import (
 from tests.support.verl_runs import verl_rows, write_jsonl, write_parquet
 from tools.arguments import UsageError
 from tools.imports.reading import read
+from tools.imports.translation import RULES
 
 pytestmark = pytest.mark.process
 
@@ -415,3 +416,16 @@ def test_a_scripts_own_variables_are_told_from_unknown_ones(folder: Path, capsys
     write(folder, "a.sh", f"export NAME=n\nexport OTHER=o\n{call_of_verl}\n")
     told = accounts(capsys, "variables", "a.sh")
     assert (told["NAME"]["verdict"], told["OTHER"]["verdict"]) == ("without meaning here", "unknown")
+
+
+def test_every_key_of_verl_is_listed_and_a_key_by_the_rule_that_decides(capsys: Capsys) -> None:
+    assert call("import", "--keys") == 0
+    assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()] == [
+        rule.key for rule in RULES
+    ]
+    assert call("import", "--keys", "critic.optim.lr", "data.train_max_samples") == 0
+    critic, samples = capsys.readouterr().out.splitlines()
+    assert critic.startswith("critic.*: without meaning here; ")
+    assert samples == "data.train_max_samples: mapped to data.train.limit; below 0: all"
+    with pytest.raises(UsageError, match="has 'no_such_key' in it"):
+        call("import", "--keys", "no_such_key")
