@@ -43,19 +43,19 @@ THREE = {
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "\n", "I don't know", "</think>", "pass", SUM, "```python\n\n```", "\0", "\ud800"),
+        "", "\n", "I don't know", "</think>", "pass", SUM, "```python\n\n```", "\0", "\ud800",
         f"```python\n{SUM}\n",
         f"<think>```python\n{SUM}\n```",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     "answer",
     [
-        *(THREE, {"tests": ["assert f"]}, {"functional": "assert f() or True"}),
+        THREE, {"tests": ["assert f"]}, {"functional": "assert f() or True"},
         {"pytest": "import solution\ndef test(): pass"},
         {"inputs": [[1]], "outputs": [1], "fn_name": "f"},
     ],
-)
+)  # fmt: skip
 def test_a_text_without_a_program_is_wrong(scorer: CodeTests, text: str, answer: dict[str, Any]) -> None:
     score = scorer.score(text, {"type": "code_verifiable", "answer": answer})
     assert (score.value, score.components) == (0.0, {"passed": 0.0})
@@ -219,10 +219,10 @@ def test_a_program_that_hangs_its_compiler_is_wrong_within_its_deadline(scorer: 
 @pytest.mark.parametrize(
     ("credit", "kind", "value"),
     [
-        *((None, "code", 0.0), (None, "code_verifiable", 0.5), ("all", "code_verifiable", 0.0)),
+        (None, "code", 0.0), (None, "code_verifiable", 0.5), ("all", "code_verifiable", 0.0),
         ("fraction", "code", 0.5),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     "answer",
     [
@@ -310,7 +310,7 @@ def test_a_row_is_checked_without_a_sandbox() -> None:
     scorer.close()
 
 
-def test_the_last_block_of_the_language_is_the_program() -> None:
+def test_the_last_block_of_the_language_is_the_program(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Language, str]] = [
         ("```cpp\na\n```\n```python\nb\n```", Language.CPP, "a"),
         ("```js\na\n```", Language.JAVASCRIPT, "a"),
@@ -326,7 +326,8 @@ def test_the_last_block_of_the_language_is_the_program() -> None:
         ("<think>```python\nb\n```</think>\n```python\na\n```", Language.PYTHON, "a"),
     ]
     for text, language, program in cases:
-        assert program_of(text, language).strip() == program
+        with subtests.test(text=text, language=language):
+            assert program_of(text, language).strip() == program
 
 
 def test_the_block_of_another_language_is_no_program() -> None:
