@@ -268,7 +268,6 @@ def test_reference_solutions_of_mbpp_pass(scorer: CodeTests) -> None:
     assert failed == {}
 
 
-@pytest.mark.prove
 def test_right_and_wrong_are_told_apart_here(scorer: CodeTests) -> None:
     scorer.self_test()
 

@@ -36,7 +36,7 @@ def hasty() -> Iterator[MathAnswer]:
     scorer.close()
 
 
-@pytest.mark.prove
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize("row_type", ["math", "hendrycks_math", "prime_math"])
 @pytest.mark.parametrize(
     ("text", "reference", "trick"), ATTACKS, ids=[f"{n}-{row[2]}" for n, row in enumerate(ATTACKS)]

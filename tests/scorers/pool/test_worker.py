@@ -281,7 +281,6 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
     assert station.rq_queues.living_workers() == []
 
 
-@pytest.mark.prove
 def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
     link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
