@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import scorers
+import verdicts
 from tests.support.growth import is_linear
 from verdicts.extract import (
     END_MARKS,
@@ -81,6 +85,17 @@ def test_a_completion_that_does_not_answer_says_why() -> None:
     for part in (answering_part, closed_part):
         with pytest.raises(Unanswered, match=r"^the thinking was never closed$"):
             part("5 <think>")
+
+
+def test_no_scorer_has_words_of_its_own_for_it() -> None:
+    own = {
+        path.name: path.read_text(encoding="utf-8")
+        for package in (scorers, verdicts)
+        for path in Path(package.__path__[0]).rglob("*.py")
+    }
+    for words in ("thinking was never closed", "characters; {max_chars} is the limit"):
+        assert [name for name, text in own.items() if words in text] == ["extract.py"]
+    assert [name for name, text in own.items() if "{MAX_RESPONSE_CHARS} is the limit" in text] == []
 
 
 def test_the_last_answer_is_the_content_of_the_last_closed_tag(subtests: pytest.Subtests) -> None:

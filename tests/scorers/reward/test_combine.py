@@ -172,7 +172,9 @@ def test_a_span_that_comes_again_is_found_where_it_begins(subtests: pytest.Subte
             assert repeated_span(text, 40) == place
 
 
-def test_repetition_costs_its_weight_and_takes_no_long_search() -> None:
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize("chars", [100_000, 300_000])
+def test_repetition_costs_its_weight_and_takes_no_long_search(chars: int) -> None:
     config = PenaltiesConfig(repetition=RepetitionConfig())
     said = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(20_000))
     (free,), (paid,) = (penalties_of(config, sized(text, 9), 9) for text in (said, said + said[:300]))
@@ -180,7 +182,7 @@ def test_repetition_costs_its_weight_and_takes_no_long_search() -> None:
     assert "the 300 characters from 20001 on" in paid.reason
     long = "".join(map(str, range(70_000)))
     assert repeated_span(long[:300_000], 300) is None
-    assert is_linear(lambda text: repeated_span(text, 300), lambda count: long[:count], 100_000)
+    assert is_linear(lambda text: repeated_span(text, 300), lambda count: long[:count], chars)
 
 
 def test_a_reward_may_be_negative_and_its_score_is_not() -> None:

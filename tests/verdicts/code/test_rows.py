@@ -117,7 +117,7 @@ def test_two_languages_are_one_too_many() -> None:
         suite_of({"type": "code", "answer": answer, "language": "cpp"}, split=False)
 
 
-def test_calls(subtests: pytest.Subtests) -> None:
+def test_a_call_has_its_arguments_and_what_it_has_to_give(subtests: pytest.Subtests) -> None:
     cases: list[tuple[list[Any], list[Any], list[Any], list[Any]]] = [
         ([[1, [2]]], [3], [1, [2]], [3]),
         (["1\n[2]"], ["true"], [1, [2]], [True]),
