@@ -95,7 +95,7 @@ ANSWERED: dict[tuple[str, int], list[tuple[str, tuple[int, ...]]]] = {
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 @pytest.mark.parametrize("name", FILTERS)
-def test_calls_are_answered(machine: str, name: str) -> None:
+def test_each_call_is_answered_by_each_filter(machine: str, name: str) -> None:
     program, place = assemble(FILTERS[name], machine), list(ARCHITECTURES).index(machine)
     numbers: dict[str, Any] = {call: NUMBERS[call][place] for calls in ANSWERED.values() for call, _ in calls}
     assert None not in numbers.values()

@@ -408,7 +408,7 @@ def test_verls_rows_of_kodcode_are_scored_by_their_asserts(scorer: CodeTests) ->
         ),
     ],
 )  # fmt: skip
-def test_an_answer_without_imports_is_right(
+def test_an_answer_without_imports_is_right_and_one_without_work_is_not(
     scorer: CodeTests, truth: dict[str, Any], right: str, wrong: str
 ) -> None:
     assert of_verl(scorer, right, truth) == 1.0

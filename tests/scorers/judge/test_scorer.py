@@ -126,7 +126,7 @@ def test_a_reference_is_1_and_silence_0_without_a_judge(
     assert server.calls == []
 
 
-def test_an_odd_reference_can_be_answered(build: Asking, server: ScriptedEndpoint) -> None:
+def test_a_reference_without_content_can_be_answered(build: Asking, server: ScriptedEndpoint) -> None:
     for reference in ["<", "+", "\U0001f642", "Solution"]:
         scorer, info = build(), row(reference)
         assert [
@@ -212,7 +212,9 @@ def test_a_judge_that_fails_gives_no_score(
         (Saying("True\nFalse"), "both verdicts"),
     ],
 )
-def test_no_verdict_is_no_score(build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
+def test_what_is_no_verdict_is_unscorable(
+    build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str
+) -> None:
     server.script = lambda _: saying
     score = build().score("seventy-two", row())
     assert score.status is ScoreStatus.UNSCORABLE
@@ -246,7 +248,7 @@ def test_what_was_begun_and_failed_begins_anew_beside_others(build: Asking, serv
     assert server.most_at_once == 8
 
 
-def test_what_is_never_asked_for_is_lost(
+def test_what_is_begun_and_never_asked_for_is_forgotten(
     build: Asking, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefetch, "MAX_PREFETCHED", 3)

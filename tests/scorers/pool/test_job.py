@@ -265,7 +265,9 @@ def test_a_group_that_is_gone_begins_nothing(link: RedisLink, keys: Keys) -> Non
     assert scorer.did == ["begin 0", "begin 2", "score 0", "score 2"]
 
 
-def test_of_other_queues_nothing_begins(link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_other_queues_nothing_is_begun_nor_read_twice(
+    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[str] = []
     find = job.Worker.find
 
@@ -403,7 +405,9 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_a_lost_job_is_made_anew(station: Station, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+def test_a_lost_job_is_replaced_whatever_the_clock_says(
+    station: Station, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
     (entry,) = delivered(station, 0)
     right = time.time
     monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)

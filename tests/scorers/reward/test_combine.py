@@ -88,7 +88,7 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
     assert fine.reason == "equal"
 
 
-def test_where_a_part_that_counts_is_unscorable_all_is(subtests: pytest.Subtests) -> None:
+def test_where_a_part_that_counts_is_unscorable_the_whole_is(subtests: pytest.Subtests) -> None:
     cases: list[tuple[TaskConfig, str, bool]] = [
         (HALVES, "tone", True),
         (GATED, "safe", True),

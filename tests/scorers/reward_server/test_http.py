@@ -382,7 +382,7 @@ def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: RedisL
     assert reason == "not scored within 0.3 s: a worker failed at it: ValueError: no such mood"
 
 
-def test_what_redis_forgets_is_asked(
+def test_what_redis_forgets_is_asked_again(
     joined: Joined, link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_requests, "CHECK_S", 0.05)
@@ -493,7 +493,9 @@ def test_what_only_this_machine_reaches() -> None:
 
 
 @pytest.mark.parametrize("has_library", [True, False])
-def test_what_needs_a_library_is_served_if_there(has_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_a_library_is_served_where_that_is_installed(
+    has_library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object() if has_library else None)
     tasks = api_run([]).scorers.tasks
     assert ("gym" in tasks) == has_library

@@ -305,7 +305,9 @@ def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(
         assert len(failing.calls) == len(other.calls) == 1
 
 
-def test_doubt_has_an_end(server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_not_in_doubt_for_ever(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(servers, "FIRST_WAIT_S", 0.05)
     with scripted_endpoint(FAILING, "True") as once_failing:
         endpoint = build(once_failing, server)

@@ -71,7 +71,9 @@ def is_refused(score: Score) -> bool:
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_an_answer_that_is_refused_twice_is_0(server: ScriptedEndpoint, build: Asking, refusal: str) -> None:
+def test_an_answer_that_is_refused_twice_is_0_where_the_same_row_is_taken(
+    server: ScriptedEndpoint, build: Asking, refusal: str
+) -> None:
     server.script = refusing(ODD, REFUSALS[refusal])
     assert is_refused(build().score(ODD, row()))
     assert [ODD in call.prompt for call in server.calls] == [True, False, True]
@@ -95,7 +97,9 @@ def test_each_scorer_knows_an_answer_that_is_refused(server: ScriptedEndpoint, b
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_refusing_all_makes_none_wrong(server: ScriptedEndpoint, build: Asking, refusal: str) -> None:
+def test_a_server_that_refuses_everything_makes_no_answer_wrong(
+    server: ScriptedEndpoint, build: Asking, refusal: str
+) -> None:
     server.script = in_turn(REFUSALS[refusal])
     scorer = build()
     if (REFUSALS[refusal].status or 200) in {403, 406, 431, 451}:
@@ -177,7 +181,9 @@ def test_an_earlier_reply_proves_nothing_of_a_server_that_refuses_everything_now
     assert scorer.score("seventy-two", row()).value == 1.0
 
 
-def test_an_answer_is_refused_once_each_server_has(server: ScriptedEndpoint, build: Asking) -> None:
+def test_of_several_servers_each_is_asked_before_an_answer_counts_as_refused(
+    server: ScriptedEndpoint, build: Asking
+) -> None:
     server.script = in_turn(REFUSALS["a bad request"])  # whatever it is asked
     with scripted_endpoint() as other:
         assert {build("judge", other).score(f"about {n}", row()).value for n in range(8)} == {1.0}

@@ -65,7 +65,9 @@ def told(row: str, text: str, score: Score) -> str:
         pytest.param(ATTACKS, 0.0, id="attacks"),
     ],
 )
-def test_an_answer_has_its_worth(scorer: Simulation, cases: Sequence[tuple[str, str]], value: float) -> None:
+def test_an_answer_is_worth_what_it_says(
+    scorer: Simulation, cases: Sequence[tuple[str, str]], value: float
+) -> None:
     failed = []
     for row, text in cases:
         score = scorer.score(text, ROWS[row])
@@ -327,7 +329,9 @@ def test_the_self_test_passes(scorer: Simulation, monkeypatch: pytest.MonkeyPatc
     scorer.self_test()
 
 
-def test_the_self_test_notices_pay_for_all(scorer: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_self_test_notices_a_scorer_that_pays_for_everything(
+    scorer: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(CodeTests, "self_test", lambda _: None)
     monkeypatch.setattr(Simulation, "_run", lambda self, *_: self._score(0.0, 1.0, "paid"))
     with pytest.raises(SelfTestFailed, match=r"a wrong input gave 1\.0"):

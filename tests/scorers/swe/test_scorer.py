@@ -50,7 +50,7 @@ NULL = [
 EMPTY_ROWS = [patches(), edits({"b.py": SORT}, {"b.py": SORT}), edits({}, {}), whole("", ""), whole(ADD, ADD)]
 
 
-def test_nothing_is_worth_0(
+def test_saying_nothing_is_worth_0(
     swe_scorer: SwePatch, strict_swe_scorer: SwePatch, subtests: pytest.Subtests
 ) -> None:
     for row in (ADD_ROW, SORT_ROW, PATCH_ROW, *EMPTY_ROWS):
@@ -174,7 +174,9 @@ def test_an_attack_gets_nothing_and_takes_seconds(swe_scorer: SwePatch, name: st
 @pytest.mark.parametrize(
     "text", ["a\x00b = 1\nc", "a\ud800\nb", "\ufeffa\u2028b\x0bc\x1cd", "(" * 100_000, "\t" * 50_000 + "x"]
 )
-def test_odd_characters_are_characters(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str) -> None:
+def test_strange_characters_are_only_characters(
+    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str
+) -> None:
     after = f"{ADD}\n{text}"
     assert swe_scorer.score(fenced(after), whole(ADD, after.strip())).value == 1.0
     # It is no Python any more.
