@@ -117,11 +117,12 @@ SOURCES_OF_CODE += ["codegen__primeintellect", "codegen__livecodebench"]
 
 
 @pytest.mark.parametrize("source", SOURCES_OF_CODE)
-def test_a_code_row_of_verl_has_its_tests_in_the_ground_truth(source: str) -> None:
+def test_a_code_row_of_verl_has_its_tests_in_the_ground_truth(source: str, subtests: pytest.Subtests) -> None:
     tests = ({"functional": "check(f)"}, {"pytest": "from solution import f"})
     for truth in (CASES, CASES | {"fn_name": "f"}, *tests):
-        for written in (truth, json.dumps(truth)):
-            assert route(verl(source, written)) == ("code", {"type": "code", "answer": truth})
+        with subtests.test(truth=truth):
+            for written in (truth, json.dumps(truth)):
+                assert route(verl(source, written)) == ("code", {"type": "code", "answer": truth})
 
 
 def test_reasoning360s_prefix_stands_before_functional_tests_and_no_others() -> None:

@@ -126,17 +126,20 @@ def test_a_reference_is_1_and_silence_0_without_a_judge(
     assert server.calls == []
 
 
-def test_a_reference_without_content_can_be_answered(build: Asking, server: ScriptedEndpoint) -> None:
+def test_a_reference_without_content_can_be_answered(
+    build: Asking, server: ScriptedEndpoint, subtests: pytest.Subtests
+) -> None:
     for reference in ["<", "+", "\U0001f642", "Solution"]:
-        scorer, info = build(), row(reference)
-        assert [
-            scorer.score(text, info).value
-            for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")
-        ] == [1.0, 1.0]
-        asked = len(server.calls)
-        empty = ("The answer is :", "Let's think step by step.", "")
-        assert [scorer.score(text, info).value for text in empty] == [0.0] * 3
-        assert len(server.calls) == asked
+        with subtests.test(reference=reference):
+            scorer, info = build(), row(reference)
+            assert [
+                scorer.score(text, info).value
+                for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")
+            ] == [1.0, 1.0]
+            asked = len(server.calls)
+            empty = ("The answer is :", "Let's think step by step.", "")
+            assert [scorer.score(text, info).value for text in empty] == [0.0] * 3
+            assert len(server.calls) == asked
 
 
 # What judges make of a prompt that go by what they read, each for a case whose answer is wrong.

@@ -357,13 +357,14 @@ def test_a_run_that_has_ended_leaves_the_others_their_pools(
     assert (early, pools.lines("signals")) == ([], ["TERM"])
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_what_makes_no_sense_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[list[str]] = [
         ["--run", "first,api", "--part", "worker"],
         ["--run", "first,"],
         ["--run", "a b"],
     ]
     for words in cases:
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 2
+        with subtests.test(words=words):
+            with pytest.raises(SystemExit) as ended:
+                main(words)
+            assert ended.value.code == 2

@@ -80,7 +80,9 @@ def test_an_answer_that_is_refused_twice_is_0_where_the_same_row_is_taken(
     assert all(QUESTION in call.prompt for call in server.calls)
 
 
-def test_each_scorer_knows_an_answer_that_is_refused(server: ScriptedEndpoint, build: Asking) -> None:
+def test_each_scorer_knows_an_answer_that_is_refused(
+    server: ScriptedEndpoint, build: Asking, subtests: pytest.Subtests
+) -> None:
     cases: list[tuple[str, Mapping[str, Any], float]] = [
         ("judge", {"variant": "stem"}, 0.0),
         ("judge", {"variant": "tinyv"}, 0.0),
@@ -89,11 +91,12 @@ def test_each_scorer_knows_an_answer_that_is_refused(server: ScriptedEndpoint, b
         ("rubric", {"mode": "mixed", "weight": 0.75}, 0.25),  # the rule's share
     ]
     for kind, options, value in cases:
-        text = f"{ODD} \\boxed{{72}}" if kind == "rubric" else f"\\boxed{{{ODD}}}"
-        server.script = refusing(ODD, says="Total Score: 10/10" if kind == "rubric" else "True")
-        score = build(kind, **options).score(text, row(kind))
-        assert score.value == value, score.reason
-        assert "refuses" in score.reason
+        with subtests.test(kind=kind, options=options):
+            text = f"{ODD} \\boxed{{72}}" if kind == "rubric" else f"\\boxed{{{ODD}}}"
+            server.script = refusing(ODD, says="Total Score: 10/10" if kind == "rubric" else "True")
+            score = build(kind, **options).score(text, row(kind))
+            assert score.value == value, score.reason
+            assert "refuses" in score.reason
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
@@ -124,11 +127,11 @@ def test_a_row_that_is_too_long_by_itself_is_unscorable(server: ScriptedEndpoint
 @pytest.mark.parametrize(
     ("plain", "second", "value"),
     [
-        *(("True", "True", 1.0), ("True", "False", 0.0), ("True", "qwertz", None)),
+        ("True", "True", 1.0), ("True", "False", 0.0), ("True", "qwertz", None),
         (REFUSALS["too long"], "True", None),
         ("", REFUSALS["too long"], 0.0),  # whatever it says, it took the row
     ],
-)
+)  # fmt: skip
 def test_what_the_server_takes_at_the_second_try_is_judged(
     server: ScriptedEndpoint, build: Asking, plain: Saying | str, second: Saying | str, value: float | None
 ) -> None:
