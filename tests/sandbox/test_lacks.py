@@ -136,7 +136,6 @@ def test_a_package_that_is_no_requirement_of_ours_is_on_no_machine(scorer: CodeT
     assert "dist-packages" not in score.reason
 
 
-@pytest.mark.prove
 def test_a_patch_that_imports_what_the_machine_lacks_has_no_score(machine: None) -> None:
     before, after = "def f(x):\n    return x\n", "def f(x):\n    return x * 2\n"
     row = {
@@ -213,7 +212,6 @@ def test_a_part_that_ends_or_hangs_is_no_lack(tmp_path: Path, end: str) -> None:
     assert said_of(tmp_path, asked, program) == ["", "", "lacks"]
 
 
-@pytest.mark.prove
 def test_what_an_answer_may_name_of_the_packages_is_no_way_out(scorer: CodeTests) -> None:
     for text in (
         "import pytest.__main__",
@@ -237,7 +235,6 @@ def test_half_a_package_is_lacking(state: str, lacking: str) -> None:
     assert _lacking(("numpy", "linalg"), state) == lacking
 
 
-@pytest.mark.prove
 def test_a_compiler_without_its_headers_makes_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says its version, and refuses every program."""
     system = tuple(path for path in toolchain.SYSTEM if "include" not in path)
@@ -254,7 +251,7 @@ def test_a_compiler_without_its_headers_makes_no_zero(monkeypatch: pytest.Monkey
     assert "cpp does not work in the sandbox here" in right.reason
 
 
-@pytest.mark.prove
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize(
     ("language", "program"),
     [

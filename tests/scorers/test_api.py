@@ -56,7 +56,7 @@ def is_alive(group: int) -> bool:
 @pytest.mark.parametrize(
     ("text", "row", "value"),
     [
-        *((RIGHT, INFO, 1.0), (RIGHT, json.dumps(INFO), 1.0), ("\\boxed{71}", INFO, 0.0), ("", INFO, 0.0)),
+        (RIGHT, INFO, 1.0), (RIGHT, json.dumps(INFO), 1.0), ("\\boxed{71}", INFO, 0.0), ("", INFO, 0.0),
         (RIGHT, {"verification_info": json.dumps(INFO), "data_source": "ours"}, 1.0),
         (RIGHT, {"verification_info": INFO, "type": "function", "id": 3}, 1.0),
         (RIGHT, verl("math_mathverify", "72") | {"type": "function", "answer": None}, 1.0),
@@ -68,7 +68,7 @@ def is_alive(group: int) -> bool:
         ("\\boxed{71}", '{"data_source": "AIME", "ground_truth": "72", "extra_info": {"index": 0}}', 0.0),
         ("\ud800 \\boxed{72}", INFO, 1.0),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("scores_here")
 def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], value: float) -> None:
     found = score(text, row, judge_url="http://judge.test")
@@ -78,7 +78,7 @@ def test_a_row_of_any_shape_is_scored(text: str, row: str | Mapping[str, Any], v
     assert found.version
 
 
-def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones() -> None:
+def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
         ({"question": "?"}, r'known are \{"verification_info": .*, or \{"data_source"'),
         ({"type": "mat", "answer": {"value": "72"}}, "no scorer for rows of type 'mat'; did you mean math?"),
@@ -89,7 +89,7 @@ def test_an_unknown_shape_is_a_value_error_that_names_the_known_ones() -> None:
         (verl("ood__of_tomorrow", "72"), "not scored by this version"),
     ]
     for row, message in cases:
-        with pytest.raises(ValueError, match=message):
+        with subtests.test(row=row), pytest.raises(ValueError, match=message):
             score(RIGHT, row)
 
 

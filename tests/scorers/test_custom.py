@@ -135,7 +135,7 @@ def test_options_are_the_arguments_of_the_class() -> None:
     assert scorer.score("4", {"type": "t", "answer": {"value": ""}}).value == 0.5
 
 
-def test_what_is_wrong_with_a_scorer_is_named_when_it_is_loaded() -> None:
+def test_what_is_wrong_with_a_scorer_is_named_when_it_is_loaded(subtests: pytest.Subtests) -> None:
     cases: list[tuple[CustomConfig, str]] = [
         (config("Parity", "no_such_module"), "Parity: No module named 'no_such_module'.*importable where"),
         (config("Parity", "broken_on_import"), r"importing it failed: RuntimeError\('no GPU'\)"),
@@ -152,7 +152,7 @@ def test_what_is_wrong_with_a_scorer_is_named_when_it_is_loaded() -> None:
         (config("waits"), r"waits is `async`: a scorer returns its value"),
     ]
     for section, message in cases:
-        with pytest.raises(CustomScorerError, match=message):
+        with subtests.test(section=section), pytest.raises(CustomScorerError, match=message):
             load_scorer(section)
 
 
@@ -288,19 +288,20 @@ def test_counts_of_unknown_names_are_refused(group: Callable[..., SampledGroup],
     scorer.close()
 
 
-def test_a_plain_function_is_a_scorer_too() -> None:
+def test_a_plain_function_is_a_scorer_too(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, float | None, str]] = [
-        *(("4", 1.0, "even gave 1"), ("5", 0.0, "even gave 0"), ("said", 0.5, "half of it")),
+        ("4", 1.0, "even gave 1"), ("5", 0.0, "even gave 0"), ("said", 0.5, "half of it"),
         ("whole", 1.0, "its own"),
         ("broken", None, "even gave no value"),
-    ]
+    ]  # fmt: skip
     for text, value, reason in cases:
-        scorer = load_scorer(config("even"))
-        scorer.check_row({"type": "parity"})
-        scorer.self_test()
-        found = scorer.score(text, {"type": "parity"})
-        assert (found.value, found.reason, found.scorer) == (value, reason, "even")
-        scorer.close()
+        with subtests.test(text=text, value=value):
+            scorer = load_scorer(config("even"))
+            scorer.check_row({"type": "parity"})
+            scorer.self_test()
+            found = scorer.score(text, {"type": "parity"})
+            assert (found.value, found.reason, found.scorer) == (value, reason, "even")
+            scorer.close()
 
 
 def test_the_version_of_a_function_is_its_text_and_its_options() -> None:
@@ -311,9 +312,14 @@ def test_the_version_of_a_function_is_its_text_and_its_options() -> None:
     assert paid.score("4", {}).value == 0.5
 
 
-def test_what_a_function_returns_is_a_number_from_0_to_1_or_refused_for_good() -> None:
+def test_what_a_function_returns_is_a_number_from_0_to_1_or_refused_for_good(
+    subtests: pytest.Subtests,
+) -> None:
     for value in (1.5, -0.5, float("nan"), "one", (1.0, "a", "b"), ("one", ""), [1.0]):
-        with pytest.raises(CustomScorerError, match=r"one_of_ours:no_number.*a number from 0 to 1"):
+        with (
+            subtests.test(value=value),
+            pytest.raises(CustomScorerError, match=r"one_of_ours:no_number.*a number from 0 to 1"),
+        ):
             load_scorer(config("no_number")).score("4", {"answer": value})
 
 

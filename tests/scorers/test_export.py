@@ -29,7 +29,7 @@ def as_verl_loads_it() -> Any:
     return module
 
 
-def test_the_value_is_verls_number() -> None:
+def test_the_value_is_verls_number(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, Any, float]] = [
         ("openai/gsm8k", "so it is\n#### 72", "72", 1.0),
         ("openai/gsm8k", "so it is\n#### 71", "72", 0.0),
@@ -37,15 +37,16 @@ def test_the_value_is_verls_number() -> None:
         ("searchR1_nq", "<answer>Paris</answer>", {"target": ["Paris"]}, 1.0),
     ]
     for source, text, truth, value in cases:
-        called = as_verl_loads_it().compute_score
-        found = called(
-            data_source=source,
-            solution_str=text,
-            ground_truth=truth,
-            extra_info=EXTRA,
-            sandbox_fusion_url=None,
-        )
-        assert (type(found), found) == (float, value)
+        with subtests.test(source=source, text=text, truth=truth):
+            called = as_verl_loads_it().compute_score
+            found = called(
+                data_source=source,
+                solution_str=text,
+                ground_truth=truth,
+                extra_info=EXTRA,
+                sandbox_fusion_url=None,
+            )
+            assert (type(found), found) == (float, value)
 
 
 def test_a_batch_is_scored_side_by_side_in_its_order() -> None:

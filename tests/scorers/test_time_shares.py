@@ -86,11 +86,11 @@ def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 HANGS = math.inf
 
 
-def test_slow_answers_are_zeros_within_the_groups_time() -> None:
+def test_slow_answers_are_zeros_within_the_groups_time(subtests: pytest.Subtests) -> None:
     cases: list[tuple[tuple[float, ...], str]] = [
         ((0.1, 0.1, 0.1, 0.1), "abcd"),
         ((9.9,), "a"),  # alone it has its whole deadline
-        *(((10.1,), ""), ((HANGS, HANGS, HANGS, HANGS), ""), ((HANGS, HANGS, HANGS, 0.1), "d")),
+        ((10.1,), ""), ((HANGS, HANGS, HANGS, HANGS), ""), ((HANGS, HANGS, HANGS, 0.1), "d"),
         ((HANGS, HANGS, HANGS, 0.75), "d"),  # its share of the first quarter
         ((HANGS, HANGS, HANGS, 2.2), "d"),  # three quarters of an equal share are its own
         ((0.1, 0.1, 0.1, 9.9), "abcd"),  # what quick ones leave is the slow one's
@@ -106,35 +106,37 @@ def test_slow_answers_are_zeros_within_the_groups_time() -> None:
         ((9.9,) * 2, ""),  # all need more than there is: the share of each is its limit
         ((5.0,) * 2, ""),
         ((4.4,) * 2, "ab"),
-    ]
+    ]  # fmt: skip
     for needs, right in cases:
-        names = "abcdefghijklmnop"[: len(needs)]
-        scorer = Paced(dict(zip(names, needs, strict=True)))
-        scores = shared(scorer)
-        assert "".join(name for name in names if scores[name].value == 1.0) == right
-        assert all(scores[name].value == 0.0 for name in names if name not in right)
-        if len(needs) * 10.0 > GROUP_S:
-            assert sum(took_s for _, took_s in scorer.ran) <= GROUP_S + 1e-9
-        for name in set(names) - set(right):
-            runs = [took_s for text, took_s in scorer.ran if text == name]
+        with subtests.test(needs=needs):
+            names = "abcdefghijklmnop"[: len(needs)]
+            scorer = Paced(dict(zip(names, needs, strict=True)))
+            scores = shared(scorer)
+            assert "".join(name for name in names if scores[name].value == 1.0) == right
+            assert all(scores[name].value == 0.0 for name in names if name not in right)
             if len(needs) * 10.0 > GROUP_S:
-                assert len(runs) >= 2, "nothing is called wrong for one run"
-                assert max(runs) >= 0.75 * GROUP_S / len(needs) - 1e-9, "a share that nobody can take"
-                assert "twice its share of the group's 12 s" in scores[name].reason
-            else:
-                assert "share" not in scores[name].reason
+                assert sum(took_s for _, took_s in scorer.ran) <= GROUP_S + 1e-9
+            for name in set(names) - set(right):
+                runs = [took_s for text, took_s in scorer.ran if text == name]
+                if len(needs) * 10.0 > GROUP_S:
+                    assert len(runs) >= 2, "nothing is called wrong for one run"
+                    assert max(runs) >= 0.75 * GROUP_S / len(needs) - 1e-9, "a share that nobody can take"
+                    assert "twice its share of the group's 12 s" in scores[name].reason
+                else:
+                    assert "share" not in scores[name].reason
 
 
-def test_no_order_makes_a_right_answer_wrong() -> None:
+def test_no_order_makes_a_right_answer_wrong(subtests: pytest.Subtests) -> None:
     for order in [*itertools.permutations("abcd")]:
-        needs = {"a": 0.2, "b": 1.4, "c": 2.9, "d": HANGS}
-        scores = shared(Paced({name: needs[name] for name in order}))
-        assert {name: score.value for name, score in scores.items()} == {
-            "a": 1.0,
-            "b": 1.0,
-            "c": 1.0,
-            "d": 0.0,
-        }
+        with subtests.test(order=order):
+            needs = {"a": 0.2, "b": 1.4, "c": 2.9, "d": HANGS}
+            scores = shared(Paced({name: needs[name] for name in order}))
+            assert {name: score.value for name, score in scores.items()} == {
+                "a": 1.0,
+                "b": 1.0,
+                "c": 1.0,
+                "d": 0.0,
+            }
 
 
 def test_a_wrong_answer_that_ends_in_time_is_run_once() -> None:
@@ -248,7 +250,7 @@ def test_slow_answers_of_processes_are_zeros_within_the_groups_time_and_an_hones
     assert took_s < group_s + 7.0, "alone they would have taken 18 s or more"
 
 
-def test_a_groups_scoring_has_a_deadline_below_the_groups() -> None:
+def test_a_groups_scoring_has_a_deadline_below_the_groups(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], float, float]] = [
         ({}, 120.0, 60.0),
         ({"learner": {"group_deadline_s": 100.0}}, 40.0, 25.0),
@@ -256,5 +258,6 @@ def test_a_groups_scoring_has_a_deadline_below_the_groups() -> None:
         ({"scorers": {"group_deadline_s": 7.0}}, 7.0, 60.0),
     ]
     for sections, scoring_s, slow_wait_s in cases:
-        run: Run = make_run(**sections)
-        assert (run.scoring_deadline_s, run.slow_wait_s) == pytest.approx((scoring_s, slow_wait_s))
+        with subtests.test(sections=sections):
+            run: Run = make_run(**sections)
+            assert (run.scoring_deadline_s, run.slow_wait_s) == pytest.approx((scoring_s, slow_wait_s))

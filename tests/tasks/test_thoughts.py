@@ -110,7 +110,9 @@ TEMPLATES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("family", TEMPLATES)
-def test_a_models_template_and_tokens_show_its_marks_and_those_count_wherever_they_stand(family: str) -> None:
+def test_a_models_template_and_tokens_show_its_marks_and_those_count_wherever_they_stand(
+    family: str, subtests: pytest.Subtests
+) -> None:
     own = marks_of(*TEMPLATES[family])
     assert len(own) == 1
     opening, closing = SPOKEN[family]
@@ -123,8 +125,9 @@ def test_a_models_template_and_tokens_show_its_marks_and_those_count_wherever_th
         ("<reasoning>So</reasoning>5", "5"),
         ("<reasoning>So 5", None),
     ):
-        for found in (parted(text, own).answer, parted(told(text, own)).answer):
-            assert (found if found is None else found.strip()) == answer
+        with subtests.test(text=text):
+            for found in (parted(text, own).answer, parted(told(text, own)).answer):
+                assert (found if found is None else found.strip()) == answer
 
 
 def test_a_known_model_begins_no_thought_by_anothers_marks() -> None:
@@ -181,9 +184,9 @@ def test_a_prompt_may_open_the_thought(prompt: str, opened: str) -> None:
 def test_no_text_takes_long() -> None:
     pieces = [
         *(text for marks in TABLE for text in marks.texts),
-        *("<|end|>", "<|channel|>final<|message|>", "<|channel|>final ", "<|start|>assistant", "<think:a>"),
-        *("</think:b>", "assistantanalysis", "Here is ", " ", "<", "[", "a", "<|"),
-    ]
+        "<|end|>", "<|channel|>final<|message|>", "<|channel|>final ", "<|start|>assistant", "<think:a>",
+        "</think:b>", "assistantanalysis", "Here is ", " ", "<", "[", "a", "<|",
+    ]  # fmt: skip
     slow = [
         (start, piece)
         for start in ("", "x", "<|channel|>", "analysis", "<think:a>", "[THINK]")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import scorers
+import verdicts
 from tests.support.growth import is_linear
 from verdicts.extract import (
     END_MARKS,
@@ -23,7 +27,7 @@ from verdicts.extract import (
 pytestmark = pytest.mark.prove(after=3)
 
 
-def test_the_last_box_is_the_balanced_content_of_the_last_box_opened() -> None:
+def test_the_last_box_is_the_balanced_content_of_the_last_box_opened(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str | None]] = [
         ("\\boxed{152}", "152"),
         ("so \\boxed{1} and then \\boxed{2}.", "2"),  # the last one counts
@@ -36,34 +40,37 @@ def test_the_last_box_is_the_balanced_content_of_the_last_box_opened() -> None:
         ("\\boxed{\\boxed{5}}", "5"),
         ("\\boxed{}", ""),
         ("\\boxed{15} and so \\boxed{1", None),  # cut off while it stated its result
-        *(("\\boxed{1\\}", None), ("\\boxed{1\\", None), ("\\boxed 5", None), ("boxed{5}", None)),
+        ("\\boxed{1\\}", None), ("\\boxed{1\\", None), ("\\boxed 5", None), ("boxed{5}", None),
         ("152", None),
         ("", None),
-    ]
+    ]  # fmt: skip
     for text, box in cases:
-        assert last_box(text) == box
+        with subtests.test(text=text):
+            assert last_box(text) == box
 
 
-def test_the_response_is_what_follows_the_last_closed_thought() -> None:
+def test_the_response_is_what_follows_the_last_closed_thought(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str | None]] = [
         ("the answer", "the answer"),
         ("<think>hm</think>the answer", "the answer"),
         ("hm</think>the answer", "the answer"),  # the template put the opening tag in the prompt
         ("<think>a</think>b<think>c</think>d", "d"),
         ("<think>hm \\boxed{5}", None),
-        *(("<think>a</think>\\boxed{5}<think>wait", None), ("a</think>", ""), ("", "")),
+        ("<think>a</think>\\boxed{5}<think>wait", None), ("a</think>", ""), ("", ""),
         ("said <|im_start|>assistant\n5", "said <|im_start|>assistant\n5"),  # no marker: nothing is erased
-    ]
+    ]  # fmt: skip
     for text, response in cases:
-        assert response_part(text) == response
+        with subtests.test(text=text):
+            assert response_part(text) == response
 
 
-def test_the_marks_of_a_turns_end_are_no_part_of_the_response() -> None:
+def test_the_marks_of_a_turns_end_are_no_part_of_the_response(subtests: pytest.Subtests) -> None:
     for mark in END_MARKS:
-        assert response_part(f"<think>a</think>\n5 {mark}") == "\n5 "
-        assert response_part(f"5{mark}\n{mark}\n") == "5"
-        assert response_part(f"5 {mark} 6") == f"5 {mark} 6"  # one within is text
-        assert response_part(f"<think>5{mark}") is None
+        with subtests.test(mark=mark):
+            assert response_part(f"<think>a</think>\n5 {mark}") == "\n5 "
+            assert response_part(f"5{mark}\n{mark}\n") == "5"
+            assert response_part(f"5 {mark} 6") == f"5 {mark} 6"  # one within is text
+            assert response_part(f"<think>5{mark}") is None
 
 
 def test_a_completion_that_does_not_answer_says_why() -> None:
@@ -80,19 +87,31 @@ def test_a_completion_that_does_not_answer_says_why() -> None:
             part("5 <think>")
 
 
-def test_the_last_answer_is_the_content_of_the_last_closed_tag() -> None:
+def test_no_scorer_has_words_of_its_own_for_it() -> None:
+    own = {
+        path.name: path.read_text(encoding="utf-8")
+        for package in (scorers, verdicts)
+        for path in Path(package.__path__[0]).rglob("*.py")
+    }
+    for words in ("thinking was never closed", "characters; {max_chars} is the limit"):
+        assert [name for name, text in own.items() if words in text] == ["extract.py"]
+    assert [name for name, text in own.items() if "{MAX_RESPONSE_CHARS} is the limit" in text] == []
+
+
+def test_the_last_answer_is_the_content_of_the_last_closed_tag(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str | None]] = [
         ("<answer> 5\n6 </answer>", "5\n6"),
         ("<answer>5</answer> or <answer>6</answer>", "6"),
         ("<answer>5</answer>, as I put into <answer>", "5"),  # a mention
-        *(("<answer>5<answer>6</answer></answer>", "6"), ("<answer></answer>", ""), ("<answer>5", None)),
-        *(("5</answer>", None), ("</answer><answer>", None), ("", None)),
-    ]
+        ("<answer>5<answer>6</answer></answer>", "6"), ("<answer></answer>", ""), ("<answer>5", None),
+        ("5</answer>", None), ("</answer><answer>", None), ("", None),
+    ]  # fmt: skip
     for text, answer in cases:
-        assert last_answer(text) == answer
+        with subtests.test(text=text):
+            assert last_answer(text) == answer
 
 
-def test_fenced_blocks_are_those_that_are_closed() -> None:
+def test_fenced_blocks_are_those_that_are_closed(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, list[tuple[str, str]]]] = [
         ("```python\nx\n```", [("python", "x")]),
         ("so\n\n~~~\nx\n\ny\n~~~~\n", [("", "x\n\ny")]),
@@ -119,10 +138,11 @@ def test_fenced_blocks_are_those_that_are_closed() -> None:
         ("", []),
     ]
     for text, blocks in cases:
-        assert fenced_blocks(text) == [Block(*block) for block in blocks]
+        with subtests.test(text=text):
+            assert fenced_blocks(text) == [Block(*block) for block in blocks]
 
 
-def test_the_last_block_is_the_last_with_a_tag_or_else_without_any() -> None:
+def test_the_last_block_is_the_last_with_a_tag_or_else_without_any(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str | None]] = [
         # A tag comes before none, and the last of it.
         ("```python\n1\n```\n```python\n2\n```\n```\n3\n```\n```text\n4\n```", "2"),
@@ -132,7 +152,8 @@ def test_the_last_block_is_the_last_with_a_tag_or_else_without_any() -> None:
         ("x = 1", None),
     ]
     for text, block in cases:
-        assert last_block(text, ("python", "py")) == block
+        with subtests.test(text=text):
+            assert last_block(text, ("python", "py")) == block
 
 
 @pytest.mark.process
@@ -146,11 +167,11 @@ def test_no_text_makes_extraction_slow(piece: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        *("```\n", "```py\n", "~~~\n```\n", "```py\na```\n", "~~~\n                ```x\na```\n"),
+        "```\n", "```py\n", "~~~\n```\n", "```py\na```\n", "~~~\n                ```x\na```\n",
         "".join(f"{' ' * indent}```x\na```\n" for indent in range(16, -1, -1)),
         "".join(f"{'`' * length}x\n" for length in range(300, 3, -1)) + "~~~x\n" * 40_000,
     ],
-)
+)  # fmt: skip
 def test_no_fences_make_extraction_slow(piece: str) -> None:
     assert is_linear(_extract, piece.__mul__, 100_000 // len(piece) + 4)
 

@@ -217,7 +217,6 @@ def test_a_fork_of_the_scorer_has_supervisors_of_its_own(sandbox: LocalSandbox, 
     assert run(NEXT).stdout == b"42\n"
 
 
-@pytest.mark.prove
 def test_two_runs_at_a_time_do_not_meet(sandbox: LocalSandbox) -> None:
     source = b"import os, time; print(input(), os.listdir('.')); open('x', 'w').close(); time.sleep(.2)"
     with (

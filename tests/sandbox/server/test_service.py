@@ -278,7 +278,6 @@ def test_a_killed_process_is_no_result_and_the_next_call_works(service: Service)
     assert service.run_code("print(1)").json()["status"] == "Success"
 
 
-@pytest.mark.prove
 def test_sigterm_lets_the_runs_end_and_leaves_nothing(service: Service) -> None:
     """The last test of this service."""
     with ThreadPoolExecutor(1) as thread:

@@ -8,7 +8,7 @@ import pytest
 
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
-from sandbox.program import SandboxUnavailable
+from sandbox.program import Sandbox, SandboxUnavailable
 from scorers.code.scorer import CodeTests
 from scorers.scorer import OVER_LIMIT
 from scorers.swe.scorer import SwePatch
@@ -70,7 +70,6 @@ def test_an_object_that_pytest_can_not_print_ends_no_file_early(scorer: CodeTest
     assert "1 of 4 cases passed" in score.reason
 
 
-@pytest.mark.prove
 def test_an_object_that_pytest_can_not_print_makes_no_patch_right() -> None:
     before = "def is_even(x):\n    return x == 2\n"
     row = {
@@ -193,11 +192,9 @@ def test_what_passed_before_an_answer_gave_up_its_pipe_counts(scorer: CodeTests)
     assert score.value == pytest.approx(2 / 3), score.reason
 
 
-@pytest.mark.prove
-def test_tests_that_hear_no_alarm_are_ended_and_it_was_the_time() -> None:
-    scorer = CodeTests(CodeConfig(case_timeout_s=0.3, deadline_s=40.0), ScorersConfig())
+def test_tests_that_hear_no_alarm_are_ended_and_it_was_the_time(sandbox: Sandbox) -> None:
+    scorer = CodeTests(CodeConfig(case_timeout_s=0.3, deadline_s=40.0), ScorersConfig(), sandbox)
     score = judged(scorer, "def f(x): return range(10 ** 15)", {"tests": ["assert sum(f(9)) == 1"]})
-    scorer.close()
     assert (score.value, score.components.get(OVER_LIMIT)) == (0.0, 1.0), score.reason
     assert (
         "exceeded its limit: the time of what the tests do with its values, and again alone" in score.reason

@@ -4,9 +4,9 @@ Some workers judge it in the sandbox that this machine offers, attacks and hones
 that an attack has broken misjudges what follows; the proof has no more of them than processors, as a pool has.
 `CORPUS=all` (make prove-attacks) judges every attack in every shape of rows and behind both walls, with a thousand
 attacks that a grammar derives (`GRAMMAR_ATTACKS` and `GRAMMAR_SEED` say how many and which); without it, of each kind
-a sample is judged, each attack in one shape, and behind the second wall a smaller one: every fifth case behind the
-first wall with every change, the others by `make prove-suite`. Programs can import numpy, and the proof fails where
-they can't.
+a sample is judged, each attack in one shape, and behind the second wall a smaller one: with every change every fifth
+case behind the first wall and every tenth behind the second, the others by `make prove-suite`. Programs can import
+numpy, and the proof fails where they can't.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def plan() -> dict[str, Plan]:
 
 
 PLAN = plan()
-ONE_OF = 5  # so many behind the first wall are judged with every change
+ONE_OF = {"auto": 5, "landlock": 3}  # so many are judged with every change
 WALLS_AND_CASES = [
     pytest.param(walls, case, id=f"{walls}: {case.name}", marks=[pytest.mark.prove] if is_left else [])
     for walls, share in PLAN.items()
     for number, case in enumerate(share.cases)
-    for is_left in [not EVERYTHING and (walls != "auto" or number % ONE_OF != 0)]
+    for is_left in [not EVERYTHING and number % ONE_OF[walls] != 0]
 ]
-WALLS = ["auto", *(pytest.param(walls, id=f"{walls}, the others", marks=pytest.mark.prove) for walls in PLAN)]
+WALLS = [*PLAN, *(pytest.param(walls, id=f"{walls}, the others", marks=pytest.mark.prove) for walls in PLAN)]
 
 
 class Reports:

@@ -155,7 +155,7 @@ PYTEST = {"pytest": "from solution import f\ndef test_f(): assert f(1) == 1\n"}
 HALF = "def f(x):\n    while x == 2: pass\n    return x"
 
 
-def test_the_first_failure_is_the_reason() -> None:
+def test_the_first_failure_is_the_reason(subtests: pytest.Subtests) -> None:
     table: list[tuple[bool, list[str | None], tuple[float, float, str]]] = [
         (True, [None, None], (1.0, 1.0, "all 2 cases passed")),
         (True, [None, "no"], (0.0, 0.5, "1 of 2 cases passed; case 2: no")),
@@ -163,11 +163,12 @@ def test_the_first_failure_is_the_reason() -> None:
         (True, ["no"], (0.0, 0.0, "0 of 2 cases passed (1 ran); case 1: no")),
     ]
     for is_all, cases, expected in table:
-        tally = CaseTally(2, is_all)
-        for reason in cases:
-            tally.add(reason)
-        assert tally.is_decided
-        assert tally.score() == expected
+        with subtests.test(is_all=is_all, cases=cases):
+            tally = CaseTally(2, is_all)
+            for reason in cases:
+                tally.add(reason)
+            assert tally.is_decided
+            assert tally.score() == expected
 
 
 def test_the_first_failure_says_whether_it_was_a_limit() -> None:
@@ -188,13 +189,13 @@ def brief(sandbox: Sandbox) -> CodeTests:
 @pytest.mark.parametrize(
     ("program", "answer", "kind", "is_over"),
     [
-        *((HANG, STDIO, "code", True), (HANG, CALLS, "code", True), (HANG, PYTEST, "code", True)),
+        (HANG, STDIO, "code", True), (HANG, CALLS, "code", True), (HANG, PYTEST, "code", True),
         (HALF, CALLS, "code", True),
         (HALF, CALLS, "code_verifiable", False),  # half a score is no zero
         ("print('exceeded its limit')", STDIO, "code", False),
         ("raise SystemExit('exceeded its limit')", STDIO, "code", False),
     ],
-)
+)  # fmt: skip
 def test_zeros_of_a_limit_are_marked(
     brief: CodeTests, program: str, answer: dict[str, Any], kind: str, is_over: bool
 ) -> None:

@@ -43,19 +43,19 @@ THREE = {
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "\n", "I don't know", "</think>", "pass", SUM, "```python\n\n```", "\0", "\ud800"),
+        "", "\n", "I don't know", "</think>", "pass", SUM, "```python\n\n```", "\0", "\ud800",
         f"```python\n{SUM}\n",
         f"<think>```python\n{SUM}\n```",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     "answer",
     [
-        *(THREE, {"tests": ["assert f"]}, {"functional": "assert f() or True"}),
+        THREE, {"tests": ["assert f"]}, {"functional": "assert f() or True"},
         {"pytest": "import solution\ndef test(): pass"},
         {"inputs": [[1]], "outputs": [1], "fn_name": "f"},
     ],
-)
+)  # fmt: skip
 def test_a_text_without_a_program_is_wrong(scorer: CodeTests, text: str, answer: dict[str, Any]) -> None:
     score = scorer.score(text, {"type": "code_verifiable", "answer": answer})
     assert (score.value, score.components) == (0.0, {"passed": 0.0})
@@ -77,7 +77,9 @@ def test_a_text_without_a_program_is_wrong(scorer: CodeTests, text: str, answer:
         ("def g(x): return x", [[1]], [1], 0.0),
     ],
 )
-def test_calls(scorer: CodeTests, program: str, inputs: list[Any], outputs: list[Any], value: float) -> None:
+def test_a_function_is_called_and_its_results_decide(
+    scorer: CodeTests, program: str, inputs: list[Any], outputs: list[Any], value: float
+) -> None:
     score = judged(scorer, program, {"inputs": inputs, "outputs": outputs, "fn_name": "f"})
     assert score.value == value, score.reason
 
@@ -219,10 +221,10 @@ def test_a_program_that_hangs_its_compiler_is_wrong_within_its_deadline(scorer: 
 @pytest.mark.parametrize(
     ("credit", "kind", "value"),
     [
-        *((None, "code", 0.0), (None, "code_verifiable", 0.5), ("all", "code_verifiable", 0.0)),
+        (None, "code", 0.0), (None, "code_verifiable", 0.5), ("all", "code_verifiable", 0.0),
         ("fraction", "code", 0.5),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     "answer",
     [
@@ -255,11 +257,15 @@ def test_of_many_cases_a_few_are_run(scorer: CodeTests) -> None:
     assert "of 8 cases" in score.reason
 
 
+@pytest.mark.prove(after=1)
 @pytest.mark.skipif(not MBPP.exists(), reason="needs shared/data/mbpp.jsonl")
-def test_reference_solutions_of_mbpp_pass(scorer: CodeTests) -> None:
-    """Those that need more than a call of a function; `make prove-mbpp` has all."""
+@pytest.mark.parametrize("which", ["more than a call", "every 250th"])
+def test_reference_solutions_of_mbpp_pass(scorer: CodeTests, which: str) -> None:
+    """Those that need more than a call of a function, and a few others; `make prove-mbpp` has all."""
     rows = [json.loads(line) for line in MBPP.read_text(encoding="utf-8").splitlines()]
-    chosen = [row for row in rows if row["task_id"] in {126, 367, 533, 596, 601, 927}]
+    odd = [row for row in rows if row["task_id"] in {126, 367, 533, 596, 601, 927}]
+    chosen = odd if which == "more than a call" else rows[::250]
+    assert chosen != []
     failed = {}
     for row in chosen:
         answer = {"tests": row["test_list"] + row["challenge_test_list"], "setup": row["test_setup_code"]}
@@ -268,7 +274,6 @@ def test_reference_solutions_of_mbpp_pass(scorer: CodeTests) -> None:
     assert failed == {}
 
 
-@pytest.mark.prove
 def test_right_and_wrong_are_told_apart_here(scorer: CodeTests) -> None:
     scorer.self_test()
 
@@ -310,7 +315,7 @@ def test_a_row_is_checked_without_a_sandbox() -> None:
     scorer.close()
 
 
-def test_the_last_block_of_the_language_is_the_program() -> None:
+def test_the_last_block_of_the_language_is_the_program(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Language, str]] = [
         ("```cpp\na\n```\n```python\nb\n```", Language.CPP, "a"),
         ("```js\na\n```", Language.JAVASCRIPT, "a"),
@@ -326,7 +331,8 @@ def test_the_last_block_of_the_language_is_the_program() -> None:
         ("<think>```python\nb\n```</think>\n```python\na\n```", Language.PYTHON, "a"),
     ]
     for text, language, program in cases:
-        assert program_of(text, language).strip() == program
+        with subtests.test(text=text, language=language):
+            assert program_of(text, language).strip() == program
 
 
 def test_the_block_of_another_language_is_no_program() -> None:
@@ -402,7 +408,7 @@ def test_verls_rows_of_kodcode_are_scored_by_their_asserts(scorer: CodeTests) ->
         ),
     ],
 )  # fmt: skip
-def test_an_answer_without_imports_is_right(
+def test_an_answer_without_imports_is_right_and_one_without_work_is_not(
     scorer: CodeTests, truth: dict[str, Any], right: str, wrong: str
 ) -> None:
     assert of_verl(scorer, right, truth) == 1.0

@@ -212,7 +212,9 @@ SCORED: dict[str, Any] = {"status": "scored", "value": 1.0, "reason": "", "compo
 UNSCORED: dict[str, Any] = {"status": "unscorable", "value": None, "reason": "why", "components": {}}
 
 
-def test_a_failure_of_the_machinery_and_a_lack_of_the_machine_are_no_verdict() -> None:
+def test_a_failure_of_the_machinery_and_a_lack_of_the_machine_are_no_verdict(
+    subtests: pytest.Subtests,
+) -> None:
     cases: list[tuple[dict[str, Any] | None, dict[str, Any], Verdict]] = [
         (SCORED, {"stub": ""}, Verdict.RIGHT),
         (SCORED, {"stub": "a program that prints nothing"}, Verdict.REFUSED),
@@ -227,5 +229,6 @@ def test_a_failure_of_the_machinery_and_a_lack_of_the_machine_are_no_verdict() -
         (None, {"stub": "a program that prints nothing"}, Verdict.REFUSED),
     ]
     for scored, tried, verdict in cases:
-        reference = None if scored is None else ("text", done(scored))
-        assert _ended(_Asked(reference, done(tried), "none is known")).verdict is verdict
+        with subtests.test(scored=scored, tried=tried):
+            reference = None if scored is None else ("text", done(scored))
+            assert _ended(_Asked(reference, done(tried), "none is known")).verdict is verdict

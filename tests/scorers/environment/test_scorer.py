@@ -23,15 +23,16 @@ def of(ended_by: End, reward: EnvironmentReward | None) -> Conversation:
     return asked
 
 
-def test_the_range_becomes_0_to_1_beside_the_reward() -> None:
+def test_the_range_becomes_0_to_1_beside_the_reward(subtests: pytest.Subtests) -> None:
     for value, low, high, score in [
-        *((1.0, -1.0, 1.0, 1.0), (0.0, -1.0, 1.0, 0.5), (-1.0, -1.0, 1.0, 0.0), (-50.0, -200.0, 0.0, 0.75)),
+        (1.0, -1.0, 1.0, 1.0), (0.0, -1.0, 1.0, 0.5), (-1.0, -1.0, 1.0, 0.0), (-50.0, -200.0, 0.0, 0.75),
         (0.25, 0.0, 1.0, 0.25),
         (0.0, -1.7e308, 1.7e308, 0.5),
-    ]:
-        found = SCORER.score_conversation(of(End.ENVIRONMENT, reward_of(value, low, high)), {})
-        assert (found.value, found.components) == (score, {"environment_reward": value})
-        assert found.reason == f"reward {value:g} of {low:g} to {high:g}"
+    ]:  # fmt: skip
+        with subtests.test(value=value, low=low, high=high):
+            found = SCORER.score_conversation(of(End.ENVIRONMENT, reward_of(value, low, high)), {})
+            assert (found.value, found.components) == (score, {"environment_reward": value})
+            assert found.reason == f"reward {value:g} of {low:g} to {high:g}"
 
 
 @given(st.lists(FINITE, min_size=2, max_size=2, unique=True), st.lists(FINITE, min_size=2, max_size=2))
@@ -53,18 +54,21 @@ def test_a_reward_outside_its_range_is_unscorable_and_names_the_range() -> None:
             assert "`environment.reward_range`" in found.reason
 
 
-def test_no_reward_is_a_zero_where_the_policy_brought_the_end_about_and_no_score_where_not() -> None:
+def test_no_reward_is_a_zero_where_the_policy_brought_the_end_about_and_no_score_where_not(
+    subtests: pytest.Subtests,
+) -> None:
     cases: list[tuple[End, float | None]] = [
-        *((End.MESSAGE, None), (End.ENVIRONMENT, None), (End.TURNS, 0.0), (End.CONTEXT, 0.0)),
-        *((End.TOKENS, 0.0), (End.DEADLINE, 0.0), (End.CRASH, 0.0)),
-    ]
+        (End.MESSAGE, None), (End.ENVIRONMENT, None), (End.TURNS, 0.0), (End.CONTEXT, 0.0),
+        (End.TOKENS, 0.0), (End.DEADLINE, 0.0), (End.CRASH, 0.0),
+    ]  # fmt: skip
     for ended_by, value in cases:
-        found = SCORER.score_conversation(of(ended_by, None), {})
-        assert found.value == value
-        assert found.reason.startswith(
-            "no reward before" if value == 0.0 else "the environment gave no reward"
-        )
-        assert f"ended by {ended_by}" in found.reason
+        with subtests.test(ended_by=ended_by):
+            found = SCORER.score_conversation(of(ended_by, None), {})
+            assert found.value == value
+            assert found.reason.startswith(
+                "no reward before" if value == 0.0 else "the environment gave no reward"
+            )
+            assert f"ended by {ended_by}" in found.reason
 
 
 def test_a_text_alone_has_no_score_and_is_told_why() -> None:

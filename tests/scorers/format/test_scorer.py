@@ -38,16 +38,17 @@ def test_every_right_shape_is_1_and_every_wrong_one_0() -> None:
     assert {line: value for line, value in found.items() if value != expected[line]} == {}
 
 
-def test_a_box_in_which_nobody_can_read_anything_is_empty() -> None:
+def test_a_box_in_which_nobody_can_read_anything_is_empty(subtests: pytest.Subtests) -> None:
     for name, around in [
-        *(("math", "\\boxed{%s}"), ("hitab", "\\boxed{%s}"), ("choice", "\\boxed{%s}"), ("gsm8k", "#### %s"))
-    ]:
-        values = {
-            content: FORMAT.score(around.replace("%s", content), of(name)).value
-            for content in (*BLANK, *FILLED)
-        }
-        assert {content for content in BLANK if values[content] != 0.0} == set()
-        assert {content for content in FILLED if values[content] != 1.0} == set()
+        ("math", "\\boxed{%s}"), ("hitab", "\\boxed{%s}"), ("choice", "\\boxed{%s}"), ("gsm8k", "#### %s")
+    ]:  # fmt: skip
+        with subtests.test(name):
+            values = {
+                content: FORMAT.score(around.replace("%s", content), of(name)).value
+                for content in (*BLANK, *FILLED)
+            }
+            assert {content for content in BLANK if values[content] != 0.0} == set()
+            assert {content for content in FILLED if values[content] != 1.0} == set()
 
 
 def test_any_answer_is_one_that_can_be_read() -> None:
@@ -69,7 +70,7 @@ def test_nothing_has_the_shape_of_nothing() -> None:
     assert {(name, text) for name in ROWS for text in NULLS if FORMAT.score(text, of(name)).value} == set()
 
 
-def test_the_shapes_that_ii_thought_measured() -> None:
+def test_the_shapes_that_ii_thought_measured(subtests: pytest.Subtests) -> None:
     for text, value in [
         ("<think>x</think> \\boxed{15}" + END, 1.0),
         ("\\boxed{15}" + END, 0.0),
@@ -83,10 +84,11 @@ def test_the_shapes_that_ii_thought_measured() -> None:
         ("<think>\u3053\u308c</think> \\boxed{15}", 0.0),
         ("<think>\ud55c\uad6d</think> \\boxed{15}", 0.0),
     ]:
-        assert CompletionShape(II_THOUGHT).score(text, ROWS["math"], FinishReason.STOP).value == value
+        with subtests.test(text=text):
+            assert CompletionShape(II_THOUGHT).score(text, ROWS["math"], FinishReason.STOP).value == value
 
 
-def test_what_was_cut_off_has_not_ended_and_what_was_recorded_may_have() -> None:
+def test_what_was_cut_off_has_not_ended_and_what_was_recorded_may_have(subtests: pytest.Subtests) -> None:
     text = "<think>x</think> \\boxed{15}"
     for config, finish, value in (
         (FormatConfig(), FinishReason.LENGTH, 0.0),
@@ -94,22 +96,24 @@ def test_what_was_cut_off_has_not_ended_and_what_was_recorded_may_have() -> None
         (FormatConfig(), None, 1.0),
         (FormatConfig(finish="optional"), FinishReason.LENGTH, 1.0),
     ):
-        assert CompletionShape(config).score(text, ROWS["math"], finish).value == value
+        with subtests.test(config=config, finish=finish):
+            assert CompletionShape(config).score(text, ROWS["math"], finish).value == value
 
 
-def test_thinking_has_a_least_number_of_words() -> None:
+def test_thinking_has_a_least_number_of_words(subtests: pytest.Subtests) -> None:
     for thought, words, value in [
-        *(("one two three", 3, 1.0), ("one two", 3, 0.0), ("\u6211\u4eec\u7b97", 3, 1.0)),
-        *(("1, 2, 3", 3, 1.0), ("<think></think>", 1, 0.0), (". . .", 1, 0.0)),
-    ]:
-        score = CompletionShape(FormatConfig(think="required", min_think=words)).score(
-            f"<think>{thought}</think>\\boxed{{1}}", ROWS["math"]
-        )
-        assert score.value == value
-        assert ("words of thinking" in score.reason) == (value == 0.0)
+        ("one two three", 3, 1.0), ("one two", 3, 0.0), ("\u6211\u4eec\u7b97", 3, 1.0),
+        ("1, 2, 3", 3, 1.0), ("<think></think>", 1, 0.0), (". . .", 1, 0.0),
+    ]:  # fmt: skip
+        with subtests.test(thought=thought, words=words):
+            score = CompletionShape(FormatConfig(think="required", min_think=words)).score(
+                f"<think>{thought}</think>\\boxed{{1}}", ROWS["math"]
+            )
+            assert score.value == value
+            assert ("words of thinking" in score.reason) == (value == 0.0)
 
 
-def test_the_config_may_say_what_is_wanted_of_any_row() -> None:
+def test_the_config_may_say_what_is_wanted_of_any_row(subtests: pytest.Subtests) -> None:
     cases: list[tuple[FormatConfig, str, float]] = [
         (FormatConfig(answer="tag"), "<answer>5</answer>", 1.0),
         (FormatConfig(answer="tag"), "\\boxed{5}", 0.0),
@@ -122,10 +126,11 @@ def test_the_config_may_say_what_is_wanted_of_any_row() -> None:
         (FormatConfig(box=False), "5", 1.0),
     ]
     for config, text, value in cases:
-        assert CompletionShape(config).score(text, ROWS["gsm8k"]).value == value
+        with subtests.test(config=config, text=text):
+            assert CompletionShape(config).score(text, ROWS["gsm8k"]).value == value
 
 
-def test_a_format_that_contradicts_itself_is_refused() -> None:
+def test_a_format_that_contradicts_itself_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"box": True, "answer": "tag"}, "the same thing twice"),
         ({"mode": "mix", "weight": 1}, "leaves nothing"),
@@ -133,7 +138,7 @@ def test_a_format_that_contradicts_itself_is_refused() -> None:
         ({"min_think": 0}, "min_think"),
     ]
     for section, message in cases:
-        with pytest.raises(ValidationError, match=message):
+        with subtests.test(section=section), pytest.raises(ValidationError, match=message):
             FormatConfig.model_validate(section)
 
 
@@ -144,7 +149,7 @@ LANGUAGES: list[tuple[str, str, bool]] = [
     ("\u03c0 \u03b8 \u211d \u2135 \U0001d465 \U0001d6fc \u00aa \u00b5 \u212b \ufb01", "en", True),
     ("\uff58 \u2113 \u2460 2\u03c0r", "en", True),
     ("x \u7684 y", "en", False),
-    *(("\u3053\u308c", "en", False), ("\uff76\uff80", "en", False), ("\ud55c", "en", False)),
+    ("\u3053\u308c", "en", False), ("\uff76\uff80", "en", False), ("\ud55c", "en", False),
     ("\u041f\u0440\u0438\u0432\u0435\u0442", "en", False),
     ("p\u0430ypal", "en", False),
     ("\u0f56\u0f7c\u0f51", "en", False),
@@ -152,7 +157,7 @@ LANGUAGES: list[tuple[str, str, bool]] = [
     ("\u03b1\u03c5\u03c4\u03ae", "el", True),
     ("\u3005", "en", False),
     ("\u6240\u4ee5\u7b54\u6848\u662f \\boxed{\\frac{1}{2}}", "zh", True),
-    *(("So it is \\boxed{1}", "zh", False), ("\\boxed{5}", "zh", True), ("\u4e2d\u6587\u306e", "zh", False)),
+    ("So it is \\boxed{1}", "zh", False), ("\\boxed{5}", "zh", True), ("\u4e2d\u6587\u306e", "zh", False),
     ("\u7b54\u6848 `long_name` ```py\nfor x in range\n```", "zh", True),
     ("\u7b54\u3048\u306f\u4e94\u3005\u30fc", "ja", True),
     ("\ub2f5\uc740 5 \\boxed{5}", "ko", True),
@@ -162,7 +167,7 @@ LANGUAGES: list[tuple[str, str, bool]] = [
     ("\u0939\u093f\u0928\u094d\u0926\u0940", "hi", True),
     ("\u0645\u0631\u062d\u0628\u0627", "ar", True),
     ("\u0645\u0631\u062d\u0628\u0627", "he", False),
-]
+]  # fmt: skip
 
 
 def test_a_language_is_told_by_its_script() -> None:
@@ -176,10 +181,10 @@ def test_a_language_is_told_by_its_script() -> None:
 @pytest.mark.parametrize(
     ("piece", "tail"),
     [
-        *(("`", ""), ("```a\n", ""), ("\\", ""), ("`a", ""), ("<think>", "</think>")),
+        ("`", ""), ("```a\n", ""), ("\\", ""), ("`a", ""), ("<think>", "</think>"),
         ("a </think>", "\\boxed{" * 1000),
     ],
-)
+)  # fmt: skip
 def test_no_text_takes_long(piece: str, tail: str) -> None:
     config = FormatConfig(think="required", min_think=1000, language="zh")
 
@@ -203,19 +208,20 @@ def test_a_format_row_carries_another_rows_verification_info(*, as_text: bool) -
         FORMAT.check_row(info)
 
 
-def test_a_format_row_around_no_row_is_refused() -> None:
+def test_a_format_row_around_no_row_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
-        *((None, "must be an object"), ({}, "needs a type"), (5, "object")),
+        (None, "must be an object"), ({}, "needs a type"), (5, "object"),
         ({"type": "maths", "answer": {"value": "5"}}, "did you mean math"),
         ({"type": "math", "answer": {}}, "no answer"),
         ({"type": "format", "of": {}}, "can't be `of` another one"),
-    ]
+    ]  # fmt: skip
     for of_what, message in cases:
-        with pytest.raises(BadMessage, match=message):
-            route({"verification_info": {"type": "format", "of": of_what}})
-        if not isinstance(of_what, dict) or "type" not in of_what:
-            with pytest.raises(BadMessage, match="needs `of`"):
-                FORMAT.check_row({"type": "format", "of": of_what})
+        with subtests.test(of_what=of_what):
+            with pytest.raises(BadMessage, match=message):
+                route({"verification_info": {"type": "format", "of": of_what}})
+            if not isinstance(of_what, dict) or "type" not in of_what:
+                with pytest.raises(BadMessage, match="needs `of`"):
+                    FORMAT.check_row({"type": "format", "of": of_what})
 
 
 def test_a_format_row_may_be_of_a_custom_task() -> None:
@@ -227,18 +233,19 @@ def test_a_format_row_may_be_of_a_custom_task() -> None:
     assert route({"verification_info": info}, tasks) == ("format", info)
 
 
-def test_a_format_row_may_say_how_its_text_ended() -> None:
+def test_a_format_row_may_say_how_its_text_ended(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str | None, float]] = [
-        *(("required", None, 1.0), ("required", "stop", 1.0), ("required", "length", 0.0)),
+        ("required", None, 1.0), ("required", "stop", 1.0), ("required", "length", 0.0),
         ("optional", "length", 1.0),
-    ]
+    ]  # fmt: skip
     for finish, said, value in cases:
-        row = {"type": "format", "of": ROWS["math"], "finish_reason": said}
-        scorer = RowScorer(
-            ScorersConfig(tasks={"format": TaskConfig(scorer=FormatTaskConfig(finish=finish))})
-        )
-        line = json.dumps({"llm_output": "\\boxed{5}", "verification_info": row}).encode()
-        assert scorer.result(line)["value"] == value
+        with subtests.test(finish=finish, said=said):
+            row = {"type": "format", "of": ROWS["math"], "finish_reason": said}
+            scorer = RowScorer(
+                ScorersConfig(tasks={"format": TaskConfig(scorer=FormatTaskConfig(finish=finish))})
+            )
+            line = json.dumps({"llm_output": "\\boxed{5}", "verification_info": row}).encode()
+            assert scorer.result(line)["value"] == value
 
 
 def test_an_end_that_nobody_knows_is_refused() -> None:

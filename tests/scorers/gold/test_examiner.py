@@ -83,7 +83,9 @@ def test_what_an_environment_scores_is_untested_and_says_so(extra: bool) -> None
     ],
     ids=["right", "too little", "broken", "none"],
 )  # fmt: skip
-def test_an_episode_is_told_by_its_reference(played: dict[str, Any], verdict: Verdict, reason: str) -> None:
+def test_an_episode_is_examined_by_what_came_of_its_reference(
+    played: dict[str, Any], verdict: Verdict, reason: str
+) -> None:
     lake = {"environment": {"type": "custom", "import_path": "lake:Lake"}, "scorer": {"type": "environment"}}
     if "episode" in played:
         reward = {"value": played["episode"], "low": -1.0, "high": 1.0}

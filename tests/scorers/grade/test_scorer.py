@@ -36,11 +36,11 @@ def test_what_is_no_total_has_none_and_a_reason() -> None:
 @pytest.mark.parametrize(
     ("head", "piece", "tail"),
     [
-        *(("", "*", ""), ("", "so ", ""), ("", "Total Score:\n", ""), ("Total Score: ", "1+", "")),
-        *(("", " ", "x"), ("", "- ", ""), ("Total Score", " awarded", "x"), ("", "(out of 10", "")),
-        *(("1", " ", "1"), ("", '"', ""), ("Total Score: 1", ",", "")),
+        ("", "*", ""), ("", "so ", ""), ("", "Total Score:\n", ""), ("Total Score: ", "1+", ""),
+        ("", " ", "x"), ("", "- ", ""), ("Total Score", " awarded", "x"), ("", "(out of 10", ""),
+        ("1", " ", "1"), ("", '"', ""), ("Total Score: 1", ",", ""),
     ],
-)
+)  # fmt: skip
 def test_no_text_takes_long(head: str, piece: str, tail: str) -> None:
     def text(count: int) -> str:
         return f"{head}{piece * count}{tail}"
@@ -49,26 +49,27 @@ def test_no_text_takes_long(head: str, piece: str, tail: str) -> None:
     assert is_linear(total_of, text, 400_000 // len(piece))
 
 
-def test_the_reward_is_the_references_and_never_leaves_0_to_1() -> None:
+def test_the_reward_is_the_references_and_never_leaves_0_to_1(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any, float]] = [
         ("Total Score: 7/10", 0.7, 1.0),
         ("Total Score: 8/10", 0.7, 0.81),
         ("Total Score: 7.5 / 10 points", 0.7, 0.9025),
         ("The Total Score: 0/10", 0.7, 0.09),
-        *(("", 0.7, 0.0), ("Total Score: 0/10", 1, 0.0), ("Total Score: 10/10", 0, 0.0)),
-        *(("Total Score: 10/10", 1, 1.0), ("Total Score: 4/10", 0.7, 0.49), ("Total Score: 0/10", 0.0, 1.0)),
-        *(("Final: 7/10", "0.7", 1.0), ("Total Score: 15/10", 0.7, 0.0), ("Total Score: nan/10", 0.7, 0.0)),
+        ("", 0.7, 0.0), ("Total Score: 0/10", 1, 0.0), ("Total Score: 10/10", 0, 0.0),
+        ("Total Score: 10/10", 1, 1.0), ("Total Score: 4/10", 0.7, 0.49), ("Total Score: 0/10", 0.0, 1.0),
+        ("Final: 7/10", "0.7", 1.0), ("Total Score: 15/10", 0.7, 0.0), ("Total Score: nan/10", 0.7, 0.0),
         ("Total Score: -5/10", 0.7, 0.0),
         ("Total Score: -1000/10", 0.7, 0.0),
         ("Total Score: -inf/10", 0.7, 0.0),
         ("<think>Total Score: 7/10", 0.7, 0.0),
         ("Total Score: [8]", 0.7, 0.81),
-    ]
+    ]  # fmt: skip
     for text, gold, value in cases:
-        score = GRADE.score(text, row(gold))
-        assert score.value == pytest.approx(value)
-        total = total_of(text).points
-        assert score.components == ({} if total is None else {"stated": total / 10})
+        with subtests.test(text=text, gold=gold):
+            score = GRADE.score(text, row(gold))
+            assert score.value == pytest.approx(value)
+            total = total_of(text).points
+            assert score.components == ({} if total is None else {"stated": total / 10})
 
 
 def test_every_wrong_grading_is_0_whatever_the_grade_should_be() -> None:
@@ -89,12 +90,13 @@ def test_a_gold_of_1_is_full_marks_and_under_points_a_tenth() -> None:
     assert GradeAnswer(GradeConfig(gold="points")).score("Total Score: 1/10", row(1)).value == 1.0
 
 
-def test_a_gold_that_is_no_grade_is_refused() -> None:
+def test_a_gold_that_is_no_grade_is_refused(subtests: pytest.Subtests) -> None:
     odd: list[Any] = [-0.1, 11, float("nan"), float("inf"), True, None, "", "seven", [0.7], {}, "1e999"]
     for value in odd:
-        for config in (GradeConfig(), GradeConfig(gold="points")):
-            with pytest.raises(BadMessage, match="needs a number from 0 to"):
-                GradeAnswer(config).check_row(row(value))
+        with subtests.test(value=value):
+            for config in (GradeConfig(), GradeConfig(gold="points")):
+                with pytest.raises(BadMessage, match="needs a number from 0 to"):
+                    GradeAnswer(config).check_row(row(value))
 
 
 def test_verls_rows_of_the_source_grade_come_here() -> None:

@@ -67,13 +67,14 @@ def test_a_right_response_scores_1_and_a_wrong_one_0_with_what_is_wrong() -> Non
     )
 
 
-def test_a_part_of_the_instructions_is_worth_what_the_config_says() -> None:
+def test_a_part_of_the_instructions_is_worth_what_the_config_says(subtests: pytest.Subtests) -> None:
     for credit, value in ((None, 0.0), ("all", 0.0), ("fraction", 0.5)):
-        scorer = InstructionFollowing(InstructionsConfig(), ScorersConfig(credit=credit))
-        info = row(("punctuation:no_comma", {}), ("keywords:word_once", {"keyword": "flight"}))
-        assert scorer.score("no such word", info).value == value
-        assert scorer.score("a flight", info).value == 1.0
-        assert scorer.score("", info).value == 0.0
+        with subtests.test(credit=credit):
+            scorer = InstructionFollowing(InstructionsConfig(), ScorersConfig(credit=credit))
+            info = row(("punctuation:no_comma", {}), ("keywords:word_once", {"keyword": "flight"}))
+            assert scorer.score("no such word", info).value == value
+            assert scorer.score("a flight", info).value == 1.0
+            assert scorer.score("", info).value == 0.0
 
 
 def test_the_same_instruction_twice_is_two_components() -> None:
@@ -116,7 +117,7 @@ def test_a_giant_response_scores_0_unread() -> None:
     assert score.reason == "no response: a response of 1000001 characters; 1000000 is the limit"
 
 
-def test_a_row_of_ifbench_has_its_instructions_in_its_value() -> None:
+def test_a_row_of_ifbench_has_its_instructions_in_its_value(subtests: pytest.Subtests) -> None:
     cases: list[Any] = [
         IFBENCH,
         json.dumps([json.dumps({"instruction_id": ["punctuation:no_comma"], "kwargs": [None]})]),
@@ -124,11 +125,12 @@ def test_a_row_of_ifbench_has_its_instructions_in_its_value() -> None:
         {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"keyword": None}]},
     ]
     for value in cases:
-        for answer in ({"value": value}, value):
-            task, info = route({"verification_info": {"type": "ifbench", "answer": answer}})
-            assert task == "instructions"
-            assert SCORER.score("yes it is so\n***\na flight is less", info).value == 1.0
-            assert SCORER.score("yes, it is so", info).value == 0.0
+        with subtests.test(value=value):
+            for answer in ({"value": value}, value):
+                task, info = route({"verification_info": {"type": "ifbench", "answer": answer}})
+                assert task == "instructions"
+                assert SCORER.score("yes it is so\n***\na flight is less", info).value == 1.0
+                assert SCORER.score("yes, it is so", info).value == 0.0
 
 
 def test_rows_of_reasoning360_are_read_as_they_are() -> None:
@@ -160,7 +162,7 @@ def told(ids: Any, *kwargs: Any) -> dict[str, Any]:
     return {"instruction_id_list": ids, "kwargs": list(kwargs)}
 
 
-def test_a_broken_row_is_refused_by_what_it_lacks() -> None:
+def test_a_broken_row_is_refused_by_what_it_lacks(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
         (told([]), "at least one instruction; it has 0 instructions and 0 kwargs"),
         (told(["punctuation:no_comma"]), "has 1 instructions and 0 kwargs"),
@@ -180,7 +182,7 @@ def test_a_broken_row_is_refused_by_what_it_lacks() -> None:
         (None, "an object for answer, got None"),
     ]
     for answer, message in cases:
-        with pytest.raises(BadMessage, match=message):
+        with subtests.test(answer=answer), pytest.raises(BadMessage, match=message):
             SCORER.check_row({"type": "ifeval", "answer": answer})
 
 
@@ -201,7 +203,7 @@ def test_a_missing_or_odd_argument_is_refused_by_its_name() -> None:
     assert not silent
 
 
-def test_an_argument_that_nobody_can_check_is_refused() -> None:
+def test_an_argument_that_nobody_can_check_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("keywords:letter_frequency", {"letter": "ab"}, "one letter"),
         ("keywords:frequency", {"relation": "around"}, "'at least' or 'less than' for relation"),
@@ -219,7 +221,7 @@ def test_an_argument_that_nobody_can_check_is_refused() -> None:
         ),
     ]
     for name, changes, message in cases:
-        with pytest.raises(BadMessage, match=message):
+        with subtests.test(name=name, changes=changes), pytest.raises(BadMessage, match=message):
             SCORER.check_row(row((name, {**(CASES[name].kwargs or {}), **changes})))
 
 
@@ -285,18 +287,19 @@ def test_a_few_words_are_english_unless_something_shows_another_language() -> No
     assert [text for text in OTHERS_FEW if lower(text.lower()) is None] == []
 
 
-def test_a_few_words_of_a_language_are_told_by_common_words() -> None:
+def test_a_few_words_of_a_language_are_told_by_common_words(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, tuple[str, ...]]] = [
         ("de", ("Guten Tag", "GUTEN TAG", "Ja.", "Nein, danke.", "Hallo Welt")),
         ("fr", ("Bonjour", "Oui", "MERCI BEAUCOUP", "Je ne sais pas.")),
         ("es", ("Hola", "Hola mundo", "No s\u00e9")),
         ("it", ("Ciao", "Grazie mille", "S\u00ec, certo")),
     ]
+    english = ("HELLO", "Yes", "I am here.", "Thank you", "Good morning", "The cat sleeps", "What is it?")
     for language, right in cases:
-        (check,) = checks_of(["language:response_language"], [{"language": language}]).values()
-        assert [text for text in right if check(text) is not None] == []
-        english = ("HELLO", "Yes", "I am here.", "Thank you", "Good morning", "The cat sleeps", "What is it?")
-        assert [text for text in english if check(text) is None] == []
+        with subtests.test(language=language):
+            (check,) = checks_of(["language:response_language"], [{"language": language}]).values()
+            assert [text for text in right if check(text) is not None] == []
+            assert [text for text in english if check(text) is None] == []
 
 
 def test_the_language_of_a_long_text_is_told_piece_by_piece() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scorers.instructions.catalogue import checks_of
 from scorers.instructions.texts import begins_with, ends_with, paragraphs, sentences, words
 from tests.support.text_tables import listed, listed_by_kind
@@ -18,16 +20,19 @@ A heading⏎⏎A sentence.¦He got a Ph.D. in law. |She left.¦I live in the U.S
 """)
 
 
-def test_marks_end_sentences_but_not_those_of_abbreviations_numbers_and_lists() -> None:
+def test_marks_end_sentences_but_not_those_of_abbreviations_numbers_and_lists(
+    subtests: pytest.Subtests,
+) -> None:
     for text in SENTENCES:
-        assert sentences(text.replace("|", "")) == [sentence.strip() for sentence in text.split("|")]
+        with subtests.test(text=text):
+            assert sentences(text.replace("|", "")) == [sentence.strip() for sentence in text.split("|")]
 
 
 def test_marks_alone_are_no_sentence() -> None:
     assert sentences("... !!! ***") == sentences("") == []
 
 
-def test_punctuation_is_no_word() -> None:
+def test_punctuation_is_no_word(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, list[str]]] = [
         ("Don't stop: well-known l\u2019eau 3.5", ["Don't", "stop", "well-known", "l\u2019eau", "3.5"]),
         ("1,000 of it", ["1,000", "of", "it"]),
@@ -40,7 +45,8 @@ def test_punctuation_is_no_word() -> None:
         ("--- \U0001f600 ...", []),
     ]
     for text, found in cases:
-        assert words(text) == found
+        with subtests.test(text=text):
+            assert words(text) == found
 
 
 # By the number of words that `words` finds; `length_constraints:number_words` counts as many.
@@ -66,16 +72,17 @@ He has a B.Sc., an M.Sc. and a Ph.D
 """)
 
 
-def test_an_abbreviation_with_dots_is_one_word() -> None:
+def test_an_abbreviation_with_dots_is_one_word(subtests: pytest.Subtests) -> None:
     for text, count in [(text, int(count)) for count, texts in ABBREVIATED.items() for text in texts]:
-        assert len(words(text)) == count
-        for number, is_held in ((count, True), (count + 1, False)):
-            arguments = {"num_words": number, "relation": "at least"}
-            (check,) = checks_of(["length_constraints:number_words"], [arguments]).values()
-            assert (check(text) is None) is is_held
+        with subtests.test(text=text):
+            assert len(words(text)) == count
+            for number, is_held in ((count, True), (count + 1, False)):
+                arguments = {"num_words": number, "relation": "at least"}
+                (check,) = checks_of(["length_constraints:number_words"], [arguments]).values()
+                assert (check(text) is None) is is_held
 
 
-def test_instructions_about_words_count_an_abbreviation_once() -> None:
+def test_instructions_about_words_count_an_abbreviation_once(subtests: pytest.Subtests) -> None:
     for name, arguments, right, wrong in (
         ("count:lowercase_counting", {"N": 2}, "TEA e.g. at NOON", "TEA e.g. at noon"),
         (
@@ -92,28 +99,31 @@ def test_instructions_about_words_count_an_abbreviation_once() -> None:
             "The UK is big.",
         ),
     ):
-        (check,) = checks_of([name], [arguments]).values()
-        assert check(right) is None
-        assert check(wrong) is not None
+        with subtests.test(name):
+            (check,) = checks_of([name], [arguments]).values()
+            assert check(right) is None
+            assert check(wrong) is not None
 
 
 def test_blank_lines_separate_paragraphs() -> None:
     assert paragraphs("\n\none\ntwo\n  \n\nthree\n\n") == ["one\ntwo", "three"]
 
 
-def test_a_text_begins_with_a_word_whatever_marks_it_has() -> None:
+def test_a_text_begins_with_a_word_whatever_marks_it_has(subtests: pytest.Subtests) -> None:
     for text, phrase, is_so in [
-        *(("Yes, we can.", "yes", True), ('"Yes" we can', "YES", True), ("# yes", "yes", True)),
-        *(("Yesterday", "yes", False), ("In short, no", "in short", True), ("#tag it", "#tag", True)),
+        ("Yes, we can.", "yes", True), ('"Yes" we can', "YES", True), ("# yes", "yes", True),
+        ("Yesterday", "yes", False), ("In short, no", "in short", True), ("#tag it", "#tag", True),
         ("", "yes", False),
         ("Is it", "yes", False),
-    ]:
-        assert begins_with(text, phrase) is is_so
+    ]:  # fmt: skip
+        with subtests.test(text=text, phrase=phrase):
+            assert begins_with(text, phrase) is is_so
 
 
-def test_a_text_ends_with_a_word_whatever_marks_it_has() -> None:
+def test_a_text_ends_with_a_word_whatever_marks_it_has(subtests: pytest.Subtests) -> None:
     for text, phrase, is_so in [
-        *(("We go home.", "home", True), ('"We go Home!"**', "home", True), ("chrome", "home", False)),
-        *(("home we", "home", False), ("That is all", "is all", True), ("Stra\u00dfe", "STRASSE", True)),
-    ]:
-        assert ends_with(text, phrase) is is_so
+        ("We go home.", "home", True), ('"We go Home!"**', "home", True), ("chrome", "home", False),
+        ("home we", "home", False), ("That is all", "is all", True), ("Stra\u00dfe", "STRASSE", True),
+    ]:  # fmt: skip
+        with subtests.test(text=text, phrase=phrase):
+            assert ends_with(text, phrase) is is_so

@@ -48,15 +48,16 @@ def test_no_answer_changes_the_structure_of_the_prompt() -> None:
                 injection
             )
             assert frame_of(case) == plain, injection
-            assert case.answer not in prompt_of(case).splitlines()[-1]
+            assert case.answer not in prompt_of(case).splitlines()[-1], injection
 
 
-def test_a_row_without_a_question_is_judged_without_one() -> None:
+def test_a_row_without_a_question_is_judged_without_one(subtests: pytest.Subtests) -> None:
     for variant in VARIANTS:
-        case = Case(None, "72", "7", variant)
-        assert len(texts_of(prompt_of(case), case.nonce)) == 2
-        assert "None" not in prompt_of(case)
-        assert "question:" not in prompt_of(case).lower()
+        with subtests.test(variant=variant):
+            case = Case(None, "72", "7", variant)
+            assert len(texts_of(prompt_of(case), case.nonce)) == 2
+            assert "None" not in prompt_of(case)
+            assert "question:" not in prompt_of(case).lower()
 
 
 def test_the_nonce_is_the_same_everywhere_and_stands_in_no_answer() -> None:
@@ -89,7 +90,7 @@ def test_an_answer_that_had_its_own_nonce_would_get_another(monkeypatch: pytest.
     assert Case("?", "72", "aaaaaaaaaaaa BBBBBBBBBBBB").nonce == "BBBBBBBBBBBB"
 
 
-def test_no_special_token_reaches_the_judges_tokenizer() -> None:
+def test_no_special_token_reaches_the_judges_tokenizer(subtests: pytest.Subtests) -> None:
     for mark in [
         *listed(r"""
 <|im_start|>¦<|start_header_id|>¦<\uff5cAssistant\uff5c>¦<s>¦[INST]¦[/INST]¦[TOOL_CALLS]¦<<SYS>>
@@ -98,15 +99,17 @@ def test_no_special_token_reaches_the_judges_tokenizer() -> None:
 """),
         *END_MARKS,
     ]:
-        for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", f"[{mark}]", f"<|{mark}|>"):
-            said = enclosed(text, "0" * 12)
-            assert mark not in said
-            assert spaced(text) in spaced(said)
+        with subtests.test(mark=mark):
+            for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", f"[{mark}]", f"<|{mark}|>"):
+                said = enclosed(text, "0" * 12)
+                assert mark not in said
+                assert spaced(text) in spaced(said)
 
 
-def test_what_is_no_special_token_stays_as_it_is() -> None:
+def test_what_is_no_special_token_stays_as_it_is(subtests: pytest.Subtests) -> None:
     for text in ["a < b |> c <| d", "x<y>z", "[1, 2]", "s>t", "<div class='s'>", "<\n|a|>"]:
-        assert enclosed(text, "0" * 12).splitlines()[1:-1] == text.splitlines()
+        with subtests.test(text=text):
+            assert enclosed(text, "0" * 12).splitlines()[1:-1] == text.splitlines()
 
 
 @pytest.mark.parametrize("piece", ["<|", "<|a", "<", "[", "|>"])

@@ -93,6 +93,11 @@ def test_right_answers_score_1_and_wrong_ones_0_all_at_once(build: Asking, serve
     assert server.most_at_once == len(server.calls) == called
     assert all(call.body["temperature"] == 0.0 for call in server.calls)
     assert not any("</think>" in text for call in server.calls for text in texts_of(call.prompt))
+    assert {(score.scorer, score.status) for score in found} == {("judge", ScoreStatus.SCORED)}
+    nonces = [nonce_of(call.prompt) for call in server.calls]
+    assert [score.reason for score in found if any(nonce in score.reason for nonce in nonces)] == []
+    assert {score.version for score in found} == {scorer.version} == {"4 prompts 2 model as served"}
+    assert build({"model": "qwen"}).version == "4 prompts 2 model qwen"
 
 
 @pytest.mark.parametrize("row_type", ["judge", "llm_judge", "stem_llm_judge", "math_llm_judge"])
@@ -121,17 +126,20 @@ def test_a_reference_is_1_and_silence_0_without_a_judge(
     assert server.calls == []
 
 
-def test_an_odd_reference_can_be_answered(build: Asking, server: ScriptedEndpoint) -> None:
+def test_a_reference_without_content_can_be_answered(
+    build: Asking, server: ScriptedEndpoint, subtests: pytest.Subtests
+) -> None:
     for reference in ["<", "+", "\U0001f642", "Solution"]:
-        scorer, info = build(), row(reference)
-        assert [
-            scorer.score(text, info).value
-            for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")
-        ] == [1.0, 1.0]
-        asked = len(server.calls)
-        empty = ("The answer is :", "Let's think step by step.", "")
-        assert [scorer.score(text, info).value for text in empty] == [0.0] * 3
-        assert len(server.calls) == asked
+        with subtests.test(reference=reference):
+            scorer, info = build(), row(reference)
+            assert [
+                scorer.score(text, info).value
+                for text in (f"The answer is {reference}", f"\\boxed{{{reference}}}")
+            ] == [1.0, 1.0]
+            asked = len(server.calls)
+            empty = ("The answer is :", "Let's think step by step.", "")
+            assert [scorer.score(text, info).value for text in empty] == [0.0] * 3
+            assert len(server.calls) == asked
 
 
 # What judges make of a prompt that go by what they read, each for a case whose answer is wrong.
@@ -139,6 +147,9 @@ JUDGES: Mapping[str, Callable[[str, Case], str]] = {
     "repeats the prompt": lambda prompt, case: prompt,
     "repeats what it was given": lambda prompt, case: "\n".join(texts_of(prompt)),
     "repeats the answer": lambda prompt, case: case.answer,
+    "repeats the answer as it was given": lambda prompt, case: texts_of(prompt)[
+        1 if case.variant == "math" else 2
+    ],
     "repeats the end of the answer": lambda prompt, case: case.answer.splitlines()[-1],
     "repeats the end of the prompt": lambda prompt, case: prompt.splitlines()[-1],
     "repeats what stands behind the last mark": lambda prompt, case: prompt.rpartition(case.nonce)[2],
@@ -156,7 +167,7 @@ JUDGES: Mapping[str, Callable[[str, Case], str]] = {
 
 def test_no_injection_makes_a_judge_that_repeats_it_call_a_wrong_answer_right() -> None:
     found = []
-    for (judge, says), variant, injection in itertools.product(JUDGES.items(), SAYS, INJECTIONS):
+    for (judge, says), variant, injection in itertools.product(JUDGES.items(), SAYS, ("", *INJECTIONS)):
         case = Case("6 x 12?", "72", f"7\n{injection}", variant)
         (message,) = messages_of(case)
         verdict = verdict_of(says(message["content"], case), "stop", case)
@@ -178,10 +189,10 @@ def test_no_injection_raises_a_score(build: Asking, server: ScriptedEndpoint, va
 @pytest.mark.parametrize(
     ("saying", "error"),
     [
-        *((FAILING, Retryable), (SILENT, Retryable), (Saying(body=b"[]"), Retryable)),
+        (FAILING, Retryable), (SILENT, Retryable), (Saying(body=b"[]"), Retryable),
         (Saying(status=401), Permanent),
     ],
-)
+)  # fmt: skip
 def test_a_judge_that_fails_gives_no_score(
     build: Asking, server: ScriptedEndpoint, saying: Saying, error: type[Exception]
 ) -> None:
@@ -204,7 +215,9 @@ def test_a_judge_that_fails_gives_no_score(
         (Saying("True\nFalse"), "both verdicts"),
     ],
 )
-def test_no_verdict_is_no_score(build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
+def test_what_is_no_verdict_is_unscorable(
+    build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str
+) -> None:
     server.script = lambda _: saying
     score = build().score("seventy-two", row())
     assert score.status is ScoreStatus.UNSCORABLE
@@ -238,7 +251,7 @@ def test_what_was_begun_and_failed_begins_anew_beside_others(build: Asking, serv
     assert server.most_at_once == 8
 
 
-def test_what_is_never_asked_for_is_lost(
+def test_what_is_begun_and_never_asked_for_is_forgotten(
     build: Asking, server: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefetch, "MAX_PREFETCHED", 3)
@@ -297,7 +310,7 @@ def test_of_mathematics_a_rule_is_asked_first(build: Asking, server: ScriptedEnd
 @pytest.mark.parametrize(
     "info",
     [
-        *({}, {"type": "llm_judge"}, {"type": "llm_judge", "answer": {}}),
+        {}, {"type": "llm_judge"}, {"type": "llm_judge", "answer": {}},
         {"type": "llm_judge", "answer": {"value": " "}},
         {"type": "llm_judge", "answer": {"value": True}},
         {"type": "llm_judge", "answer": {"value": ["x"]}},
@@ -305,7 +318,7 @@ def test_of_mathematics_a_rule_is_asked_first(build: Asking, server: ScriptedEnd
         {"type": ["judge"], "answer": {"value": "x"}},
         {"type": "judge", "answer": {"value": "x", "question": 3}},
     ],
-)
+)  # fmt: skip
 def test_a_row_that_lacks_something_is_refused(build: Asking, info: Mapping[str, Any]) -> None:
     scorer = build()
     for call in (scorer.check_row, lambda info: scorer.score("x", info)):

@@ -134,7 +134,7 @@ def test_a_reference_that_can_not_be_read_is_unscorable() -> None:
         assert (score.status, reason in score.reason) == (ScoreStatus.UNSCORABLE, True), score.reason
 
 
-def test_a_row_that_lacks_something_is_refused() -> None:
+def test_a_row_that_lacks_something_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
         ("1", "the livebench scorer needs verification_info"),
         ({"value": "1"}, "no rule for LiveBench's task None"),
@@ -153,10 +153,11 @@ def test_a_row_that_lacks_something_is_refused() -> None:
         ),
     ]
     for answer, message in cases:
-        with pytest.raises(BadMessage, match=message):
-            SCORER.check_row({"type": "livebench", "answer": answer})
-        with pytest.raises(BadMessage, match="the livebench scorer needs verification_info"):
-            SCORER.check_row({"type": "math", "answer": answer})
+        with subtests.test(answer=answer):
+            with pytest.raises(BadMessage, match=message):
+                SCORER.check_row({"type": "livebench", "answer": answer})
+            with pytest.raises(BadMessage, match="the livebench scorer needs verification_info"):
+                SCORER.check_row({"type": "math", "answer": answer})
 
 
 @pytest.mark.parametrize("source", ["ood__livebench", "ood__livebench_reasoning"])
@@ -174,7 +175,7 @@ def test_a_row_of_reasoning360_becomes_one_of_ours(source: str) -> None:
         assert SCORER.score(as_asked(question), json.loads(json.dumps(found))).value == 1.0
 
 
-def test_a_task_without_a_rule_is_refused_where_the_row_is_read() -> None:
+def test_a_task_without_a_rule_is_refused_where_the_row_is_read(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"value": "1", "task": "tableformat"}, "'tableformat' is not scored; did you mean tablereformat"),
         ({"value": "1", "task": "AMPS_Hard"}, "'AMPS_Hard' is not scored; those that are: web_of_lies_v2"),
@@ -182,5 +183,5 @@ def test_a_task_without_a_rule_is_refused_where_the_row_is_read() -> None:
         ({"value": "1"}, "needs value and task; its answer has value"),
     ]
     for answer, message in cases:
-        with pytest.raises(BadMessage, match=message):
+        with subtests.test(answer=answer), pytest.raises(BadMessage, match=message):
             route({"verification_info": {"type": "livebench", "answer": answer}})

@@ -67,7 +67,7 @@ def test_a_right_answer_scores_1() -> None:
 _ROWS_OF_TABLE = TABLE["rows"]
 
 
-def test_a_compatible_grid_has_reasoning360s_number() -> None:
+def test_a_compatible_grid_has_reasoning360s_number(subtests: pytest.Subtests) -> None:
     cases: list[tuple[list[Any], float, float]] = [
         (_ROWS_OF_TABLE, 1.0, 1.0),
         ([["1", "", ""], ["2", "", ""], ["3", "", ""]], 3 / 9, 0.0),  # the column of positions counts there
@@ -83,12 +83,13 @@ def test_a_compatible_grid_has_reasoning360s_number() -> None:
         ([["1", "apple", "pilot"]] * 3, 3 / 9, 0.0),
     ]
     for rows, theirs, ours in cases:
-        for text in (json.dumps({"header": TABLE["header"], "rows": rows}), str({**TABLE, "rows": rows})):
-            assert judged(answered(text), "zebra", TABLE, COMPATIBLE).value == pytest.approx(theirs)
-            assert judged(answered(text), "zebra", TABLE).value == pytest.approx(ours)
-        assert judged(answered(str({"rows": rows})), "zebra", TABLE, COMPATIBLE).value == pytest.approx(
-            theirs
-        )
+        with subtests.test(rows=rows, theirs=theirs):
+            for text in (json.dumps({"header": TABLE["header"], "rows": rows}), str({**TABLE, "rows": rows})):
+                assert judged(answered(text), "zebra", TABLE, COMPATIBLE).value == pytest.approx(theirs)
+                assert judged(answered(text), "zebra", TABLE).value == pytest.approx(ours)
+            assert judged(answered(str({"rows": rows})), "zebra", TABLE, COMPATIBLE).value == pytest.approx(
+                theirs
+            )
 
 
 def test_a_compatible_grid_that_was_measured_scores_as_it_was_measured() -> None:
@@ -104,10 +105,10 @@ def test_compatible_opens_no_door_and_changes_no_other_puzzle() -> None:
     for text in (
         answered("{'rows': __import__('os')._exit(0)}"),
         answered("[" * MAX_ANSWER_CHARS),
-        *(answered("{'rows': 5}"), answered("{'rows': [5, 5, 5]}"), answered("[['1']]")),
+        answered("{'rows': 5}"), answered("{'rows': [5, 5, 5]}"), answered("[['1']]"),
         "<think>" + answered(str(TABLE)),
         answered("\n" + str(TABLE) + "\n"),  # it reads no answer over several lines
-    ):
+    ):  # fmt: skip
         assert judged(text, "zebra", TABLE, COMPATIBLE).value == 0.0, text[:60]
     everything = LogicAnswer(LogicConfig(compatible=True), ScorersConfig(credit="all"))
     positions = answered('{"rows": [["1", "", ""], ["2", "", ""], ["3", "", ""]]}')
@@ -167,7 +168,7 @@ def test_a_row_without_a_usable_reference_is_refused(row_type: str, value: Any, 
             refuse()
 
 
-def test_a_row_of_another_shape_is_refused() -> None:
+def test_a_row_of_another_shape_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"type": "sudoku", "answer": {"value": "1"}}, "of type zebra, ordering, graph, arc; got 'sudoku'"),
         ({"answer": {"value": "1"}}, "got None"),
@@ -177,11 +178,11 @@ def test_a_row_of_another_shape_is_refused() -> None:
         ({"type": "arc", "answer": {"value": None}}, "needs an answer with a value"),
     ]
     for info, message in cases:
-        with pytest.raises(BadMessage, match=message):
+        with subtests.test(info=info), pytest.raises(BadMessage, match=message):
             SCORER.check_row(info)
 
 
-def test_a_zero_says_what_is_wrong() -> None:
+def test_a_zero_says_what_is_wrong(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any, str, str]] = [
         ("zebra", TABLE, TWO_OF_THREE, "4 of 6 cells are right; Job of row 2 is 'nurse', expected 'chef'"),
         ("zebra", TABLE, '{"header": ["Position"], "rows": []}', "0 rows of 1 columns, expected 3 of 3"),
@@ -198,7 +199,8 @@ def test_a_zero_says_what_is_wrong() -> None:
         ("arc", [[1, 2]], "1" * (MAX_ANSWER_CHARS + 1), "an answer of 50001 characters; 50000 is the limit"),
     ]
     for row_type, value, answer, reason in cases:
-        assert reason in judged(answered(answer), row_type, value).reason
+        with subtests.test(row_type=row_type, value=value, answer=answer):
+            assert reason in judged(answered(answer), row_type, value).reason
 
 
 def test_the_column_of_positions_pays_nothing_in_a_table_of_any_size() -> None:
@@ -217,11 +219,12 @@ def test_the_column_of_positions_pays_nothing_in_a_table_of_any_size() -> None:
             assert values == [1.0, 0.0, 0.0, (kinds - 1) / kinds]
 
 
-def test_the_credit_of_the_run_decides_what_a_part_of_a_table_is_worth() -> None:
+def test_the_credit_of_the_run_decides_what_a_part_of_a_table_is_worth(subtests: pytest.Subtests) -> None:
     for credit, value in ((None, 4 / 6), ("fraction", 4 / 6), ("all", 0.0)):
-        scorer = build_scorer(LogicConfig(), ScorersConfig(credit=credit))
-        score = scorer.score(answered(TWO_OF_THREE), {"type": "zebra", "answer": {"value": TABLE}})
-        assert (score.value, score.components) == (value, {"cells": 4 / 6})
+        with subtests.test(credit=credit):
+            scorer = build_scorer(LogicConfig(), ScorersConfig(credit=credit))
+            score = scorer.score(answered(TWO_OF_THREE), {"type": "zebra", "answer": {"value": TABLE}})
+            assert (score.value, score.components) == (value, {"cells": 4 / 6})
 
 
 def test_all_or_nothing_leaves_right_answers_right() -> None:
@@ -235,7 +238,7 @@ ARRAYS = {
 }
 
 
-def test_a_row_of_reasoning360_is_scored_as_it_comes() -> None:
+def test_a_row_of_reasoning360_is_scored_as_it_comes(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any, str]] = [
         ("logic__zebra_puzzle_dataset", TABLE, json.dumps(TABLE)),
         ("zebra_puzzle_dataset", str(TABLE), str(TABLE)),
@@ -250,13 +253,14 @@ def test_a_row_of_reasoning360_is_scored_as_it_comes() -> None:
         ("simulation__barc", "[[1, 2]]", "[[1, 2]]"),
     ]
     for source, truth, answer in cases:
-        ground_truth = {"style": "rule", "ground_truth": truth}
-        row = {"data_source": source, "reward_model": ground_truth, "extra_info": {"index": 0}}
-        config = ScorersConfig.model_validate({"tasks": {"logic": {"scorer": {"type": "logic"}}}})
-        task, info = route(row, config.tasks)
-        assert task == "logic"
-        json.dumps(info)
-        assert SCORER.score(answered(answer), info).value == 1.0
+        with subtests.test(source=source, truth=truth):
+            ground_truth = {"style": "rule", "ground_truth": truth}
+            row = {"data_source": source, "reward_model": ground_truth, "extra_info": {"index": 0}}
+            config = ScorersConfig.model_validate({"tasks": {"logic": {"scorer": {"type": "logic"}}}})
+            task, info = route(row, config.tasks)
+            assert task == "logic"
+            json.dumps(info)
+            assert SCORER.score(answered(answer), info).value == 1.0
 
 
 @pytest.mark.prove(after=5)
@@ -284,7 +288,7 @@ def test_the_same_answer_gets_the_same_score_in_any_thread() -> None:
         assert [found for found in pool.map(scores, range(4)) if found != scores(0)] == []
 
 
-def test_json_and_pythons_literals_are_read() -> None:
+def test_json_and_pythons_literals_are_read(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any]] = [
         ("[1, -2, 2.5, 'a', \"b\"]", [1, -2, 2.5, "a", "b"]),
         ("[None, true, False, [], {}, ()]", [None, True, False, [], {}, []]),
@@ -294,12 +298,13 @@ def test_json_and_pythons_literals_are_read() -> None:
         ("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH, [[[[[[[[1]]]]]]]]),
     ]
     for text, value in cases:
-        assert read_literal(text) == value
+        with subtests.test(text=text):
+            assert read_literal(text) == value
 
 
-def test_what_is_no_literal_says_where() -> None:
+def test_what_is_no_literal_says_where(subtests: pytest.Subtests) -> None:
     for text, message in [
-        *(("", "it ends too early"), ("[1,", "it ends too early"), ("[1]]", "more than one value")),
+        ("", "it ends too early"), ("[1,", "it ends too early"), ("[1]]", "more than one value"),
         ("1 2", "more than one"),
         ("'a' 'b'", "more than one value"),
         ("[,]", "a value is missing before ','"),
@@ -312,17 +317,18 @@ def test_what_is_no_literal_says_where() -> None:
         ("1" * 30, "text without quotes"),
         ("[" * (MAX_DEPTH + 2), "nested more than 8 deep"),
         ("[1 2]", "']' is missing before '2]'"),
-    ]:
-        with pytest.raises(NotALiteral, match=message.replace("[", r"\[")):
+    ]:  # fmt: skip
+        with subtests.test(text=text), pytest.raises(NotALiteral, match=message.replace("[", r"\[")):
             read_literal(text)
 
 
-def test_a_fence_around_an_answer_is_taken_off() -> None:
+def test_a_fence_around_an_answer_is_taken_off(subtests: pytest.Subtests) -> None:
     for answer, inside in [
-        *(("```json\n[1]\n```", "[1]"), ("```\n[1]```", "[1]"), ("```[1]```", "[1]"), ("[1]", "[1]")),
-        *(("```", "```"), ("```\n[1]", "```\n[1]"), ("``````", "")),
-    ]:
-        assert unfenced(answer) == inside
+        ("```json\n[1]\n```", "[1]"), ("```\n[1]```", "[1]"), ("```[1]```", "[1]"), ("[1]", "[1]"),
+        ("```", "```"), ("```\n[1]", "```\n[1]"), ("``````", ""),
+    ]:  # fmt: skip
+        with subtests.test(answer=answer):
+            assert unfenced(answer) == inside
 
 
 def test_the_self_test_fails_a_scorer_that_pays_for_anything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def hasty() -> Iterator[MathAnswer]:
     scorer.close()
 
 
-@pytest.mark.prove
+@pytest.mark.prove(after=1)
 @pytest.mark.parametrize("row_type", ["math", "hendrycks_math", "prime_math"])
 @pytest.mark.parametrize(
     ("text", "reference", "trick"), ATTACKS, ids=[f"{n}-{row[2]}" for n, row in enumerate(ATTACKS)]
@@ -66,12 +66,14 @@ def test_no_text_is_slow_to_compare_in_the_scorers_own_process(piece: str, end: 
 
 def test_no_text_scores_for_two_references(math_scorer: MathAnswer) -> None:
     """Whatever stands between two answers, at most one of them counts."""
+    found = []
     for row_type in VARIANTS:
         for separator in SEPARATORS:
             stated = f"5{separator}7"
             text = f"#### {stated}" if row_type == "gsm8k" else f"\\boxed{{{stated}}}"
             values = [math_scorer.score_text(text, reference, row_type).value for reference in ("5", "7")]
-            assert values != [1.0, 1.0], stated
+            found += [(row_type, stated)] if values == [1.0, 1.0] else []
+    assert found == []
 
 
 @pytest.mark.parametrize("row_type", VARIANTS)
@@ -87,15 +89,18 @@ def test_saying_nothing_scores_nothing(math_scorer: MathAnswer, row_type: str) -
             assert score.value in (0.0, None), (text, reference, score.reason)
 
 
-def test_the_mark_of_a_turns_end_changes_no_verdict(math_scorer: MathAnswer) -> None:
+def test_the_mark_of_a_turns_end_changes_no_verdict(
+    math_scorer: MathAnswer, subtests: pytest.Subtests
+) -> None:
     for mark in ["<|im_end|>", "<|endoftext|>", "</s>\n", "<|eot_id|>"]:
         for row_type, text in [
-            *(("math", "so \\boxed{5}"), ("hendrycks_math", "so $\\boxed 5$"), ("gsm8k", "#### 5")),
+            ("math", "so \\boxed{5}"), ("hendrycks_math", "so $\\boxed 5$"), ("gsm8k", "#### 5"),
             ("prime_math", "The answer is 5"),
             ("prime_math", "5"),
-        ]:
-            assert math_scorer.score_text(text + mark, "5", row_type).value == 1.0
-            assert math_scorer.score_text(text + mark, "6", row_type).value == 0.0
+        ]:  # fmt: skip
+            with subtests.test(mark=mark, row_type=row_type, text=text):
+                assert math_scorer.score_text(text + mark, "5", row_type).value == 1.0
+                assert math_scorer.score_text(text + mark, "6", row_type).value == 0.0
 
 
 def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> None:
@@ -110,11 +115,13 @@ def test_integers_are_compared_without_the_child_as_it_would_compare_them() -> N
         for answer in texts:
             assert is_integer(answer)
             verdict = judge({"reference": reference, "answer": answer, "boxed": True})
-            assert verdict["equal"] == (answer == reference)
+            assert verdict["equal"] == (answer == reference), (reference, answer)
     assert not any(map(is_integer, ("", "-0", "007", "1,000", "5.0", "+5", "5\n", "\uff15", "1" * 1001)))
 
 
-def test_a_value_is_not_made_another_by_what_stands_beside_it(math_scorer: MathAnswer) -> None:
+def test_a_value_is_not_made_another_by_what_stands_beside_it(
+    math_scorer: MathAnswer, subtests: pytest.Subtests
+) -> None:
     for text, reference, row_type, value in [
         ("\\boxed{5 = \\infty}", "\\infty", "math", 0.0),
         ("\\boxed{5 = \\infty}", "\\infty", "prime_math", 0.0),
@@ -134,25 +141,27 @@ def test_a_value_is_not_made_another_by_what_stands_beside_it(math_scorer: MathA
         ("#### 5 apples", "5", "gsm8k", 1.0),
         ("#### 5kg", "5", "gsm8k", 1.0),
     ]:
-        score = math_scorer.score_text(text, reference, row_type)
-        assert score.value == value, score.reason
+        with subtests.test(text=text, reference=reference, row_type=row_type):
+            score = math_scorer.score_text(text, reference, row_type)
+            assert score.value == value, score.reason
 
 
 def test_no_number_is_infinite_in_the_compatible_mode_either() -> None:
     for answer in ["5", "-3", "0"]:
         for reference in ["\\infty", "-\\infty"]:
             scorer = MathAnswer(MathConfig(compatible=True))
-            assert scorer.score_text(f"\\boxed{{{answer}}}", reference, "prime_math").value == 0.0
+            value = scorer.score_text(f"\\boxed{{{answer}}}", reference, "prime_math").value
+            assert value == 0.0, (answer, reference)
             scorer.close()
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *(("so it is 5", 1.0), ("1 2 5", 1.0), ("final answer: 5e3", 0.0), ("10^5", 0.0), ("5*3", 0.0)),
-        *(("v5", 0.0), ("$x = 5$", 1.0), ("1.5", 0.0), ("15/3", 1.0)),
+        ("so it is 5", 1.0), ("1 2 5", 1.0), ("final answer: 5e3", 0.0), ("10^5", 0.0), ("5*3", 0.0),
+        ("v5", 0.0), ("$x = 5$", 1.0), ("1.5", 0.0), ("15/3", 1.0),
     ],
-)
+)  # fmt: skip
 def test_a_bare_number_is_found_without_parse_expr(
     monkeypatch: pytest.MonkeyPatch, text: str, value: float
 ) -> None:

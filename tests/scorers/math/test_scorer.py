@@ -35,9 +35,9 @@ SOME = [
     ("\\boxed{1\n+ 2}", "3", 1.0),
     ("\\boxed{\\text{Evelyn}}", "Evelyn", 1.0),
     ("\\boxed{3,2,1}", "1,2,3", 1.0),
-    *(("\\boxed{5, 6}", "6", 0.0), ("\\boxed{I think & it is 72}", "72", 0.0), ("\\boxed{1/0}", "5", 0.0)),
-    *(("\\boxed{9**9**9**9}", "5", 0.0), ("\\boxed{" + "1" * 20_000 + "}", "5", 0.0), ("", "5", 0.0)),
-]
+    ("\\boxed{5, 6}", "6", 0.0), ("\\boxed{I think & it is 72}", "72", 0.0), ("\\boxed{1/0}", "5", 0.0),
+    ("\\boxed{9**9**9**9}", "5", 0.0), ("\\boxed{" + "1" * 20_000 + "}", "5", 0.0), ("", "5", 0.0),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "reference", "value"), SOME)
@@ -66,10 +66,10 @@ def test_a_score_says_why(math_scorer: MathAnswer, text: str, reason: str) -> No
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *(("The answer is 5.", 1.0), ("the final answer is $\\frac{10}{2}$", 1.0), ("\\boxed{5}", 1.0)),
-        *(("I give up", 0.0), ("", 0.0), ("<think>5", 0.0), ("first 5, then \\boxed{6}", 0.0)),
+        ("The answer is 5.", 1.0), ("the final answer is $\\frac{10}{2}$", 1.0), ("\\boxed{5}", 1.0),
+        ("I give up", 0.0), ("", 0.0), ("<think>5", 0.0), ("first 5, then \\boxed{6}", 0.0),
     ],
-)
+)  # fmt: skip
 def test_without_require_box_the_last_expression_counts(text: str, value: float) -> None:
     scorer = MathAnswer(MathConfig(require_box=False))
     try:
@@ -82,11 +82,11 @@ def test_without_require_box_the_last_expression_counts(text: str, value: float)
 @pytest.mark.parametrize(
     "answer",
     [
-        *(HANGING, "9^{9^{9^{9}}}", "(10^{9})!", "\\binom{10^{9}}{5\\cdot 10^{8}}"),
+        HANGING, "9^{9^{9^{9}}}", "(10^{9})!", "\\binom{10^{9}}{5\\cdot 10^{8}}",
         "(" * 3000 + "1" + ")" * 3000,
         "x^{" * 1500 + "2" + "}" * 1500,
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_hangs_is_wrong_after_one_deadline_and_says_so(hasty: MathAnswer, answer: str) -> None:
     def timed() -> tuple[Score, list[float]]:
         with child_waits() as waits:
@@ -102,17 +102,20 @@ def test_an_answer_that_hangs_is_wrong_after_one_deadline_and_says_so(hasty: Mat
 
 @pytest.mark.prove(after=1)
 @pytest.mark.parametrize("compatible", [False, True])
-def test_no_text_of_a_model_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool) -> None:
+def test_no_text_of_a_model_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool, subtests: pytest.Subtests
+) -> None:
     monkeypatch.chdir(tmp_path)
     scorer = MathAnswer(MathConfig(deadline_s=6.0, compatible=compatible))
     call = "open('p','w')"
     spelled = "+".join(f"chr({ord(character)})" for character in call)
     for payload in (
-        *(call, f"\\pi+len(str(exec({spelled})))", f"exec({spelled})", f"1+eval({spelled})", f"{call}#\\pi"),
-    ):
-        for row_type in ("math", "prime_math"):
-            asked = partial(scorer.score_text, f"\\boxed{{{payload}}}", "\\pi", row_type)
-            assert unless_starved(asked).value == 0.0
+        call, f"\\pi+len(str(exec({spelled})))", f"exec({spelled})", f"1+eval({spelled})", f"{call}#\\pi",
+    ):  # fmt: skip
+        with subtests.test(payload=payload):
+            for row_type in ("math", "prime_math"):
+                asked = partial(scorer.score_text, f"\\boxed{{{payload}}}", "\\pi", row_type)
+                assert unless_starved(asked).value == 0.0
     assert unless_starved(partial(scorer.score_text, "\\boxed{5}", call, "math")).value in (0.0, None)
     scorer.close()
     assert list(tmp_path.iterdir()) == []
@@ -178,7 +181,7 @@ def test_a_row_holds_its_reference_under_answer_value(info: dict[str, object], v
 @pytest.mark.parametrize(
     "info",
     [
-        *({}, {"type": "math"}, {"type": "math", "answer": {}}, {"type": "math", "answer": "72"}),
+        {}, {"type": "math"}, {"type": "math", "answer": {}}, {"type": "math", "answer": "72"},
         {"type": "math", "answer": {"value": None}},
         {"type": "math", "answer": {"value": " "}},
         {"type": "math", "answer": {"value": ["2"]}},
@@ -189,7 +192,7 @@ def test_a_row_holds_its_reference_under_answer_value(info: dict[str, object], v
         {"type": "gsm8k", "answer": {"value": "seventy"}},
         {"type": "prime_math", "answer": {"value": ""}},
     ],
-)
+)  # fmt: skip
 def test_a_row_without_an_answer_is_refused(math_scorer: MathAnswer, info: dict[str, object]) -> None:
     with pytest.raises(BadMessage, match="the math scorer needs verification_info"):
         math_scorer.check_row(info)

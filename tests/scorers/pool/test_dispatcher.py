@@ -39,7 +39,7 @@ def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run())
 
 
-def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers() -> None:
+def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, int, float | None, int]] = [
         (100, 2, None, 1),  # nobody knows yet what a group costs
         (100, 2, 0.005, 16),  # groups_per_job
@@ -50,13 +50,15 @@ def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers() -> 
         (1, 1, 0.005, 1),
     ]
     for waiting, workers, seconds_a_group, size in cases:
-        assert job_size(waiting, workers, seconds_a_group, most=16) == size
+        with subtests.test(waiting=waiting, workers=workers, seconds_a_group=seconds_a_group):
+            assert job_size(waiting, workers, seconds_a_group, most=16) == size
 
 
-def test_groups_that_wait_for_others_do_so_together_whatever_one_takes() -> None:
+def test_groups_that_wait_for_others_do_so_together_whatever_one_takes(subtests: pytest.Subtests) -> None:
     for waiting, workers, size in [(100, 2, 16), (9, 2, 4), (3, 8, 1), (20, 1, 16)]:
         for seconds_a_group in (None, 60.0):
-            assert job_size(waiting, workers, seconds_a_group, most=16, is_waiting=True) == size
+            with subtests.test(waiting=waiting, workers=workers, seconds_a_group=seconds_a_group):
+                assert job_size(waiting, workers, seconds_a_group, most=16, is_waiting=True) == size
 
 
 def costing(station: Station, seconds_a_group: float) -> Station:
@@ -323,15 +325,18 @@ def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: RedisLink, key
         wait_until(lambda: station.rq_queues.carriers()[entry] != lost)
 
 
-def test_a_jobs_id_names_its_first_group_in_letters_of_rq(station: Station) -> None:
+def test_a_jobs_id_names_its_first_group_in_letters_of_rq(
+    station: Station, subtests: pytest.Subtests
+) -> None:
     for group, part in [
-        *(("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---")),
+        ("17", "17"), ("eval-3-0", "eval-3-0"), ("?", "-"), ("é 17/{x}:*", "--17--x---"),
         ("9" * 500, "9" * 80),
-    ]:
-        job_id = station.rq_queues.enqueue("math", ["1-0"], group)
-        assert JOB_ID_PATTERN.fullmatch(job_id)
-        assert job_id.startswith(f"test_{part}_")
-        assert 0 <= station.rq_queues.age_s(job_id) < 10
+    ]:  # fmt: skip
+        with subtests.test(group=group):
+            job_id = station.rq_queues.enqueue("math", ["1-0"], group)
+            assert JOB_ID_PATTERN.fullmatch(job_id)
+            assert job_id.startswith(f"test_{part}_")
+            assert 0 <= station.rq_queues.age_s(job_id) < 10
 
 
 def test_an_id_is_new_at_each_enqueue_and_rq_stores_json_and_no_pickle(station: Station) -> None:

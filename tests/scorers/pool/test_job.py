@@ -177,20 +177,21 @@ def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
     return replace(group, scores=scores, rewards=tuple(score.value for score in scores))
 
 
-def test_too_few_scores_are_fewer_than_the_share_that_is_wanted() -> None:
+def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(subtests: pytest.Subtests) -> None:
     cases: list[tuple[float, int, int, int | None]] = [
-        *((0.5, 1, 2, None), (0.5, 2, 3, 2), (0.75, 1, 2, 2), (1.0, 0, 2, None), (0.0, 1, 2, None)),
+        (0.5, 1, 2, None), (0.5, 2, 3, 2), (0.75, 1, 2, 2), (1.0, 0, 2, None), (0.0, 1, 2, None),
         (0.0, 2, 2, 1),  # a group without any score is of no use to anybody
-    ]
+    ]  # fmt: skip
     for min_scored, broken, completions, wanted in cases:
-        sampled = a_rollout().completions[:1] * completions
-        rollout = replace(a_rollout(), prompt=a_prompt(n=completions), completions=sampled)
-        assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
-            None
-            if wanted is None
-            else f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
-            f"{wanted}; the first one without a score: reason 0"
-        )
+        with subtests.test(min_scored=min_scored, broken=broken, completions=completions):
+            sampled = a_rollout().completions[:1] * completions
+            rollout = replace(a_rollout(), prompt=a_prompt(n=completions), completions=sampled)
+            assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
+                None
+                if wanted is None
+                else f"too few scored: {completions - broken} of {completions}, and scorers.min_scored={min_scored:g} wants "
+                f"{wanted}; the first one without a score: reason 0"
+            )
 
 
 @pytest.mark.parametrize("split", list(Split))
@@ -265,7 +266,9 @@ def test_a_group_that_is_gone_begins_nothing(link: RedisLink, keys: Keys) -> Non
     assert scorer.did == ["begin 0", "begin 2", "score 0", "score 2"]
 
 
-def test_of_other_queues_nothing_begins(link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_other_queues_nothing_is_begun_nor_read_twice(
+    link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[str] = []
     find = job.Worker.find
 
@@ -403,7 +406,9 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_a_lost_job_is_made_anew(station: Station, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+def test_a_lost_job_is_replaced_whatever_the_clock_says(
+    station: Station, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
     (entry,) = delivered(station, 0)
     right = time.time
     monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)

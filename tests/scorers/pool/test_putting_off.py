@@ -93,11 +93,11 @@ def test_the_result_of_another_worker_counts_while_a_group_is_put_off(station: S
 @pytest.mark.parametrize(
     ("section", "patience_s"),
     [
-        *(({}, 0.5), ({"patience_s": 3.0}, 3.0), ({"patience_s": None}, None)),
+        ({}, 0.5), ({"patience_s": 3.0}, 3.0), ({"patience_s": None}, None),
         ({"tasks": {"math": {"scorer": {"type": "math"}}}}, None),
         ({"tasks": {"math": {"scorer": {"type": "code", "queue": "math"}}}}, None),
     ],
-)
+)  # fmt: skip
 def test_only_groups_of_programs_may_be_put_off(
     link: RedisLink, keys: Keys, section: dict[str, Any], patience_s: float | None
 ) -> None:
@@ -183,12 +183,15 @@ def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) 
         assert (score.value, "again alone" in score.reason) == (0.0, True), "patience as long as the limit"
 
 
-def test_some_workers_leave_what_is_slow_to_others(link: RedisLink, keys: Keys) -> None:
+def test_some_workers_leave_what_is_slow_to_others(
+    link: RedisLink, keys: Keys, subtests: pytest.Subtests
+) -> None:
     for workers, quick in [(1, 0), (2, 1), (4, 1), (5, 2), (8, 2)]:
-        pool = supervisor.PoolSupervisor(station_of(link, keys, workers=workers).joined, [])
-        parts = [part for part in pool.pool.parts if part.name == "worker"]
-        assert sum("--leave-slow" in part.command for part in parts) == quick
-        assert len(parts) == workers
+        with subtests.test(workers=workers):
+            pool = supervisor.PoolSupervisor(station_of(link, keys, workers=workers).joined, [])
+            parts = [part for part in pool.pool.parts if part.name == "worker"]
+            assert sum("--leave-slow" in part.command for part in parts) == quick
+            assert len(parts) == workers
 
 
 @pytest.mark.prove

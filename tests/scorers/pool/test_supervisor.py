@@ -331,7 +331,7 @@ def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.prove(keep=True)
 @pytest.mark.parametrize(("first", "code"), [("exit 2", 2), ("kill -9 $$", 1)])
-def test_a_failing_pool_ends_it(
+def test_a_pool_that_fails_ends_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, code: int
 ) -> None:
     other = f"until [ -e {tmp_path}/pids-api ]; do sleep 0.02; done"
@@ -357,13 +357,14 @@ def test_a_run_that_has_ended_leaves_the_others_their_pools(
     assert (early, pools.lines("signals")) == ([], ["TERM"])
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_what_makes_no_sense_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[list[str]] = [
         ["--run", "first,api", "--part", "worker"],
         ["--run", "first,"],
         ["--run", "a b"],
     ]
     for words in cases:
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 2
+        with subtests.test(words=words):
+            with pytest.raises(SystemExit) as ended:
+                main(words)
+            assert ended.value.code == 2

@@ -223,7 +223,9 @@ def leases(station: Station) -> list[tuple[str, int]]:
 
 
 @pytest.mark.prove
-def test_a_worker_that_stood_still_past_its_lease_is_out(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
+def test_a_worker_that_stood_still_past_its_lease_counts_no_more(
+    link: RedisLink, keys: Keys, tmp_path: Path
+) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(0.3), broker={"lease_s": 0.6}))
     with station.dispatcher() as dispatcher, workers(station, tmp_path, 2) as both:
         both[0].until(lambda: station.rq_queues.serving()["math"] == 2)
@@ -281,7 +283,6 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
     assert station.rq_queues.living_workers() == []
 
 
-@pytest.mark.prove
 def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
     link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> C
     )
 
 
-def test_parts_have_their_weights_and_their_gates() -> None:
+def test_parts_have_their_weights_and_their_gates(subtests: pytest.Subtests) -> None:
     cases: list[tuple[TaskConfig, float, Mapping[str, float], float]] = [
         (TaskConfig(), 1.0, {}, 1.0),
         (HALVES, 1.0, {"style": 0.0, "tone": 0.0}, 0.5),
@@ -59,11 +59,12 @@ def test_parts_have_their_weights_and_their_gates() -> None:
         (SHOWN, 1.0, {"style": 0.0}, 1.0),
     ]
     for task, own, extra, value in cases:
-        parts = {name: a_score(part, seconds=0.5) for name, part in extra.items()}
-        found = combine_scores(task, a_score(own, seconds=0.5), parts)
-        assert found.value == pytest.approx(value)
-        assert found.components == {"math": own, **extra}
-        assert found.seconds == 0.5 * (1 + len(extra))
+        with subtests.test(own=own, extra=extra, value=value):
+            parts = {name: a_score(part, seconds=0.5) for name, part in extra.items()}
+            found = combine_scores(task, a_score(own, seconds=0.5), parts)
+            assert found.value == pytest.approx(value)
+            assert found.components == {"math": own, **extra}
+            assert found.seconds == 0.5 * (1 + len(extra))
 
 
 def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> None:
@@ -87,28 +88,29 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
     assert fine.reason == "equal"
 
 
-def test_where_a_part_that_counts_is_unscorable_all_is() -> None:
+def test_where_a_part_that_counts_is_unscorable_the_whole_is(subtests: pytest.Subtests) -> None:
     cases: list[tuple[TaskConfig, str, bool]] = [
         (HALVES, "tone", True),
         (GATED, "safe", True),
         (SHOWN, "style", False),
     ]
     for task, name, counts in cases:
-        extra = {other: a_score(1.0) for other in task.extra_scorers} | {
-            name: a_score(None, "the judge is away")
-        }
-        found = combine_scores(task, a_score(1.0), extra)
-        assert (found.value is None) == counts
-        assert (found.reason == f"{name}: the judge is away") == counts
-        assert reward(task, found, None, [])[1] == (None if counts else 1.0)
-        assert combine_scores(task, a_score(None, "broken"), extra).reason == "broken"
+        with subtests.test(name):
+            extra = {other: a_score(1.0) for other in task.extra_scorers} | {
+                name: a_score(None, "the judge is away")
+            }
+            found = combine_scores(task, a_score(1.0), extra)
+            assert (found.value is None) == counts
+            assert (found.reason == f"{name}: the judge is away") == counts
+            assert reward(task, found, None, [])[1] == (None if counts else 1.0)
+            assert combine_scores(task, a_score(None, "broken"), extra).reason == "broken"
 
 
 def parts(**options: dict[str, Any]) -> dict[str, Any]:
     return {"extra_scorers": {name: {"scorer": {"type": "math"}, **given} for name, given in options.items()}}
 
 
-def test_a_task_that_can_not_be_meant_is_refused() -> None:
+def test_a_task_that_can_not_be_meant_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         (parts(a={"weight": 0.6}, b={"weight": 0.4}), "leave nothing for the scorer itself"),
         *((parts(**{name: {}}), f"{name} is taken") for name in ("math", "rule", "failed_tries", "overlong")),
@@ -123,7 +125,7 @@ def test_a_task_that_can_not_be_meant_is_refused() -> None:
         ({"penalties": {"repetition": {"span_chars": 3}}}, "span_chars"),
     ]
     for section, message in cases:
-        with pytest.raises(ValidationError, match=message):
+        with subtests.test(message, section=section), pytest.raises(ValidationError, match=message):
             TaskConfig.model_validate(section)
 
 
@@ -131,17 +133,18 @@ def amounts(config: PenaltiesConfig, *tokens: int) -> list[float]:
     return [penalties_of(config, sized("x", count), allowed_tokens=100)[0].amount for count in tokens]
 
 
-def test_the_overlong_penalty_is_dapos() -> None:
+def test_the_overlong_penalty_is_dapos(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, int | None, float]] = [
-        *((1, None, 0.0), (80, None, 0.0), (81, None, 0.05), (90, None, 0.5), (100, None, 1.0)),
-        *((130, None, 1.0), (40, 50, 0.5), (50, 50, 1.0), (80, 50, 1.0)),
-    ]
+        (1, None, 0.0), (80, None, 0.0), (81, None, 0.05), (90, None, 0.5), (100, None, 1.0),
+        (130, None, 1.0), (40, 50, 0.5), (50, 50, 1.0), (80, 50, 1.0),
+    ]  # fmt: skip
     for tokens, most, amount in cases:
-        config = PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20, max_tokens=most))
-        (found,) = penalties_of(config, sized("x", tokens), allowed_tokens=100)
-        assert found.name == "overlong"
-        assert found.amount == pytest.approx(amount)
-        assert (found.reason == "") == (amount == 0)
+        with subtests.test(tokens=tokens, most=most):
+            config = PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20, max_tokens=most))
+            (found,) = penalties_of(config, sized("x", tokens), allowed_tokens=100)
+            assert found.name == "overlong"
+            assert found.amount == pytest.approx(amount)
+            assert (found.reason == "") == (amount == 0)
 
 
 def test_a_prompt_that_leaves_less_room_than_the_buffer_fines_no_short_answer() -> None:
@@ -157,18 +160,21 @@ def test_the_price_of_length_is_in_proportion_and_has_an_end() -> None:
 SPAN = "".join(chr(0x4E00 + number) for number in range(40))
 
 
-def test_a_span_that_comes_again_is_found_where_it_begins() -> None:
+def test_a_span_that_comes_again_is_found_where_it_begins(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, int | None]] = [
-        *((SPAN, None), (SPAN * 2, 40), (f"{SPAN} and {SPAN}", 45), (f"a{SPAN}b{SPAN[:39]}", None)),
-        *((f"{SPAN[1:]}{SPAN}", None), ("=" * 79, None), ("=" * 80, 40), ("ab" * 40, 40), ("abc" * 26, None)),
+        (SPAN, None), (SPAN * 2, 40), (f"{SPAN} and {SPAN}", 45), (f"a{SPAN}b{SPAN[:39]}", None),
+        (f"{SPAN[1:]}{SPAN}", None), ("=" * 79, None), ("=" * 80, 40), ("ab" * 40, 40), ("abc" * 26, None),
         ("abc" * 28, 42),
         ("", None),
-    ]
+    ]  # fmt: skip
     for text, place in cases:
-        assert repeated_span(text, 40) == place
+        with subtests.test(text=text):
+            assert repeated_span(text, 40) == place
 
 
-def test_repetition_costs_its_weight_and_takes_no_long_search() -> None:
+@pytest.mark.prove(after=1)
+@pytest.mark.parametrize("chars", [100_000, 300_000])
+def test_repetition_costs_its_weight_and_takes_no_long_search(chars: int) -> None:
     config = PenaltiesConfig(repetition=RepetitionConfig())
     said = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(20_000))
     (free,), (paid,) = (penalties_of(config, sized(text, 9), 9) for text in (said, said + said[:300]))
@@ -176,7 +182,7 @@ def test_repetition_costs_its_weight_and_takes_no_long_search() -> None:
     assert "the 300 characters from 20001 on" in paid.reason
     long = "".join(map(str, range(70_000)))
     assert repeated_span(long[:300_000], 300) is None
-    assert is_linear(lambda text: repeated_span(text, 300), lambda count: long[:count], 100_000)
+    assert is_linear(lambda text: repeated_span(text, 300), lambda count: long[:count], chars)
 
 
 def test_a_reward_may_be_negative_and_its_score_is_not() -> None:
@@ -202,16 +208,17 @@ def test_penalties_come_off_swe_rls_minus_one_and_off_what_a_gate_has_left() -> 
     assert reward(gated, a_score(1.0), a_score(0.0), length)[1] == -0.1
 
 
-def test_pay_sees_the_tokens_and_the_end_of_a_completion() -> None:
+def test_pay_sees_the_tokens_and_the_end_of_a_completion(subtests: pytest.Subtests) -> None:
     task = TaskConfig(
         format=FormatConfig(), penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20))
     )
     content = combine_scores(task, a_score(1.0), {})
     for completion, paid in (
-        *((sized("\\boxed{5}", 10), 1.0), (sized("\\boxed{5}", 90), 0.5), (sized("5", 10), 0.0)),
+        (sized("\\boxed{5}", 10), 1.0), (sized("\\boxed{5}", 90), 0.5), (sized("5", 10), 0.0),
         (sized("\\boxed{5}", 100, FinishReason.LENGTH), -1.0),
-    ):
-        assert reward_of(task, content, completion, ROW, 100)[1] == paid
+    ):  # fmt: skip
+        with subtests.test(text=completion.text, paid=paid):
+            assert reward_of(task, content, completion, ROW, 100)[1] == paid
 
 
 class Style(SimpleScorer):

@@ -22,7 +22,9 @@ OPTIONAL = FormatConfig(think="optional")
 FREE = FormatConfig(think="optional", box=False)
 
 
-def test_the_format_is_right_or_wrong_and_says_what_is_missing(complete: Callable[[str], Completion]) -> None:
+def test_the_format_is_right_or_wrong_and_says_what_is_missing(
+    complete: Callable[[str], Completion], subtests: pytest.Subtests
+) -> None:
     cases: list[tuple[FormatConfig, str, float, str]] = [
         (REQUIRED, "<think>x</think> \\boxed{15}", 1.0, "well formed"),
         (REQUIRED, "x</think> \\boxed{15}", 1.0, "well formed"),  # opened in the prompt
@@ -38,40 +40,43 @@ def test_the_format_is_right_or_wrong_and_says_what_is_missing(complete: Callabl
         (FREE, "15", 1.0, "well formed"),
     ]
     for config, text, value, reason in cases:
-        score = CompletionShape(config).score(complete(text).text, MATH_ROW)
-        assert score.value == value
-        assert reason in score.reason
+        with subtests.test(text=text, config=config):
+            score = CompletionShape(config).score(complete(text).text, MATH_ROW)
+            assert score.value == value
+            assert reason in score.reason
 
 
 GATE = TaskConfig(format=FormatConfig(mode="gate"))
 MIX = TaskConfig(format=FormatConfig(mode="mix", weight=0.25))
 
 
-def test_the_reward_follows_the_mode_and_the_score_stays_the_contents() -> None:
+def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(subtests: pytest.Subtests) -> None:
     cases: list[tuple[TaskConfig, float, float | None, float]] = [
-        *((TaskConfig(), 1.0, None, 1.0), (TaskConfig(), 0.0, None, 0.0), (GATE, 1.0, 1.0, 1.0)),
-        *((GATE, 1.0, 0.0, 0.0), (GATE, 0.0, 1.0, 0.0), (MIX, 1.0, 1.0, 1.0), (MIX, 1.0, 0.0, 0.75)),
+        (TaskConfig(), 1.0, None, 1.0), (TaskConfig(), 0.0, None, 0.0), (GATE, 1.0, 1.0, 1.0),
+        (GATE, 1.0, 0.0, 0.0), (GATE, 0.0, 1.0, 0.0), (MIX, 1.0, 1.0, 1.0), (MIX, 1.0, 0.0, 0.75),
         (MIX, 0.0, 1.0, 0.25),
         (MIX, 0.0, 0.0, 0.0),
-    ]
+    ]  # fmt: skip
     for task, content, shape, paid in cases:
-        score, got = reward(
-            task,
-            combine_scores(task, a_score(content), {}),
-            None if shape is None else a_score(shape, "no box"),
-            [],
-        )
-        assert got == paid
-        assert score.value == content
-        assert score.components == {"math": content} | ({} if shape is None else {"format": shape})
-        assert ("format: no box" in score.reason) == (shape == 0.0)
+        with subtests.test(format=task.format, content=content, shape=shape):
+            score, got = reward(
+                task,
+                combine_scores(task, a_score(content), {}),
+                None if shape is None else a_score(shape, "no box"),
+                [],
+            )
+            assert got == paid
+            assert score.value == content
+            assert score.components == {"math": content} | ({} if shape is None else {"format": shape})
+            assert ("format: no box" in score.reason) == (shape == 0.0)
 
 
-def test_an_unscorable_content_has_no_reward_whatever_its_shape() -> None:
+def test_an_unscorable_content_has_no_reward_whatever_its_shape(subtests: pytest.Subtests) -> None:
     for task in (TaskConfig(), GATE, MIX):
-        broken = a_score(None, "broken")
-        assert combine_scores(task, broken, {}) == broken
-        assert reward(task, broken, None if task.format is None else a_score(0.0), []) == (broken, None)
+        with subtests.test(format=task.format):
+            broken = a_score(None, "broken")
+            assert combine_scores(task, broken, {}) == broken
+            assert reward(task, broken, None if task.format is None else a_score(0.0), []) == (broken, None)
 
 
 @pytest.mark.parametrize(("task", "shape"), [(TaskConfig(), a_score(1.0)), (GATE, None)])

@@ -136,7 +136,7 @@ def described(info: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "status"),
     [
-        *((b"{", 422), (b"[]", 422), (b"null", 422)),
+        (b"{", 422), (b"[]", 422), (b"null", 422),
         (b'{"llm_output": null, "verification_info": "{}"}', 422),
         (b'{"llm_output": "x"}', 422),
         (b'{"llm_output": "\\ud800", "verification_info": "{}"}', 422),
@@ -148,7 +148,7 @@ def described(info: bytes) -> bytes:
         (b"{}", 415),
         (b'{"llm_output": "' + b"x" * 2000 + b'"}', 413),
     ],
-)
+)  # fmt: skip
 def test_no_body_brings_about_a_500(monkeypatch: pytest.MonkeyPatch, content: bytes, status: int) -> None:
     kind = "text/plain" if status == 415 else "application/json"
     monkeypatch.setattr(service, "BODY_BYTES", 2000 if status == 413 else 1 << 20)
@@ -181,7 +181,7 @@ def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch)
     assert len(dropped) == 2
 
 
-def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served() -> None:
+def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"type": "format", "of": {"type": "format"}}, BadMessage, "can't be `of` another one"),
         ({"type": "format", "of": MATH}, NotServed, "no scorer for rows of task 'format'; it has math"),
@@ -189,7 +189,7 @@ def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served() -> None:
         ({"type": "math", "answer": {}}, BadMessage, "no answer to check against"),
     ]
     for info, error, said in cases:
-        with pytest.raises(error, match=said):
+        with subtests.test(info=info, error=error), pytest.raises(error, match=said):
             question_of("x", info, {"math": TaskConfig()})
 
 
@@ -382,7 +382,7 @@ def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: RedisL
     assert reason == "not scored within 0.3 s: a worker failed at it: ValueError: no such mood"
 
 
-def test_what_redis_forgets_is_asked(
+def test_what_redis_forgets_is_asked_again(
     joined: Joined, link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_requests, "CHECK_S", 0.05)
@@ -433,18 +433,19 @@ class SimpleNamespaceClient(SimpleNamespace):
         return getattr(self.client, name)
 
 
-def test_whose_fault_it_is_decides() -> None:
+def test_whose_fault_it_is_decides(subtests: pytest.Subtests) -> None:
     cases: list[tuple[float | None, dict[str, float], str]] = [
-        *((1.0, {}, "scored"), (0.0, {"over_limit": 1.0}, "scored"), (None, {}, "unscorable")),
+        (1.0, {}, "scored"), (0.0, {"over_limit": 1.0}, "scored"), (None, {}, "unscorable"),
         (None, {"bad_row": 1.0}, "unscorable"),
         (None, {FAILED_TRIES: 4.0}, "unavailable"),
         (None, {f"judge.{FAILED_TRIES}": 4.0}, "unavailable"),
-    ]
+    ]  # fmt: skip
     for value, components, status in cases:
-        rollout = rollout_of("a-1", "math", "x", MATH)
-        assert reward_result_of(scored(rollout, value, **components)).status == status
-        raw = {b"group": b"a-1", b"reason": b"3 scorers began this group and none finished it"}
-        assert reward_result_of(codec.decode_dead(raw)).status == "unavailable"
+        with subtests.test(value=value, components=components):
+            rollout = rollout_of("a-1", "math", "x", MATH)
+            assert reward_result_of(scored(rollout, value, **components)).status == status
+            raw = {b"group": b"a-1", b"reason": b"3 scorers began this group and none finished it"}
+            assert reward_result_of(codec.decode_dead(raw)).status == "unavailable"
 
 
 def test_servers_share_a_configuration_and_the_run_never_ends(joined: Joined, link: RedisLink) -> None:
@@ -493,7 +494,9 @@ def test_what_only_this_machine_reaches() -> None:
 
 
 @pytest.mark.parametrize("has_library", [True, False])
-def test_what_needs_a_library_is_served_if_there(has_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_a_library_is_served_where_that_is_installed(
+    has_library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object() if has_library else None)
     tasks = api_run([]).scorers.tasks
     assert ("gym" in tasks) == has_library

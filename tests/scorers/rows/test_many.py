@@ -84,13 +84,13 @@ def test_as_many_rows_as_there_are_workers_are_scored_at_once(monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("scores_here")
-def test_a_row_that_can_not_be_used_is_named_by_its_place() -> None:
+def test_a_row_that_can_not_be_used_is_named_by_its_place(subtests: pytest.Subtests) -> None:
     for row, message in (
         ({"question": "?"}, "pair 1: a row of no known shape"),
         ({"data_source": "openai/gsm8", "ground_truth": "1"}, "pair 1: unknown data_source 'openai/gsm8'"),
         ("nope", "pair 1: verification_info is not JSON"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with subtests.test(row=row), pytest.raises(ValueError, match=message):
             score_many([("\\boxed{72}", MATH), ("\\boxed{72}", row), ("\\boxed{72}", MATH)], workers=1)
     assert many.pids() == [], "nothing has begun"
     abc, broken = ("<answer>abc</answer>", GRAPH), {"type": "zebra", "answer": {"value": "many"}}

@@ -207,7 +207,9 @@ def test_a_rubric_model_that_fails_gives_no_score(
         (Saying(status=400), "does not take the question"),
     ],
 )
-def test_no_grade_is_unscorable(build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str) -> None:
+def test_what_is_no_grade_is_unscorable(
+    build: Asking, server: ScriptedEndpoint, saying: Saying, reason: str
+) -> None:
     server.script = lambda _: saying
     score = build().score(RIGHT, row())
     assert score.status is ScoreStatus.UNSCORABLE

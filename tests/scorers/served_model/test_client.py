@@ -109,7 +109,7 @@ def test_an_address_is_read_as_other_systems_do(server: ScriptedEndpoint, build:
         assert said(build(form.format(server.url.removesuffix("/v1")))) == "True"
 
 
-def test_what_is_no_address_or_temperature_is_refused_with_the_config() -> None:
+def test_what_is_no_address_or_temperature_is_refused_with_the_config(subtests: pytest.Subtests) -> None:
     for temperature in (-0.1, 2.1):
         with pytest.raises(ValidationError, match="temperature"):
             EndpointConfig(temperature=temperature)
@@ -123,12 +123,13 @@ def test_what_is_no_address_or_temperature_is_refused_with_the_config() -> None:
         ("http://h:8000/v1?key=planted", "an address ends with its path, got 'http://h:8000/v1'"),
         ("http://h:8000/#planted", "an address ends with its path, got 'http://h:8000/'"),
     ]:
-        with pytest.raises(ValidationError, match=said_of_it) as caught:
-            EndpointConfig(urls=(url,))
-        assert "planted" not in caught.value.errors()[0]["msg"]
+        with subtests.test(url=url):
+            with pytest.raises(ValidationError, match=said_of_it) as caught:
+                EndpointConfig(urls=(url,))
+            assert "planted" not in caught.value.errors()[0]["msg"]
 
 
-def test_a_reply_is_what_was_said(server: ScriptedEndpoint, build: Build) -> None:
+def test_a_reply_is_what_was_said(server: ScriptedEndpoint, build: Build, subtests: pytest.Subtests) -> None:
     cases: list[tuple[Saying, Reply]] = [
         (Saying("No", "stop"), Reply("No", "stop")),
         (Saying("I thin", "length"), Reply("I thin", "length")),
@@ -136,8 +137,9 @@ def test_a_reply_is_what_was_said(server: ScriptedEndpoint, build: Build) -> Non
         (Saying(None, None), Reply("", None)),
     ]
     for saying, reply in cases:
-        server.script = in_turn(saying)
-        assert ask(build(server)).result(PATIENCE_S) == reply
+        with subtests.test(saying=saying):
+            server.script = in_turn(saying)
+            assert ask(build(server)).result(PATIENCE_S) == reply
 
 
 def body(message: object) -> Saying:
@@ -305,7 +307,9 @@ def test_a_server_that_fails_is_replaced_by_the_next_and_left_alone(
         assert len(failing.calls) == len(other.calls) == 1
 
 
-def test_doubt_has_an_end(server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_not_in_doubt_for_ever(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(servers, "FIRST_WAIT_S", 0.05)
     with scripted_endpoint(FAILING, "True") as once_failing:
         endpoint = build(once_failing, server)

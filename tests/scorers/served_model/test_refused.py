@@ -71,14 +71,18 @@ def is_refused(score: Score) -> bool:
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_an_answer_that_is_refused_twice_is_0(server: ScriptedEndpoint, build: Asking, refusal: str) -> None:
+def test_an_answer_that_is_refused_twice_is_0_where_the_same_row_is_taken(
+    server: ScriptedEndpoint, build: Asking, refusal: str
+) -> None:
     server.script = refusing(ODD, REFUSALS[refusal])
     assert is_refused(build().score(ODD, row()))
     assert [ODD in call.prompt for call in server.calls] == [True, False, True]
     assert all(QUESTION in call.prompt for call in server.calls)
 
 
-def test_each_scorer_knows_an_answer_that_is_refused(server: ScriptedEndpoint, build: Asking) -> None:
+def test_each_scorer_knows_an_answer_that_is_refused(
+    server: ScriptedEndpoint, build: Asking, subtests: pytest.Subtests
+) -> None:
     cases: list[tuple[str, Mapping[str, Any], float]] = [
         ("judge", {"variant": "stem"}, 0.0),
         ("judge", {"variant": "tinyv"}, 0.0),
@@ -87,15 +91,18 @@ def test_each_scorer_knows_an_answer_that_is_refused(server: ScriptedEndpoint, b
         ("rubric", {"mode": "mixed", "weight": 0.75}, 0.25),  # the rule's share
     ]
     for kind, options, value in cases:
-        text = f"{ODD} \\boxed{{72}}" if kind == "rubric" else f"\\boxed{{{ODD}}}"
-        server.script = refusing(ODD, says="Total Score: 10/10" if kind == "rubric" else "True")
-        score = build(kind, **options).score(text, row(kind))
-        assert score.value == value, score.reason
-        assert "refuses" in score.reason
+        with subtests.test(kind=kind, options=options):
+            text = f"{ODD} \\boxed{{72}}" if kind == "rubric" else f"\\boxed{{{ODD}}}"
+            server.script = refusing(ODD, says="Total Score: 10/10" if kind == "rubric" else "True")
+            score = build(kind, **options).score(text, row(kind))
+            assert score.value == value, score.reason
+            assert "refuses" in score.reason
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_refusing_all_makes_none_wrong(server: ScriptedEndpoint, build: Asking, refusal: str) -> None:
+def test_a_server_that_refuses_everything_makes_no_answer_wrong(
+    server: ScriptedEndpoint, build: Asking, refusal: str
+) -> None:
     server.script = in_turn(REFUSALS[refusal])
     scorer = build()
     if (REFUSALS[refusal].status or 200) in {403, 406, 431, 451}:
@@ -120,11 +127,11 @@ def test_a_row_that_is_too_long_by_itself_is_unscorable(server: ScriptedEndpoint
 @pytest.mark.parametrize(
     ("plain", "second", "value"),
     [
-        *(("True", "True", 1.0), ("True", "False", 0.0), ("True", "qwertz", None)),
+        ("True", "True", 1.0), ("True", "False", 0.0), ("True", "qwertz", None),
         (REFUSALS["too long"], "True", None),
         ("", REFUSALS["too long"], 0.0),  # whatever it says, it took the row
     ],
-)
+)  # fmt: skip
 def test_what_the_server_takes_at_the_second_try_is_judged(
     server: ScriptedEndpoint, build: Asking, plain: Saying | str, second: Saying | str, value: float | None
 ) -> None:
@@ -177,7 +184,9 @@ def test_an_earlier_reply_proves_nothing_of_a_server_that_refuses_everything_now
     assert scorer.score("seventy-two", row()).value == 1.0
 
 
-def test_an_answer_is_refused_once_each_server_has(server: ScriptedEndpoint, build: Asking) -> None:
+def test_of_several_servers_each_is_asked_before_an_answer_counts_as_refused(
+    server: ScriptedEndpoint, build: Asking
+) -> None:
     server.script = in_turn(REFUSALS["a bad request"])  # whatever it is asked
     with scripted_endpoint() as other:
         assert {build("judge", other).score(f"about {n}", row()).value for n in range(8)} == {1.0}

@@ -65,7 +65,9 @@ def told(row: str, text: str, score: Score) -> str:
         pytest.param(ATTACKS, 0.0, id="attacks"),
     ],
 )
-def test_an_answer_has_its_worth(scorer: Simulation, cases: Sequence[tuple[str, str]], value: float) -> None:
+def test_an_answer_is_worth_what_it_says(
+    scorer: Simulation, cases: Sequence[tuple[str, str]], value: float
+) -> None:
     failed = []
     for row, text in cases:
         score = scorer.score(text, ROWS[row])
@@ -127,31 +129,32 @@ def test_what_python_would_warn_of_in_an_answer_is_kept_out_of_the_log(scorer: S
     assert said == []
 
 
-def test_values_are_alike_by_kind_and_content() -> None:
+def test_values_are_alike_by_kind_and_content(subtests: pytest.Subtests) -> None:
     cases: list[tuple[object, object, bool, bool]] = [
-        *((1, 1.0, True, True), (1.0, 1, False, True), (True, 1, True, False), (1, True, False, False)),
-        *((0.3, 0.1 + 0.2, True, True), (0.3, 0.1 + 0.2, False, False), (0, 1e-9, True, False)),
-        *((3, 3.0000001, True, True), (8.0000001, 8, True, False), (10**400, 1.5, True, False)),
+        (1, 1.0, True, True), (1.0, 1, False, True), (True, 1, True, False), (1, True, False, False),
+        (0.3, 0.1 + 0.2, True, True), (0.3, 0.1 + 0.2, False, False), (0, 1e-9, True, False),
+        (3, 3.0000001, True, True), (8.0000001, 8, True, False), (10**400, 1.5, True, False),
         (float("inf"), 1e308, True, False),
         (1e308, float("inf"), True, False),
         (float("inf"), float("inf"), True, True),
         (float("nan"), float("nan"), True, True),
-        *((0, float("nan"), True, False), (2j, 2.0, True, False), ((1, [2]), [1, (2,)], True, True)),
-        *(((1, 2), [1, 2], False, False), ([], {}, True, False), ("", None, True, False)),
+        (0, float("nan"), True, False), (2j, 2.0, True, False), ((1, [2]), [1, (2,)], True, True),
+        ((1, 2), [1, 2], False, False), ([], {}, True, False), ("", None, True, False),
         ({1: 2, None: 3}, {"1": 2, "null": 3}, True, True),
         ({1: 2}, {"1": 2}, False, False),
         ({True: 2}, {"true": 2}, True, True),
         ({True: 2}, {1: 2}, False, False),
-        *(({1.0: 2}, {1: 2}, False, True), ({1, "a"}, {"a", 1}, False, True), ({True}, {1}, False, False)),
+        ({1.0: 2}, {1: 2}, False, True), ({1, "a"}, {"a", 1}, False, True), ({True}, {1}, False, False),
         (frozenset({1}), {1}, False, False),
         ({(1, True)}, {(1, 1)}, False, False),
-        *((b"a", "a", False, False), (..., ..., False, True), ([1, 2], [1, 2, 3], True, False)),
+        (b"a", "a", False, False), (..., ..., False, True), ([1, 2], [1, 2, 3], True, False),
         ({"a": 1}, {"a": 1, "b": 2}, True, False),
         (object(), [1], True, False),
-    ]
+    ]  # fmt: skip
     for got, expected, is_json, is_same in cases:
-        assert same(got, expected, is_json) is is_same
-        assert (got == Data(expected, is_json)) is is_same
+        with subtests.test(got=got, expected=expected, is_json=is_json):
+            assert same(got, expected, is_json) is is_same
+            assert (got == Data(expected, is_json)) is is_same
 
 
 def given(n: int) -> str:
@@ -221,7 +224,7 @@ def test_a_sandbox_that_fails_makes_no_zero(sandbox: Sandbox) -> None:
     assert scorer.score(r'\boxed{"output": [1, 2]}', ROWS["a list"]).value == 1.0  # nothing runs
 
 
-def test_a_row_that_lacks_something_is_refused_by_name(scorer: Simulation) -> None:
+def test_a_row_that_lacks_something_is_refused_by_name(scorer: Simulation, subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "a codeio row needs"),
         ({"value": 5}, "without 'predict'"),
@@ -246,9 +249,10 @@ def test_a_row_that_lacks_something_is_refused_by_name(scorer: Simulation) -> No
         ({"functional": "def f(): pass", "input": [1]}, "text of the arguments"),
     ]
     for answer, message in cases:
-        row_type = "cruxeval" if "functional" in answer else "codeio"
-        with pytest.raises(BadMessage, match=message):
-            scorer.check_row({"type": row_type, "answer": answer})
+        with subtests.test(answer=answer):
+            row_type = "cruxeval" if "functional" in answer else "codeio"
+            with pytest.raises(BadMessage, match=message):
+                scorer.check_row({"type": row_type, "answer": answer})
 
 
 def verl(source: str, truth: str, prompt: str, **extra: Any) -> dict[str, Any]:
@@ -327,7 +331,9 @@ def test_the_self_test_passes(scorer: Simulation, monkeypatch: pytest.MonkeyPatc
     scorer.self_test()
 
 
-def test_the_self_test_notices_pay_for_all(scorer: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_self_test_notices_a_scorer_that_pays_for_everything(
+    scorer: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(CodeTests, "self_test", lambda _: None)
     monkeypatch.setattr(Simulation, "_run", lambda self, *_: self._score(0.0, 1.0, "paid"))
     with pytest.raises(SelfTestFailed, match=r"a wrong input gave 1\.0"):

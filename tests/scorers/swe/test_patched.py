@@ -61,11 +61,12 @@ def test_a_diff_that_does_not_fit_is_no_edit(patch: str, says: str) -> None:
         patched({"f": OLD}, patch)
 
 
-def test_a_row_has_its_files_whatever_its_shape() -> None:
+def test_a_row_has_its_files_whatever_its_shape(subtests: pytest.Subtests) -> None:
     for answer, files in (
         ({"input": "x", "ground_truth": "y"}, {"file": "x"}),
         ({"input": "x", "path": "a.py", "files": {"a.py": "x\n", "b.py": ""}}, {"a.py": "x\n", "b.py": ""}),
         ({"code_context": {"./a.py": "x"}, "files": {"t.py": "", "../b": ""}}, {"a.py": "x", "t.py": ""}),
         ({"oracle_patches": ["..."]}, {}),
     ):
-        assert files_of(answer) == files
+        with subtests.test(answer=answer):
+            assert files_of(answer) == files

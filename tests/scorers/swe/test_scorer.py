@@ -44,22 +44,25 @@ from tests.support.tried_again import unless_starved
 pytestmark = pytest.mark.process
 
 NULL = [
-    *("", "\n", "I don't know", "</think>", "pass", "<think>So I would", "<think>\n</think>\n"),
+    "", "\n", "I don't know", "</think>", "pass", "<think>So I would", "<think>\n</think>\n",
     f"<think>{fenced(ADD_FIXED)}{DIFF}{RIGHT_EDIT}",
-]
+]  # fmt: skip
 EMPTY_ROWS = [patches(), edits({"b.py": SORT}, {"b.py": SORT}), edits({}, {}), whole("", ""), whole(ADD, ADD)]
 
 
-def test_nothing_is_worth_0(swe_scorer: SwePatch, strict_swe_scorer: SwePatch) -> None:
+def test_saying_nothing_is_worth_0(
+    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, subtests: pytest.Subtests
+) -> None:
     for row in (ADD_ROW, SORT_ROW, PATCH_ROW, *EMPTY_ROWS):
         for text in NULL:
-            for swe in (swe_scorer, strict_swe_scorer):
-                score = swe.score(text, row)
-                assert (score.value, score.components) == (0.0, {"edit": 0.0})
-                assert score.reason.startswith("no edit: ")
+            with subtests.test(text=text, row=row):
+                for swe in (swe_scorer, strict_swe_scorer):
+                    score = swe.score(text, row)
+                    assert (score.value, score.components) == (0.0, {"edit": 0.0})
+                    assert score.reason.startswith("no edit: ")
 
 
-def test_a_change_on_one_side_only_is_0(swe_scorer: SwePatch) -> None:
+def test_a_change_on_one_side_only_is_0(swe_scorer: SwePatch, subtests: pytest.Subtests) -> None:
     cases: list[tuple[Row, str]] = [
         (whole(ADD, ADD), fenced(ADD)),
         (whole(ADD, ADD), fenced(ADD_FIXED)),
@@ -70,7 +73,8 @@ def test_a_change_on_one_side_only_is_0(swe_scorer: SwePatch) -> None:
         (patches(""), DIFF),
     ]
     for row, text in cases:
-        assert swe_scorer.score(text, row).value == 0.0
+        with subtests.test(text=text, row=row):
+            assert swe_scorer.score(text, row).value == 0.0
 
 
 WRONG = [  # no edit: what could be read, with its reason
@@ -117,12 +121,13 @@ WRONG = [  # no edit: what could be read, with its reason
 ]
 
 
-def test_what_is_no_edit_is_0_and_says_why(swe_scorer: SwePatch) -> None:
+def test_what_is_no_edit_is_0_and_says_why(swe_scorer: SwePatch, subtests: pytest.Subtests) -> None:
     for row, text, reason in WRONG:
-        score = swe_scorer.score(text, row)
-        assert (score.value, score.components) == (0.0, {"edit": 0.0})
-        assert score.reason.startswith("no edit: ")
-        assert reason in score.reason
+        with subtests.test(text=text[:500], reason=reason):
+            score = swe_scorer.score(text, row)
+            assert (score.value, score.components) == (0.0, {"edit": 0.0})
+            assert score.reason.startswith("no edit: ")
+            assert reason in score.reason
 
 
 DOUBLING = [edit("b.py", SORT_HEAD, f"{SORT_HEAD}\n{SORT_HEAD}")] * 40
@@ -169,7 +174,9 @@ def test_an_attack_gets_nothing_and_takes_seconds(swe_scorer: SwePatch, name: st
 @pytest.mark.parametrize(
     "text", ["a\x00b = 1\nc", "a\ud800\nb", "\ufeffa\u2028b\x0bc\x1cd", "(" * 100_000, "\t" * 50_000 + "x"]
 )
-def test_odd_characters_are_characters(swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str) -> None:
+def test_strange_characters_are_only_characters(
+    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, text: str
+) -> None:
     after = f"{ADD}\n{text}"
     assert swe_scorer.score(fenced(after), whole(ADD, after.strip())).value == 1.0
     # It is no Python any more.
@@ -230,7 +237,7 @@ def test_the_self_test_passes(swe_scorer: SwePatch) -> None:
     swe_scorer.self_test()
 
 
-def test_a_row_that_no_answer_could_match_is_refused(swe_scorer: SwePatch) -> None:
+def test_a_row_that_no_answer_could_match_is_refused(swe_scorer: SwePatch, subtests: pytest.Subtests) -> None:
     cases: list[tuple[Row, str]] = [
         ({"type": "code", "answer": {}}, "of type 'swe'"),
         ({"type": "swe"}, "without an answer"),
@@ -247,8 +254,9 @@ def test_a_row_that_no_answer_could_match_is_refused(swe_scorer: SwePatch) -> No
         (patches("@@ -1 +1 @@\n-a\n+b"), "can't be read"),
     ]
     for row, names in cases:
-        with pytest.raises(BadMessage) as refusal:
-            swe_scorer.check_row(row)
-        assert names in str(refusal.value)
-        with pytest.raises(BadMessage):
-            swe_scorer.score(fenced("x"), row)
+        with subtests.test(names):
+            with pytest.raises(BadMessage) as refusal:
+                swe_scorer.check_row(row)
+            assert names in str(refusal.value)
+            with pytest.raises(BadMessage):
+                swe_scorer.score(fenced("x"), row)

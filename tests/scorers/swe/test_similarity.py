@@ -28,12 +28,11 @@ def standard_diff(before: str, after: str) -> str:
     )
 
 
-@pytest.fixture(params=[0, 10, similarity.SMALL], ids=["numpy", "both", "sets"])
+@pytest.fixture(params=[10, 0, similarity.SMALL], ids=["both", "numpy", "sets"])
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(similarity, "SMALL", request.param)
 
 
-@pytest.mark.prove
 @pytest.mark.usefixtures("small")
 class TestAsDifflib:
     @given(FEW_LETTERS, FEW_LETTERS)

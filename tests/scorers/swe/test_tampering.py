@@ -41,7 +41,6 @@ def test_what_a_test_goes_by_can_not_be_edited(trial: Trial, name: str) -> None:
     assert values(trial, SHOPS[name], SHOPS[name].attack) == [0.0]
 
 
-@pytest.mark.prove
 def test_no_new_file_is_heard_by_those_who_run_the_tests(trial: Trial) -> None:
     test = "from shop.price import total\n\ndef test_total():\n    assert operator.eq(total([1]), 1)\n"
     shop = Shop(f"import operator\n{test}", {}, {})
@@ -120,7 +119,6 @@ BREAKING: dict[str, tuple[Shop, dict[str, str]]] = {
 # fmt: on
 
 
-@pytest.mark.prove
 @pytest.mark.parametrize("what", BREAKING)
 def test_an_edit_that_mends_the_fault_and_breaks_something_else_is_0(trial: Trial, what: str) -> None:
     shop, written = BREAKING[what]

@@ -76,10 +76,11 @@ GOLDEN = [
 ]
 
 
-def test_the_published_values(swe_scorer: SwePatch) -> None:
+def test_the_published_values(swe_scorer: SwePatch, subtests: pytest.Subtests) -> None:
     for row, text, value in GOLDEN:
-        score = swe_scorer.score(text, row)
-        assert score.value == pytest.approx(value, abs=1e-9), score.reason
+        with subtests.test(text=text, row=row):
+            score = swe_scorer.score(text, row)
+            assert score.value == pytest.approx(value, abs=1e-9), score.reason
 
 
 REWRITES = [  # of ADD and LARGER, each worth what difflib says
@@ -97,12 +98,13 @@ REWRITES = [  # of ADD and LARGER, each worth what difflib says
 ]
 
 
-def test_a_rewrite_is_worth_difflibs_ratio(swe_scorer: SwePatch) -> None:
+def test_a_rewrite_is_worth_difflibs_ratio(swe_scorer: SwePatch, subtests: pytest.Subtests) -> None:
     for before, after, mine in REWRITES:
-        score = swe_scorer.score(fenced(mine), whole(before, after))
-        assert score.value == pytest.approx(expected_ratio(before, mine, after), abs=1e-9)
-        assert score.value is not None
-        assert 0.0 < score.value < 1.0
+        with subtests.test(mine=mine):
+            score = swe_scorer.score(fenced(mine), whole(before, after))
+            assert score.value == pytest.approx(expected_ratio(before, mine, after), abs=1e-9)
+            assert score.value is not None
+            assert 0.0 < score.value < 1.0
 
 
 TAKE_OUT_Y = edit("a.py", "y", "").replace("=======\n\n", "=======\n")  # no line between the marks
@@ -117,12 +119,12 @@ IN_TWO_STEPS = edit("b.py", SORT_HEAD, "def tmp(lst):"), edit("b.py", "def tmp(l
 SORT_CRLF, SORT_FIXED_CRLF = SORT.replace("\n", "\r\n"), SORT_FIXED.replace("\n", "\r\n")
 # Texts of one row, then rows of their own.
 OF_ADD = [
-    *(fenced(ADD_FIXED, tag="py"), fenced(ADD_FIXED, tag="Python "), fenced(f"\n\n{ADD_FIXED}\n\n")),
+    fenced(ADD_FIXED, tag="py"), fenced(ADD_FIXED, tag="Python "), fenced(f"\n\n{ADD_FIXED}\n\n"),
     fenced(ADD_FIXED).replace("\n", "\r\n"),
     f"<think>{fenced(ADD)}</think>{fenced(ADD_FIXED)}<|im_end|>",
     f"I think so.</think>\n{fenced(ADD_FIXED)}",
     fenced("print('first')") + "\n" + fenced(ADD_FIXED),
-]
+]  # fmt: skip
 OF_SORT = [
     f"Thought.</think><solution>{RIGHT_EDIT}</solution>",
     solution(edit("./b.py", SORT_HEAD, SORT_FIXED_HEAD)),
@@ -171,11 +173,14 @@ EXACT = [
 ]
 
 
-def test_a_reference_is_1_however_it_is_written(swe_scorer: SwePatch, strict_swe_scorer: SwePatch) -> None:
+def test_a_reference_is_1_however_it_is_written(
+    swe_scorer: SwePatch, strict_swe_scorer: SwePatch, subtests: pytest.Subtests
+) -> None:
     for row, text in EXACT:
-        score = swe_scorer.score(text, row)
-        assert (score.value, score.components) == (1.0, {"edit": 1.0}), score.reason
-        assert strict_swe_scorer.score(text, row).value == 1.0
+        with subtests.test(text=text, row=row):
+            score = swe_scorer.score(text, row)
+            assert (score.value, score.components) == (1.0, {"edit": 1.0}), score.reason
+            assert strict_swe_scorer.score(text, row).value == 1.0
 
 
 @cache
@@ -188,15 +193,18 @@ def scored(text: str, row: Row, **options: Any) -> Score:
     return with_options(*options.items()).score(text, row)
 
 
-def test_an_edit_that_does_nothing_in_place_is_the_floor(swe_scorer: SwePatch) -> None:
+def test_an_edit_that_does_nothing_in_place_is_the_floor(
+    swe_scorer: SwePatch, subtests: pytest.Subtests
+) -> None:
     cases: list[tuple[Row, str]] = [
         (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_HEAD + " "))),
         (whole(SORT, SORT_FIXED), fenced(SORT.replace(":\n", ": \n"))),
         (PATCH_ROW, DIFF.replace("+Hello World", "+Hello world ").replace("changed lines", "lines ")),
     ]
     for row, text in cases:
-        assert (swe_scorer.score(text, row).value or 0.0) > 0.7
-        assert scored(text, row, subtract_floor=True).value == 0.0
+        with subtests.test(text=text):
+            assert (swe_scorer.score(text, row).value or 0.0) > 0.7
+            assert scored(text, row, subtract_floor=True).value == 0.0
 
 
 def test_what_is_above_the_floor_is_stretched(swe_scorer: SwePatch) -> None:
@@ -206,7 +214,7 @@ def test_what_is_above_the_floor_is_stretched(swe_scorer: SwePatch) -> None:
     assert score.value == pytest.approx((0.90625 - floor) / (1 - floor))
 
 
-def test_a_python_file_that_is_broken_is_0(swe_scorer: SwePatch) -> None:
+def test_a_python_file_that_is_broken_is_0(swe_scorer: SwePatch, subtests: pytest.Subtests) -> None:
     cases: list[tuple[Row, str, bool]] = [
         (ADD_ROW, fenced(ADD_FIXED + ")"), True),
         (ADD_ROW, fenced(ADD_FIXED + ")", tag="text"), True),  # a tag does not hide it
@@ -219,24 +227,26 @@ def test_a_python_file_that_is_broken_is_0(swe_scorer: SwePatch) -> None:
         (PATCH_ROW, DIFF.replace("World", "("), False),
     ]
     for row, text, is_gated in cases:
-        without, gated = swe_scorer.score(text, row).value, scored(text, row, syntax_gate=True)
-        assert without
-        assert gated.value == (0.0 if is_gated else without)
-        assert ("breaks" in gated.reason) == is_gated
+        with subtests.test(text=text, row=row):
+            without, gated = swe_scorer.score(text, row).value, scored(text, row, syntax_gate=True)
+            assert without
+            assert gated.value == (0.0 if is_gated else without)
+            assert ("breaks" in gated.reason) == is_gated
 
 
-def test_the_penalty_is_a_reward_and_no_score(strict_swe_scorer: SwePatch) -> None:
+def test_the_penalty_is_a_reward_and_no_score(strict_swe_scorer: SwePatch, subtests: pytest.Subtests) -> None:
     for text, paid in [
-        *(("", -1.0), ("I don't know", -1.0), (fenced(ADD), 0.0), (fenced(ADD_FIXED), 1.0)),
+        ("", -1.0), ("I don't know", -1.0), (fenced(ADD), 0.0), (fenced(ADD_FIXED), 1.0),
         ("<think>x", -1.0),
-    ]:
-        task = TaskConfig(scorer=SweConfig(format_penalty=True))
-        score = strict_swe_scorer.score(text, ADD_ROW)
-        total, got = reward(task, combine_scores(task, score, {}), None, [])
-        assert got == paid
-        assert total.value == max(paid, 0.0)
-        assert total.components == {"edit": 0.0 if paid < 0 else 1.0, "swe": total.value}
-        assert reward(TaskConfig(scorer=SweConfig()), score, None, [])[1] == max(paid, 0.0)
+    ]:  # fmt: skip
+        with subtests.test(text=text):
+            task = TaskConfig(scorer=SweConfig(format_penalty=True))
+            score = strict_swe_scorer.score(text, ADD_ROW)
+            total, got = reward(task, combine_scores(task, score, {}), None, [])
+            assert got == paid
+            assert total.value == max(paid, 0.0)
+            assert total.components == {"edit": 0.0 if paid < 0 else 1.0, "swe": total.value}
+            assert reward(TaskConfig(scorer=SweConfig()), score, None, [])[1] == max(paid, 0.0)
 
 
 def test_an_empty_search_inserts_everywhere_as_swe_rl_has_it() -> None:

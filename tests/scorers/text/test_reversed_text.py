@@ -11,7 +11,7 @@ pytestmark = pytest.mark.prove(after=3)
 ROW = {"type": "reverse-text", "answer": {"value": "abcd"}}
 
 
-def test_the_value_is_the_share_of_letters_that_match() -> None:
+def test_the_value_is_the_share_of_letters_that_match(subtests: pytest.Subtests) -> None:
     for text, value in [
         ("<reversed_text>dcba</reversed_text>", 1.0),
         ("<think>d, c</think><reversed_text>\ndcba\n</reversed_text>", 1.0),
@@ -24,7 +24,8 @@ def test_the_value_is_the_share_of_letters_that_match() -> None:
         ("<think><reversed_text>dcba</reversed_text>", 0.0),  # a thought that never ended
         ("", 0.0),
     ]:
-        assert score_reversed(text, ROW)[0] == pytest.approx(value)
+        with subtests.test(text=text):
+            assert score_reversed(text, ROW)[0] == pytest.approx(value)
 
 
 def test_a_frequent_letter_of_a_long_text_counts() -> None:

@@ -74,46 +74,52 @@ READ: list[tuple[Callable[[str], object], str, object]] = [
 ]
 
 
-def test_scorers_read_and_count_the_answer_alone() -> None:
+def test_scorers_read_and_count_the_answer_alone(subtests: pytest.Subtests) -> None:
     for family in SPOKEN:
-        opening, closing = SPOKEN[family]
-        for scorer, row, answer in SCORED:
-            texts = [f"{opening}{THOUGHT}{closing}{answer}{end}" for end in ENDS]
-            assert [scorer.score(text, row).value for text in texts] == [1.0] * len(texts), (
-                scorer.name,
-                closing,
-            )
-            for wrong in (
-                f"{opening}{THOUGHT}\n{answer}",
-                f"{opening}{answer}{closing}",
-                f"{opening}{answer}",
-            ):
-                assert scorer.score(wrong, row).value == 0.0, (scorer.name, wrong)
-        for read, answer, found in READ:
-            assert read(f"{opening}{THOUGHT}{closing}{answer}") == found
-            try:
-                assert read(f"{opening}{THOUGHT}\n{answer}") is None
-            except (Unanswered, NothingToJudge) as error:
-                assert "the thinking was never closed" in str(error)  # noqa: PT017 - the other reader has none
+        with subtests.test(family=family):
+            opening, closing = SPOKEN[family]
+            for scorer, row, answer in SCORED:
+                texts = [f"{opening}{THOUGHT}{closing}{answer}{end}" for end in ENDS]
+                assert [scorer.score(text, row).value for text in texts] == [1.0] * len(texts), (
+                    scorer.name,
+                    closing,
+                )
+                for wrong in (
+                    f"{opening}{THOUGHT}\n{answer}",
+                    f"{opening}{answer}{closing}",
+                    f"{opening}{answer}",
+                ):
+                    assert scorer.score(wrong, row).value == 0.0, (scorer.name, wrong)
+            for read, answer, found in READ:
+                assert read(f"{opening}{THOUGHT}{closing}{answer}") == found
+                try:
+                    assert read(f"{opening}{THOUGHT}\n{answer}") is None
+                except (Unanswered, NothingToJudge) as error:
+                    assert "the thinking was never closed" in str(error)  # noqa: PT017 - the other reader has none
 
 
-def test_a_thought_that_is_asked_for_may_have_any_models_marks() -> None:
+def test_a_thought_that_is_asked_for_may_have_any_models_marks(subtests: pytest.Subtests) -> None:
     for family in SPOKEN:
-        opening, closing = SPOKEN[family]
-        shape = CompletionShape(FormatConfig(think="required", min_think=3, answer="any"))
-        row = {"type": "math", "answer": {"value": "5"}}
-        for thought, value in (("one two three", 1.0), ("one two", 0.0), ("", 0.0)):
-            assert shape.score(f"{opening}{thought}{closing}5", row).value == value, thought
-            assert has_thought(f"{opening}{thought}{closing}5") is bool(thought)
-        assert shape.score("one two three 5", row).value == 0.0
+        with subtests.test(family=family):
+            opening, closing = SPOKEN[family]
+            shape = CompletionShape(FormatConfig(think="required", min_think=3, answer="any"))
+            row = {"type": "math", "answer": {"value": "5"}}
+            for thought, value in (("one two three", 1.0), ("one two", 0.0), ("", 0.0)):
+                assert shape.score(f"{opening}{thought}{closing}5", row).value == value, thought
+                assert has_thought(f"{opening}{thought}{closing}5") is bool(thought)
+            assert shape.score("one two three 5", row).value == 0.0
 
 
-def test_the_verdict_of_a_judge_is_read_behind_its_own_marks_and_a_quotation_is_no_thought() -> None:
+def test_the_verdict_of_a_judge_is_read_behind_its_own_marks_and_a_quotation_is_no_thought(
+    subtests: pytest.Subtests,
+) -> None:
     case = Case(None, "Paris", "Lyon")
     for opening, closing in SPOKEN.values():
-        assert verdict_of(f"{opening}True?\nTrue{closing}False", "stop", case).value == 0.0
-        assert verdict_of(f"{opening}False\nFalse", "stop", case).value is None
+        with subtests.test(opening=opening, closing=closing):
+            assert verdict_of(f"{opening}True?\nTrue{closing}False", "stop", case).value == 0.0
+            assert verdict_of(f"{opening}False\nFalse", "stop", case).value is None
     for mark in THOUGHT_MARKS:
-        shown = enclosed(f"It is {mark} so", "0" * 12)
-        assert mark not in shown
-        assert response_part(shown) == shown
+        with subtests.test(mark=mark):
+            shown = enclosed(f"It is {mark} so", "0" * 12)
+            assert mark not in shown
+            assert response_part(shown) == shown

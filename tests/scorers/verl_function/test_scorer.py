@@ -103,7 +103,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         ("waits", {}, "", 1.0),
     ],
 )
-def test_its_value_counts(
+def test_the_functions_value_is_the_score(
     make: Make, function: str, settings: dict[str, Any], text: str, value: float
 ) -> None:
     assert make(function, **settings).score(text, ROW).value == value
@@ -325,11 +325,11 @@ def test_no_answer_finds_a_way_out_of_its_zero(runs: Make, ways: Iterable[str]) 
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        *(("caught", "\nraise ValueError"), ("caught", "import sys\nsys.exit()"), ("parsed", "--help")),
+        ("caught", "\nraise ValueError"), ("caught", "import sys\nsys.exit()"), ("parsed", "--help"),
         ("parsed", "--no-such-option"),
         ("parsed", "[" * 100_000),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_has_the_functions_own_code_end_is_wrong(runs: Make, function: str, text: str) -> None:
     found = scored(runs(function), text)
     assert found.value == 0.0, found.reason

@@ -27,19 +27,19 @@ HUGE = 10**400
 
 # What a call gave, what the row expects.
 SAME: list[tuple[Any, Any]] = [
-    *((0, False), (False, 0), (1, True), (True, 1), (2.0, 2), (2, 2.0), (True, 1.0), (1.0, True)),
-    *((0.0, False), (-0.0, 0), ([1, 0], [True, False]), ([True, False], [1, 0]), (2 + 0j, 2)),
-    *((Decimal(2), 2), (Fraction(1, 2), 0.5), (0.1 + 0.2, 0.3), (10**20, 1e20), (HUGE, HUGE), (None, None)),
-    *(([None], [None]), ("1", "1"), ([], []), ({1: 2.0}, {"1": 2}), ({True: 1}, {"true": True})),
-    *(((1, [2.0, (3, 0)]), [True, [2, [3.0, False]]]), ({"a": 1, "b": [0]}, {"a": True, "b": [False]})),
-]
+    (0, False), (False, 0), (1, True), (True, 1), (2.0, 2), (2, 2.0), (True, 1.0), (1.0, True),
+    (0.0, False), (-0.0, 0), ([1, 0], [True, False]), ([True, False], [1, 0]), (2 + 0j, 2),
+    (Decimal(2), 2), (Fraction(1, 2), 0.5), (0.1 + 0.2, 0.3), (10**20, 1e20), (HUGE, HUGE), (None, None),
+    ([None], [None]), ("1", "1"), ([], []), ({1: 2.0}, {"1": 2}), ({True: 1}, {"true": True}),
+    ((1, [2.0, (3, 0)]), [True, [2, [3.0, False]]]), ({"a": 1, "b": [0]}, {"a": True, "b": [False]}),
+]  # fmt: skip
 OTHER: list[tuple[Any, Any]] = [
-    *((0, None), (None, 0), (False, None), (None, False), ("1", 1), (1, "1"), ("", False), ([], False)),
-    *(([], 0), ([], None), ("True", True), ("true", True), (2, True), (2, 1), (2.0000001, 2)),
-    *((10**20 + 1, 10**20), ([1], [2]), ([1, 0], [True]), ([True, 2], [1, 1]), ({1, 2}, [1, 2])),
-    *((deque([1]), [1]), (range(2), [0, 1]), (b"a", "a"), ({"a": 1}, {"a": 2}), ({"1": 1, 1: 1}, {"1": 1})),
-    *((float("nan"), 1.0), (float("inf"), 1e308), (HUGE, 5.0), (5.0, HUGE), (object(), 1)),
-]
+    (0, None), (None, 0), (False, None), (None, False), ("1", 1), (1, "1"), ("", False), ([], False),
+    ([], 0), ([], None), ("True", True), ("true", True), (2, True), (2, 1), (2.0000001, 2),
+    (10**20 + 1, 10**20), ([1], [2]), ([1, 0], [True]), ([True, 2], [1, 1]), ({1, 2}, [1, 2]),
+    (deque([1]), [1]), (range(2), [0, 1]), (b"a", "a"), ({"a": 1}, {"a": 2}), ({"1": 1, 1: 1}, {"1": 1}),
+    (float("nan"), 1.0), (float("inf"), 1e308), (HUGE, 5.0), (5.0, HUGE), (object(), 1),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("pairs", "is_same"), [(SAME, True), (OTHER, False)], ids=["the same", "another"])
@@ -130,19 +130,20 @@ def test_a_row_with_more_digits_than_can_be_read_in_time_is_refused() -> None:
         json.loads("7" * 5000)
 
 
-def test_lines_of_a_case_end_with_a_line_feed() -> None:
+def test_lines_of_a_case_end_with_a_line_feed(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
-        *(("3 5\r\nab\r\n", "3 5\nab\n"), ("\r\n\r\n", "\n\n"), ("a\r\nb\nc", "a\nb\nc")),
+        ("3 5\r\nab\r\n", "3 5\nab\n"), ("\r\n\r\n", "\n\n"), ("a\r\nb\nc", "a\nb\nc"),
         (["a\r", "b\r\n"], "a\nb\n"),
         ("a\rb", "a\rb"),  # no end of a line
-    ]
+    ]  # fmt: skip
     for given, stdin in cases:
         for answer in (
             {"test_cases": [{"input": given, "output": given}]},
             {"inputs": [given], "outputs": [given]},
         ):
-            tests = suite_of({"type": "code", "answer": answer}, split=False).tests
-            assert tests == (StdioCase(stdin=stdin, expected=stdin),)
+            with subtests.test(answer=answer):
+                tests = suite_of({"type": "code", "answer": answer}, split=False).tests
+                assert tests == (StdioCase(stdin=stdin, expected=stdin),)
 
 
 @pytest.mark.parametrize(
@@ -159,39 +160,41 @@ def test_a_program_that_reads_bytes_sees_no_carriage_return(scorer: CodeTests, p
 
 # What was printed, and what was expected.
 SAME_TEXT = [
-    *(("8", "8"), ("8\n", "8"), ("8", "8\n\n"), ("1 2 \n3\t\n", "1 2\n3"), ("a\r\nb\r\n", "a\nb")),
-    *(("", ""), ("\n\n", ""), ("0.3333333", "0.33333333"), ("1e-7", "0.0"), ("2.0", "2.00"), ("2", "2.0")),
-    *(("-.5", "-0.5"), ("1000000.5", "1000000.0"), ("x 1.0000001 y", "x 1.0 y"), ("1e999", "1e999")),
-]
+    ("8", "8"), ("8\n", "8"), ("8", "8\n\n"), ("1 2 \n3\t\n", "1 2\n3"), ("a\r\nb\r\n", "a\nb"),
+    ("", ""), ("\n\n", ""), ("0.3333333", "0.33333333"), ("1e-7", "0.0"), ("2.0", "2.00"), ("2", "2.0"),
+    ("-.5", "-0.5"), ("1000000.5", "1000000.0"), ("x 1.0000001 y", "x 1.0 y"), ("1e999", "1e999"),
+]  # fmt: skip
 OTHER_TEXT = [
-    *(("9", "8"), ("", "8"), ("8\n8", "8"), ("8", "8\n8"), ("yes", "YES"), ("1  2", "1 2"), (" 8", "8")),
-    *(("2.0", "2"), ("8.0000001", "8"), ("0.333", "0.33333333"), ("nan", "0.0"), ("inf", "1.0")),
-    *(("1_0.0", "10.0"), ("8\0", "8"), ("1\n\n2", "1\n2"), ("0x8", "8")),
-    *(("99999999999999999999", "99999999999999999998"), ("٣.0", "3.0"), ("5", "1e999")),
-    *(("-7.25", "12e345"), ("2e999", "1e999"), ("1e999", "5.0")),
-]
+    ("9", "8"), ("", "8"), ("8\n8", "8"), ("8", "8\n8"), ("yes", "YES"), ("1  2", "1 2"), (" 8", "8"),
+    ("2.0", "2"), ("8.0000001", "8"), ("0.333", "0.33333333"), ("nan", "0.0"), ("inf", "1.0"),
+    ("1_0.0", "10.0"), ("8\0", "8"), ("1\n\n2", "1\n2"), ("0x8", "8"),
+    ("99999999999999999999", "99999999999999999998"), ("٣.0", "3.0"), ("5", "1e999"),
+    ("-7.25", "12e345"), ("2e999", "1e999"), ("1e999", "5.0"),
+]  # fmt: skip
 SAME_IN_II_THOUGHT = [("yes", "YES"), (" 8", "8"), ("8.00001", "8"), ("100001", "100000"), ("1E999", "1e999")]
 OTHER_IN_II_THOUGHT = [("8.001", "8"), ("8\n9", "8"), ("1  2", "1 2"), ("5", "1e999"), ("2e999", "1e999")]
 
 
-def test_what_is_the_same() -> None:
+def test_what_is_the_same(subtests: pytest.Subtests) -> None:
     for printed, expected, is_same, compatible in [
         *((*pair, True, False) for pair in SAME_TEXT),
         *((*pair, False, False) for pair in OTHER_TEXT),
         *((*pair, True, True) for pair in SAME_IN_II_THOUGHT),
         *((*pair, False, True) for pair in OTHER_IN_II_THOUGHT),
     ]:
-        assert (difference(printed, expected, compatible=compatible) is None) is is_same
+        with subtests.test(printed=printed, expected=expected, compatible=compatible):
+            assert (difference(printed, expected, compatible=compatible) is None) is is_same
 
 
-def test_the_reason_names_the_first_difference() -> None:
+def test_the_reason_names_the_first_difference(subtests: pytest.Subtests) -> None:
     for printed, expected, said in [
         ("7", "8", "expected '8', got '7'"),
         ("1\n7", "1\n8", "line 2: expected '8', got '7'"),
         ("1", "1\n8", "line 2: expected '8', got no such line"),
         ("1\n7", "1", "line 2: expected no such line, got '7'"),
     ]:
-        assert difference(printed, expected) == said
+        with subtests.test(printed=printed, expected=expected):
+            assert difference(printed, expected) == said
 
 
 def test_long_outputs_make_short_reasons() -> None:

@@ -21,7 +21,7 @@ IN_ONE = f"def check(f):\n    assert f({HIDDEN}) == 4712\ncheck(f)\n"
 SORTS = ["xs = [2, 1]; assert sorted(xs) == order(xs)", f"xs = [{HIDDEN}]; assert order(xs) == sorted(xs)"]
 
 
-def test_a_row_s_public_tests_are_those_and_no_other() -> None:
+def test_a_row_s_public_tests_are_those_and_no_other(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], int | None, tuple[ShownTest, ...]]] = [
         ({"answer": ALL}, 2, STDIO),
         ({"answer": ALL}, 9, STDIO),
@@ -44,14 +44,15 @@ def test_a_row_s_public_tests_are_those_and_no_other() -> None:
         ({"answer": {"tests": ASSERTS}, "public_tests": ASSERTS[1:2]}, None, (ShownTest(ASSERTS[1]),)),
     ]
     for row, first, shown in cases:
-        found = public_tests({"type": "code", **row}, first)
-        assert found.shown == shown
-        tests = found.suite.tests
-        assert len(tests if isinstance(tests, tuple) else tests.cases) == len(shown)
-        assert HIDDEN not in repr(found)
+        with subtests.test(row=row, first=first):
+            found = public_tests({"type": "code", **row}, first)
+            assert found.shown == shown
+            tests = found.suite.tests
+            assert len(tests if isinstance(tests, tuple) else tests.cases) == len(shown)
+            assert HIDDEN not in repr(found)
 
 
-def test_a_row_that_shows_no_test_says_what_it_lacks() -> None:
+def test_a_row_that_shows_no_test_says_what_it_lacks(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], int | None, str]] = [
         ({"answer": ALL}, None, r"calls no test public: .*`environment\.public: 2`"),
         ({"answer": {"functional": IN_ONE}}, 2, "one test, which stays hidden"),
@@ -69,7 +70,7 @@ def test_a_row_that_shows_no_test_says_what_it_lacks() -> None:
         ({"answer": ALL, "public_tests": [{"input": "1"}]}, None, 'a test case is {"input": text'),
     ]
     for row, first, said in cases:
-        with pytest.raises(BadMessage, match=said):
+        with subtests.test(row=row, first=first), pytest.raises(BadMessage, match=said):
             public_tests({"type": "code", **row}, first)
 
 

@@ -28,7 +28,7 @@ def harnessed(answer: dict[str, Any], **options: Any) -> Harnessed:
     return tests
 
 
-def test_standard_input_and_output() -> None:
+def test_standard_input_and_output(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, Any]] = [
         {"test_cases": [{"input": "1\n", "output": "2"}]},
         {"test_cases": [{"input": "1\n", "output": "2", "type": "stdin_stdout", "fn_name": None}]},
@@ -38,33 +38,35 @@ def test_standard_input_and_output() -> None:
         {"inputs": [["1", ""]], "outputs": ["2"], "fn_name": None},
     ]
     for answer in cases:
-        assert suite(answer).tests == (StdioCase(stdin="1\n", expected="2"),)
+        with subtests.test(answer=answer):
+            assert suite(answer).tests == (StdioCase(stdin="1\n", expected="2"),)
 
 
 ASSERTS = ["assert f(1) == 2", "assert f(2) == 3"]
 
 
-def test_asserts_of_kodcode_decide_alone() -> None:
+def test_asserts_of_kodcode_decide_alone(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, Any]] = [
         {"fn_name": "f", "inputs": [""], "outputs": [None]},  # as verl's rows of KodCode
-        *({"fn_name": "f", "inputs": ["", ""], "outputs": [None, None]}, {"fn_name": "f"}, {}),
+        {"fn_name": "f", "inputs": ["", ""], "outputs": [None, None]}, {"fn_name": "f"}, {},
         {"inputs": None, "outputs": None},
         {"inputs": [], "outputs": []},
         {"inputs": [[]], "outputs": [""]},
         {"test_cases": [], "functional": "", "tests": None, "prefix": "", "language": "python"},
         {"id": 7, "name": "f", "explanation": "plus one"},
-    ]
+    ]  # fmt: skip
     for beside in cases:
-        tests = harnessed({"assert_case": ASSERTS, **beside})
-        assert [case["text"] for case in tests.cases] == ASSERTS
-        assert tests.names == ("f",)
+        with subtests.test(beside=beside):
+            tests = harnessed({"assert_case": ASSERTS, **beside})
+            assert [case["text"] for case in tests.cases] == ASSERTS
+            assert tests.names == ("f",)
 
 
 def test_one_assert_of_kodcode_may_be_text() -> None:
     assert [case["text"] for case in harnessed({"assert_case": ASSERTS[0]}).cases] == ASSERTS[:1]
 
 
-def test_a_test_case_may_call_a_function() -> None:
+def test_a_test_case_may_call_a_function(subtests: pytest.Subtests) -> None:
     cases: list[tuple[list[Any], dict[str, Any]]] = [
         ([{"input": [1], "output": 2, "type": "function_call", "fn_name": "f"}], {}),
         ([{"input": [1], "output": 2, "fn_name": "f", "type": None}], {}),
@@ -72,11 +74,12 @@ def test_a_test_case_may_call_a_function() -> None:
         ([{"input": [1], "output": 2, "explanation": "plus one", "id": 3}], {"fn_name": "f"}),
     ]
     for given, beside in cases:
-        [case] = harnessed({"test_cases": given, **beside}).cases
-        assert (case["entry"], case["arguments"], case["expected"]) == ("f", [1], [2])
+        with subtests.test(given=given, beside=beside):
+            [case] = harnessed({"test_cases": given, **beside}).cases
+            assert (case["entry"], case["arguments"], case["expected"]) == ("f", [1], [2])
 
 
-def test_an_answer_has_what_sites_import_but_what_is_asked() -> None:
+def test_an_answer_has_what_sites_import_but_what_is_asked(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ({"functional": "assert f() == 1"}, ()),
         ({"tests": ["assert gcd(4, 6) == 2"]}, ("gcd",)),
@@ -85,13 +88,14 @@ def test_an_answer_has_what_sites_import_but_what_is_asked() -> None:
         ({"assert_case": ["assert accumulate([1]) == [1]", "assert lcm(1, 2) == 2"]}, ("accumulate", "lcm")),
     ]
     for answer, names in cases:
-        prefix = harnessed(answer).prefix
-        assert "from typing import *" in prefix
-        assert prefix.endswith(f"del {', '.join(names)}\n") == bool(names)
-        assert harnessed({"functional": "assert f() == 1", "prefix": "import os"}).prefix == "import os"
+        with subtests.test(answer=answer):
+            prefix = harnessed(answer).prefix
+            assert "from typing import *" in prefix
+            assert prefix.endswith(f"del {', '.join(names)}\n") == bool(names)
+            assert harnessed({"functional": "assert f() == 1", "prefix": "import os"}).prefix == "import os"
 
 
-def test_a_language_has_many_names_and_counts_beside_the_answer() -> None:
+def test_a_language_has_many_names_and_counts_beside_the_answer(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], dict[str, Any], Language]] = [
         ({}, {"language": "cpp"}, Language.CPP),
         ({"language": "cpp"}, {}, Language.CPP),
@@ -102,8 +106,9 @@ def test_a_language_has_many_names_and_counts_beside_the_answer() -> None:
         *(({"language": name}, {}, Language.JAVASCRIPT) for name in ("js", "node")),
     ]
     for given, beside, language in cases:
-        info = {"type": "code", "answer": {"inputs": ["1"], "outputs": ["2"], **given}, **beside}
-        assert suite_of(info, split=False).language is language
+        with subtests.test(given=given, beside=beside):
+            info = {"type": "code", "answer": {"inputs": ["1"], "outputs": ["2"], **given}, **beside}
+            assert suite_of(info, split=False).language is language
 
 
 def test_two_languages_are_one_too_many() -> None:
@@ -112,7 +117,7 @@ def test_two_languages_are_one_too_many() -> None:
         suite_of({"type": "code", "answer": answer, "language": "cpp"}, split=False)
 
 
-def test_calls() -> None:
+def test_a_call_has_its_arguments_and_what_it_has_to_give(subtests: pytest.Subtests) -> None:
     cases: list[tuple[list[Any], list[Any], list[Any], list[Any]]] = [
         ([[1, [2]]], [3], [1, [2]], [3]),
         (["1\n[2]"], ["true"], [1, [2]], [True]),
@@ -121,11 +126,12 @@ def test_calls() -> None:
         ([["x"]], ["text"], ["x"], ["text"]),  # beside real arguments a text is a text
     ]
     for inputs, outputs, arguments, expected in cases:
-        tests = harnessed({"inputs": inputs, "outputs": outputs, "fn_name": "f"})
-        assert tests.cases == ({"entry": "f", "arguments": arguments, "expected": expected},)
+        with subtests.test(inputs=inputs, outputs=outputs):
+            tests = harnessed({"inputs": inputs, "outputs": outputs, "fn_name": "f"})
+            assert tests.cases == ({"entry": "f", "arguments": arguments, "expected": expected},)
 
 
-def test_what_tests_use_of_an_answer() -> None:
+def test_what_tests_use_of_an_answer(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ({"tests": ["assert f(1) == len([2])", "assert g(2) == 1"]}, ("f", "g")),
         ({"tests": ["assert sum(1, 2) == 3"]}, ("sum",)),  # built in, and all that the tests use
@@ -152,10 +158,11 @@ def test_what_tests_use_of_an_answer() -> None:
         *(({"tests": [f"assert {check}"]}, ("root",)) for check, _ in BORROWED.values()),
     ]
     for answer, names in cases:
-        assert harnessed(answer).names == names
+        with subtests.test(answer=answer):
+            assert harnessed(answer).names == names
 
 
-def test_what_decides_a_check_is_the_library_s() -> None:
+def test_what_decides_a_check_is_the_library_s(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, tuple[str, ...], str]] = [
         ("assert sys.getsizeof(f()) == 1", ("sys",), ""),
         ("import math\nassert math.sqrt(f()) == 1", (), ""),
@@ -163,11 +170,12 @@ def test_what_decides_a_check_is_the_library_s() -> None:
         ("assert np.allclose(f(), 1)", (), "import numpy as np\n"),
     ]
     for test, modules, setup in cases:
-        tests = harnessed({"tests": [test]})
-        assert (tests.modules, tests.setup) == (modules, setup)
+        with subtests.test(test=test):
+            tests = harnessed({"tests": [test]})
+            assert (tests.modules, tests.setup) == (modules, setup)
 
 
-def test_only_asserts_in_a_row_are_cases_of_their_own() -> None:
+def test_only_asserts_in_a_row_are_cases_of_their_own(subtests: pytest.Subtests) -> None:
     texts: list[tuple[str, bool, list[str]]] = [
         ("x = 1\nassert f(x)\nassert f(2)", True, ["assert f(x)", "assert f(2)"]),
         ("x = 1\nassert f(x)\nassert f(2)", False, ["x = 1\nassert f(x)\nassert f(2)"]),
@@ -175,7 +183,8 @@ def test_only_asserts_in_a_row_are_cases_of_their_own() -> None:
         ("def check(g):\n    assert g\ncheck(f)", True, ["def check(g):\n    assert g\ncheck(f)"]),
     ]
     for text, split, cases in texts:
-        assert [case["text"] for case in harnessed({"functional": text}, split=split).cases] == cases
+        with subtests.test(text=text, split=split):
+            assert [case["text"] for case in harnessed({"functional": text}, split=split).cases] == cases
 
 
 def test_the_cap_draws_the_same_cases_in_their_order() -> None:
@@ -186,9 +195,9 @@ def test_the_cap_draws_the_same_cases_in_their_order() -> None:
     assert len(suite(answer, max_cases=100).tests) == 100
 
 
-def test_a_row_that_can_t_be_scored_says_what_it_lacks() -> None:
+def test_a_row_that_can_t_be_scored_says_what_it_lacks(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str]] = [
-        *(("print(1)", "got str"), (None, "got NoneType"), ({}, "test_cases")),
+        ("print(1)", "got str"), (None, "got NoneType"), ({}, "test_cases"),
         ({"inputs": [""], "outputs": [None], "fn_name": "f"}, "without tests"),
         ({"inputs": ["", ""], "outputs": [None, None], "fn_name": "f", "assert_case": []}, "without tests"),
         ({"assert_case": ["f(1) == 2"]}, "without an assert"),
@@ -239,13 +248,13 @@ def test_a_row_that_can_t_be_scored_says_what_it_lacks() -> None:
         ({"pytest": "import ("}, "no Python"),
         ({"inputs": [""], "outputs": [""], "language": "(a+)+"}, "unknown language"),
         ({"tests": ["assert f(1)"], "language": "cpp"}, "for Python"),
-    ]
+    ]  # fmt: skip
     for answer, said in cases:
-        with pytest.raises(BadMessage, match=said):
+        with subtests.test(said, answer=answer), pytest.raises(BadMessage, match=said):
             suite(answer)
 
 
-def test_a_pytest_file_that_reaches_into_the_answers_process_is_refused() -> None:
+def test_a_pytest_file_that_reaches_into_the_answers_process_is_refused(subtests: pytest.Subtests) -> None:
     for body, tool in [
         ("def test_f(capsys): f()", "capsys"),
         ("def test_f(*, capfd): f()", "capfd"),
@@ -258,16 +267,20 @@ def test_a_pytest_file_that_reaches_into_the_answers_process_is_refused() -> Non
             "mock.patch",
         ),
     ]:
-        with pytest.raises(BadMessage, match=f"'{tool}': the answer runs in a process of its own"):
+        with (
+            subtests.test(tool, body=body),
+            pytest.raises(BadMessage, match=f"'{tool}': the answer runs in a process of its own"),
+        ):
             suite({"pytest": f"from solution import f\n{body}"})
 
 
-def test_a_pytest_file_may_hand_the_answer_a_mock_and_call_a_method_patch() -> None:
+def test_a_pytest_file_may_hand_the_answer_a_mock_and_call_a_method_patch(subtests: pytest.Subtests) -> None:
     for body in (
         "from unittest.mock import Mock\ndef test_f(): f(Mock())",
         "def test_f(): f().patch('capsys')",
     ):
-        assert harnessed({"pytest": f"from solution import f\n{body}"}).imports
+        with subtests.test(body=body):
+            assert harnessed({"pytest": f"from solution import f\n{body}"}).imports
 
 
 def test_another_type_is_refused() -> None:
@@ -344,20 +357,21 @@ FORGEABLE_TEXTS = [
 ]
 
 
-def test_a_check_on_two_names_of_the_answer_is_refused_by_name() -> None:
+def test_a_check_on_two_names_of_the_answer_is_refused_by_name(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         *(({"tests": tests}, name) for tests, name in FORGEABLE),
         *FORGEABLE_TEXTS,
     ]
     for answer, name in cases:
-        with pytest.raises(
-            BadMessage, match=f"a check that depends on .*'{name}'.*, which the answer"
-        ) as refused:
-            harnessed(answer)
-        assert " and " in str(refused.value).partition(", which")[0]
+        with subtests.test(name, answer=answer):
+            with pytest.raises(
+                BadMessage, match=f"a check that depends on .*'{name}'.*, which the answer"
+            ) as refused:
+                harnessed(answer)
+            assert " and " in str(refused.value).partition(", which")[0]
 
 
-def test_a_row_that_compares_objects_of_the_answer_s_classes_is_refused() -> None:
+def test_a_row_that_compares_objects_of_the_answer_s_classes_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[list[str]] = [
         ["assert Vector(1) == Vector(1)"],
         ["assert Vector(1).add(Vector(2)) == Vector(3)"],
@@ -367,21 +381,27 @@ def test_a_row_that_compares_objects_of_the_answer_s_classes_is_refused() -> Non
         ["assert Vector(1) != Vector(2)"],
     ]
     for tests in cases:
-        with pytest.raises(BadMessage, match="compare objects of 'Vector', a class of the answer"):
+        with (
+            subtests.test(tests=tests),
+            pytest.raises(BadMessage, match="compare objects of 'Vector', a class of the answer"),
+        ):
             harnessed({"tests": tests})
 
 
 STUBBED = "class Solution:\n    def add(self, a: int) -> int:\n        ..."
 
 
-def test_a_stub_of_the_function_that_is_tested_is_refused() -> None:
+def test_a_stub_of_the_function_that_is_tested_is_refused(subtests: pytest.Subtests) -> None:
     for tests, stub in [
         ("check = 1\nassert add(1, 2) == 3", "def add(a, b):\n    pass"),
         ("def check(c):\n    assert c(1)\ncheck(add)", "def add(a):\n    'Add.'"),
         ("def check(c):\n    assert abs(c(1)) == 2\ncheck(Solution().add)", STUBBED),
         ("assert add(1)", "def add(a):\n    raise NotImplementedError('yours')"),
     ]:
-        with pytest.raises(BadMessage, match=r"whose 'prefix' stubs '(add|Solution)'"):
+        with (
+            subtests.test(tests=tests, stub=stub),
+            pytest.raises(BadMessage, match=r"whose 'prefix' stubs '(add|Solution)'"),
+        ):
             harnessed({"functional": tests, "prefix": stub})
 
 
@@ -390,7 +410,7 @@ def test_a_stub_in_the_setup_is_refused() -> None:
         harnessed({"tests": ["assert add(1) == f(2)"], "setup": "def add(a):\n    pass"})
 
 
-def test_rows_that_can_t_be_forged_so_are_read() -> None:
+def test_rows_that_can_t_be_forged_so_are_read(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, Any]] = [
         {"tests": ["assert f([Pair(1, 2)]) == 14"]},
         {"tests": ["assert f(root) == 3"], "setup": "root = Node(1)\nroot.left = Node(2)"},
@@ -410,7 +430,8 @@ def test_rows_that_can_t_be_forged_so_are_read() -> None:
         },
     ]
     for answer in cases:
-        harnessed(answer)
+        with subtests.test(answer=answer):
+            harnessed(answer)
 
 
 @pytest.mark.prove

@@ -19,8 +19,8 @@ NO_FORMULAS = (
 Q | or not¦Q or not¦P & Q | x¦P & Q.¦P & Q, or not¦PQ¦(P & Q¦P & Q)¦P &¦& P¦P ~ Q¦P Q¦¦()¦P & T¦not P
 P \u2227\u2227 Q¦P & q¦P & Q # no¦therefore P & Q
 """),
-    *("P" + " & Q" * 200, "(" * 5000 + "P" + ")" * 5000, "~" * 30_000 + "P"),
-)
+    "P" + " & Q" * 200, "(" * 5000 + "P" + ")" * 5000, "~" * 30_000 + "P",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " and ".join(case[0]))
@@ -48,14 +48,15 @@ def test_the_rows_own_conclusion_is_right_even_where_it_is_a_premise() -> None:
     assert [worth(row, signs(text)) for text in ("R", "R & R", "~P & R", "~~~P")] == [0.0, 0.0, 0.0, 0.0]
 
 
-def test_signs_bind_as_the_library_has_them() -> None:
+def test_signs_bind_as_the_library_has_them(subtests: pytest.Subtests) -> None:
     for text, same in (
         ("P = Q > R | S & P", "P = (Q > (R | (S & P)))"),
         ("P > Q > R", "(P > Q) > R"),
         ("~P & Q", "(~P) & Q"),
         ("P = Q = R", "(P = Q) = R"),
     ):
-        assert parsed(signs(text), "PQRS") == parsed(signs(same), "PQRS")
+        with subtests.test(text=text):
+            assert parsed(signs(text), "PQRS") == parsed(signs(same), "PQRS")
     with pytest.raises(NoFormula, match="no variable"):
         parsed("P", "Q")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.text_tables import right_and_wrong
 from verdicts.gym.rows import DataSet, Row
 from verdicts.gym.rules import counted, refusal
@@ -80,19 +82,21 @@ def test_what_an_answer_can_be_is_told_before_the_library_reads_it() -> None:
     assert failed == []
 
 
-def test_a_value_counts_in_full_or_if_asked_for_in_part() -> None:
+def test_a_value_counts_in_full_or_if_asked_for_in_part(subtests: pytest.Subtests) -> None:
     for value, partial, worth in [
-        *((1.0, False, 1.0), (0.999, False, 0.0), (0.999, True, 0.999), (0.1, True, 0.0), (0.05, True, 0.0)),
-        *((0.0, True, 0.0), (1.5, False, 0.0), (-0.5, True, 0.0), (float("nan"), True, 0.0)),
+        (1.0, False, 1.0), (0.999, False, 0.0), (0.999, True, 0.999), (0.1, True, 0.0), (0.05, True, 0.0),
+        (0.0, True, 0.0), (1.5, False, 0.0), (-0.5, True, 0.0), (float("nan"), True, 0.0),
         (float("inf"), False, 0.0),
-    ]:
-        assert counted(value, "6", of("gcd", "5"), partial=partial) == worth
+    ]:  # fmt: skip
+        with subtests.test(value=value, partial=partial):
+            assert counted(value, "6", of("gcd", "5"), partial=partial) == worth
 
 
-def test_a_text_that_only_holds_the_answer_is_worth_nothing_in_part() -> None:
+def test_a_text_that_only_holds_the_answer_is_worth_nothing_in_part(subtests: pytest.Subtests) -> None:
     for answer, gold in [
-        *(("I don't know", "no"), ("yes, no, unknown", "no"), ("1,043 or 7", "1043"), ("a1 or b2", "B2"))
-    ]:
-        share = len(gold) / len(answer.replace(",", "") if "," in answer and "043" in answer else answer)
-        assert counted(share, answer, of("syllogism", gold), partial=True) == 0.0
-        assert counted(0.5, answer, of("syllogism", gold), partial=True) == 0.5
+        ("I don't know", "no"), ("yes, no, unknown", "no"), ("1,043 or 7", "1043"), ("a1 or b2", "B2")
+    ]:  # fmt: skip
+        with subtests.test(answer=answer, gold=gold):
+            share = len(gold) / len(answer.replace(",", "") if "," in answer and "043" in answer else answer)
+            assert counted(share, answer, of("syllogism", gold), partial=True) == 0.0
+            assert counted(0.5, answer, of("syllogism", gold), partial=True) == 0.5

@@ -30,7 +30,7 @@ def test_what_the_library_pays_is_right_only_where_the_task_says_so(look: Look) 
     assert len(set(wrong)) >= 10 or row["answer"]["dataset"] == "decimal_arithmetic"
 
 
-def test_a_share_is_paid_for_a_distance_and_not_for_another_writing() -> None:
+def test_a_share_is_paid_for_a_distance_and_not_for_another_writing(subtests: pytest.Subtests) -> None:
     for dataset, value, answer, own, worth_in_part in [
         ("polynomial_equations", 0.9999, "1.4142", "1.4142", 1.0),
         ("polynomial_equations", 0.995, "1.4192", "1.4142", 0.995),  # the library's share, for its distance
@@ -39,6 +39,7 @@ def test_a_share_is_paid_for_a_distance_and_not_for_another_writing() -> None:
         ("complex_arithmetic", 1.0, "4-7i", "4-7i", 1.0),
         ("gsm_symbolic", 0.5, "96 kids", "97", 0.0),  # no share for what is not written as an answer
     ]:
-        row = row_of(gym(dataset, own))
-        assert counted(value, answer, row, partial=True) == worth_in_part
-        assert counted(value, answer, row, partial=False) == float(worth_in_part == 1.0)
+        with subtests.test(dataset=dataset, value=value, answer=answer, own=own):
+            row = row_of(gym(dataset, own))
+            assert counted(value, answer, row, partial=True) == worth_in_part
+            assert counted(value, answer, row, partial=False) == float(worth_in_part == 1.0)
