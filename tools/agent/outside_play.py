@@ -29,7 +29,7 @@ from broker.messages import End, Prompt, Turn
 from config.episodes.environments import AgentSection, EnvironmentSection, PlacedAgentSection
 from config.run import Run
 from scorers.api import RowWorkerClient
-from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY, Result
+from scorers.child.frames import EPISODE_KEY, TEXT_KEY, Result
 from scorers.scorer import Conversation
 from scorers.served_model.wire import RequestRefused
 from tasks.turns import POLICY, text_of
