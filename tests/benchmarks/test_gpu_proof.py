@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.context import SpawnContext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ from benchmarks.proofs.gpu.plan import ALONE, BUDGET_S, BY_NAME, SAMPLES, STEPS,
 from benchmarks.proofs.gpu.rates import size_for
 from benchmarks.proofs.gpu.shared_card import GENERATOR, Killer
 from benchmarks.proofs.gpu.step import outcome_of
-from benchmarks.proofs.gpu.workers import Worker, fresh
+from benchmarks.proofs.gpu.workers import LOG, Worker, fresh, with_libraries
 from benchmarks.rigs.groups import demo_run
 from tests.support.gpu_steps import MadeUpWorker
 from tests.support.paths import ROOT
@@ -202,6 +203,16 @@ def test_the_steps_of_a_session_share_a_process_and_what_it_keeps(tmp_path: Path
     assert first.facts["pid"] == second.facts["pid"] != os.getpid()
     worker.end()
     assert not worker.is_alive
+
+
+@pytest.mark.prove
+def test_workers_are_fresh_interpreters_where_a_fork_can_not_use_the_card(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in (LOG, "DS_ACCELERATOR", "PYTORCH_NVML_BASED_CUDA_CHECK"):
+        monkeypatch.setenv(name, "")  # and take away again what comes now
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert isinstance(with_libraries("cuda", tmp_path, 200), SpawnContext)
 
 
 def proof_of(

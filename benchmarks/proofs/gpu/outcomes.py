@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 Device = Literal["cuda", "cpu"]
-REASON_CHARS = 400  # of a failure's reason; the step's log has all of it
+REASON_CHARS = 700  # of what is measured, or of a reason; the step's log has all of it
 
 
 class Verdict(StrEnum):

@@ -19,6 +19,7 @@ from broker.messages import Prompt
 from generators.chat import Chat, open_chat
 
 ROUNDS = 2  # of each kind
+TOKENS = 256  # of a completion at most, which random models seldom end before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +40,14 @@ PACE: dict[Device, Pace] = {"cuda": Pace(round_s=6, every_s=2), "cpu": Pace(roun
 
 def measures_updates(place: Place) -> Found:
     """Sample rounds in turn without and with updates. Raises Missed where no weights came during a round."""
-    size, pace = replace(IN_FLIGHT[place.device], groups=16), PACE[place.device]
+    size, pace = replace(IN_FLIGHT[place.device], groups=16, max_tokens=TOKENS), PACE[place.device]
     run = run_of(place, size, enforce_eager=True)
     held, chat = hold(place, run), open_chat(run)
     own = Path(run.model.path) / "model.safetensors"
     files = (own, write_weights(place.folder / "other.safetensors", size.shape, dtype=size.dtype, seed=2))
     held.loop.run(held.engine.load_weights([own], held.engine.version + 1))
     asked = prompts(size, size.groups)
-    _round(held, chat, asked)  # what the first one alone takes
+    _round(held, chat, asked[:4])  # what the first one alone takes
     warm = _round(held, chat, asked)
     asked = prompts(size, max(size.groups, round(size.groups * pace.round_s / warm[1])))
     without, beside, took = [], [], list[float]()

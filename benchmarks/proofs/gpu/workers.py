@@ -50,7 +50,10 @@ def with_libraries(device: Device, out: Path, timeout_s: float) -> Context:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([PRELOADED])
     tried = context.Process(target=try_card, args=(device,))
-    tried.start()
+    try:
+        tried.start()
+    except (OSError, EOFError):  # the process with the libraries has ended
+        return fresh()
     tried.join(timeout_s)
     if tried.exitcode == 0:
         return context
