@@ -80,6 +80,7 @@ class Worker:
         theirs.close()
         self._step: Step | None = None
         self._began = self._deadline = 0.0
+        self._is_cut_off = False
 
     def begin(self, step: Step, limit_s: float) -> None:
         """Have the process run a step."""
@@ -95,7 +96,7 @@ class Worker:
             raise RuntimeError("no step was begun")
         has_ended = not self._process.is_alive()
         is_done = self._link.poll() and self._answered()
-        is_late = time.monotonic() > self._deadline
+        is_late = time.monotonic() >= self._deadline
         if not (has_ended or is_done or is_late):
             return None
         if not is_done:
@@ -105,7 +106,8 @@ class Worker:
             return found
         code = self._process.exitcode or 0
         limit_s = self._deadline - self._began
-        why = how_it_ended(code) if has_ended else f"it was not at its end within {limit_s:.0f} s"
+        late = "it was cut off, not at its end after" if self._is_cut_off else "it was not at its end within"
+        why = how_it_ended(code) if has_ended else f"{late} {limit_s:.0f} s"
         log = self._out / f"{step.name}.log"
         text = in_one_line(f"{why}; {log} ends: {_last_line(log)}")
         seconds = time.monotonic() - self._began
@@ -119,7 +121,7 @@ class Worker:
     def cut_off(self) -> Outcome | None:
         """End the process in the middle of its step, and return that as the step's outcome; None where it ran none."""
         if self._step is not None:
-            self._deadline = time.monotonic() - 1
+            self._is_cut_off, self._deadline = True, time.monotonic()
         found = self.outcome() if self._step is not None else None
         self.end()
         return found
