@@ -136,7 +136,7 @@ prove-agents: $(INSTALLED)     ## every kind of environment, played with the rea
 prove-trl: $(INSTALLED)        ## the demo beside TRL's GRPOTrainer, which is installed in an environment of its own: command to the answer, in alternating pairs; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.trl --write $(ARGS)
 
-prove-gpu: $(if $(PYTHON),,$(INSTALLED))    ## what only a GPU can show, step by step, in 40 minutes; without one the CPU form; PYTHON=python3 takes that one with what it has installed
+prove-gpu: $(if $(PYTHON),,$(INSTALLED))    ## what only a GPU can show, in at most nine minutes (ARGS="--budget SECONDS"); without one the CPU form; PYTHON=python3 takes that one with what it has installed
 	@$(or $(PYTHON),$(PYTHON_IN_VENV)) -m benchmarks.proofs.gpu --write $(ARGS)
 
 prove-pipeline: $(INSTALLED)    ## prepare, check, measure, train, evaluate, export: examples/pipeline, stage after stage; the table goes to benchmarks/RESULTS.md

@@ -13,17 +13,15 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from agents.agent_play import AgentPlay
 from agents.asking import Counts
 from agents.environments.environments import Environments
 from agents.environments.seam import Disturbed
 from agents.episode import EpisodeFailed, EpisodePlay, section_of
-from agents.gateway.server import Gateway
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering
 from agents.turns import HasEnded, Superseded, TurnDesk
@@ -36,9 +34,13 @@ from broker.protocol.streams import Entry, bury, hand_over
 from config.episodes.own_loop import AgentSection
 from config.run import Run
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:  # they bring an HTTP server, which runs without agents of their own loop need not
+    from agents.agent_play import AgentPlay
+    from agents.gateway.server import Gateway
 
-Play = EpisodePlay | AgentPlay
+    Play = EpisodePlay | AgentPlay
+
+log = logging.getLogger(__name__)
 
 PLAY_SHARE = 0.5  # of the time that a group has in all; scorers and queues have the rest
 FIRST_PAUSE_S = 0.5  # before an attempt that follows a failure; doubled each time
@@ -178,6 +180,8 @@ class GroupPlay:
 
     def _play_of(self, prompt: Prompt, attempt: Attempt, k: int) -> Play:
         if self._gateway is not None and isinstance(section_of(self._run, prompt.task), AgentSection):
+            from agents.agent_play import AgentPlay
+
             return AgentPlay(
                 self._run,
                 prompt,

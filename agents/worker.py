@@ -18,11 +18,10 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.asking import Counts
 from agents.environments.environments import Environments
-from agents.gateway.server import Gateway, gateway_of
 from agents.group import GroupPlay
 from agents.lost_time import LostTime
 from agents.rendering.build import open_rendering
@@ -40,6 +39,9 @@ from broker.protocol.episodes import Episodes
 from broker.protocol.streams import Entry
 from config.episodes.own_loop import AgentSection
 from sandbox.choice import check_walls
+
+if TYPE_CHECKING:  # it brings an HTTP server, which runs without agents of their own loop need not
+    from agents.gateway.server import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,8 @@ class AgentWorker:
         if any(isinstance(task.environment, AgentSection) for task in self._run.scorers.tasks.values()):
             if self._run.walls_agents:
                 await self._in_thread(check_walls)
+            from agents.gateway.server import gateway_of
+
             self._gateway = gateway_of(self._run)
             await self._gateway.start()
         gc.freeze()  # what the imports have made: to look through it again and again takes a fifth of the worker's time

@@ -4,6 +4,9 @@ In: a response and a row of any known shape. Out: its score. A process of its ow
 (`scorers.child.row_worker`). So the caller's process is never forked, needs no sympy, and may have threads, signals and
 a GPU. A worker that is killed is started again and gets its row again; a row that kills the worker at every try is
 unscorable. The worker ends with its caller, however the caller ends, also in the middle of a row.
+
+This module loads nothing heavy at its top: the worker of the first row is started before what the caller itself needs
+is imported, and imports its own beside it.
 """
 
 from __future__ import annotations
@@ -19,14 +22,10 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from broker import processes
 from broker.errors import BadMessage, Permanent
-from broker.messages import Score, ScoreStatus
-from config.loading import judge_endpoint, sandbox_urls
-from config.scorers import ScorersConfig, TaskConfig
-from scorers.child.row_worker import (
+from scorers.child.frames import (
     PREFETCH,
     ROWS_FAULTS,
     SCORE,
@@ -37,8 +36,10 @@ from scorers.child.row_worker import (
     receive_frame,
     send_frame,
 )
-from tasks.kinds import KINDS
-from tasks.route import route
+
+if TYPE_CHECKING:
+    from broker.messages import Score
+    from config.scorers import ScorersConfig
 
 TRIES: Final = 3  # of a row whose worker died
 GRACE_S: Final = 5.0  # for a worker to end its children
@@ -59,6 +60,10 @@ def all_tasks(judge_url: str | None = None) -> ScorersConfig:
     Args:
         judge_url: the address of a judge to ask instead of the environment's.
     """
+    from config.loading import judge_endpoint, sandbox_urls
+    from config.scorers import ScorersConfig, TaskConfig
+    from tasks.kinds import KINDS
+
     tasks = {}
     for kind in KINDS:
         if kind.given != "endpoint" and kind.rows:
@@ -76,16 +81,35 @@ def all_tasks(judge_url: str | None = None) -> ScorersConfig:
 class RowWorkerClient:
     """This client starts a `scorers.child.row_worker` with the first row. It serves one caller at a time."""
 
-    def __init__(self, config: ScorersConfig) -> None:
-        self.config = config
+    def __init__(self, config: ScorersConfig | None = None) -> None:
+        """Start nothing yet.
+
+        Args:
+            config: the scorers; None: those of `all_tasks`, put together when they are first wanted.
+        """
+        self._config = config
         self._process: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
+        self._is_ready = False  # the worker has the scorers
         self._is_stopped = False
+
+    @property
+    def config(self) -> ScorersConfig:
+        """The scorers. Raises ConfigError where the environment names an impossible service."""
+        if self._config is None:
+            self._config = all_tasks()
+        return self._config
 
     @property
     def pid(self) -> int | None:
         """The worker's process id; None where no worker runs."""
         return None if self._process is None else self._process.pid
+
+    def begin(self) -> None:
+        """Start a worker where none runs, to import beside its caller. `result` raises where that fails."""
+        if self._process is None and not self._is_stopped:
+            with contextlib.suppress(OSError):
+                self._spawn()
 
     def result(self, line: bytes) -> Result:
         """Have the worker score a line of JSON, see `scorers.child.row_worker`.
@@ -108,7 +132,7 @@ class RowWorkerClient:
             ending = _said(self.close())
         return failure(
             f"not scored in {TRIES} tries: its process ended each time, the last time {ending}",
-            status=ScoreStatus.UNSCORABLE.value,
+            status="unscorable",
             fault="machine",
         )
 
@@ -121,6 +145,8 @@ class RowWorkerClient:
 
     def close(self, grace_s: float = GRACE_S) -> int:
         """End the worker with all its children. Returns the exit code, negative for a signal."""
+        from broker import processes
+
         process = self._process
         self.release()
         if process is None:
@@ -140,10 +166,11 @@ class RowWorkerClient:
         if self._link is not None:
             self._link.close()
         self._process = self._link = None
+        self._is_ready = False
 
     def _exchange(self, kind: bytes, line: bytes) -> bytes | None:
         """Send a frame, and give the worker's answer; None where the worker has ended, or the frame gets no answer."""
-        link = self._link or (None if self._is_stopped else self._start())
+        link = self._link if self._is_ready else None if self._is_stopped else self._start()
         if link is None or self._is_stopped:  # `stop` may have come while there was nothing to kill
             raise ScoringFailed("stopped")
         try:
@@ -156,20 +183,21 @@ class RowWorkerClient:
             raise
 
     def _start(self) -> socket.socket:
-        """Start a fresh worker, and wait until it is ready."""
+        """Start a worker, unless `begin` has, give it the scorers, and wait until it is ready."""
+        config = self.config.model_dump_json().encode()
         try:
-            ours = self._spawn()
+            ours = self._link or self._spawn()
         except OSError as error:  # no descriptor, process or memory left, or the working folder is gone
             raise ScoringFailed(f"no process that scores rows can be started: {error}") from error
         try:
-            send_frame(ours, self.config.model_dump_json().encode())
-            is_ready = receive_frame(ours) is not None
+            send_frame(ours, config)
+            self._is_ready = receive_frame(ours) is not None
         except OSError:
-            is_ready = False
+            self._is_ready = False
         except BaseException:
             self.close(grace_s=0.0)
             raise
-        if not is_ready:
+        if not self._is_ready:
             raise ScoringFailed(
                 f"the process that scores rows did not start, it ended {_said(self.close())}; standard "
                 "error says why"
@@ -206,7 +234,11 @@ def score_row(
         raise TypeError(f"llm_output must be text, got {type(llm_output).__name__}")
     global _process  # noqa: PLW0603 - one for this process, started when it is first wanted
     with _lock:
-        _process = _process or RowWorkerClient(all_tasks())
+        _process = _process or RowWorkerClient()
+        if judge_url is None:  # else it may be another that scores the row
+            _process.begin()
+        from tasks.route import route  # beside the worker, which imports as much
+
         try:
             task, info = route(record_of(verification_info), _process.config.tasks)
         except BadMessage as error:
@@ -229,6 +261,8 @@ def score_of(result: Result, task: str) -> Score:
             if result["fault"] in ROWS_FAULTS
             else ScoringFailed(result["reason"])
         )
+    from broker.messages import Score, ScoreStatus
+
     return Score(
         status=ScoreStatus(result["status"]),
         value=result["value"],

@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, assert_never
 
 from broker.errors import Permanent, UnknownTask
-from config.loading import at_served_judge
 from config.scorer_kinds import QUEUES, JudgeConfig, QueueName, RubricConfig, ScorerConfig, TinyvConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.scorer import Scorer
@@ -56,6 +55,10 @@ def _at_served_judge(config: ScorerConfig) -> ScorerConfig:
     """Return a section that asks the run's own judge where its endpoint names no server. Raises ConfigError."""
     if not isinstance(config, JudgeConfig | RubricConfig | TinyvConfig):
         return config
+    from config.loading import (
+        at_served_judge,
+    )  # brings every section of a run, which other scorers do without
+
     return config.model_copy(update={"endpoint": at_served_judge(config.endpoint)})
 
 

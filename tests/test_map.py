@@ -139,6 +139,19 @@ def test_config_and_broker_load_no_heavy_library_through_others() -> None:
     assert loaded.stdout.strip() == ""
 
 
+@pytest.mark.process
+def test_a_process_loads_what_its_first_work_needs_and_no_more() -> None:
+    """Rows that texts alone decide need no sympy and no other section of a run; episodes need no HTTP server."""
+    rows, agents = "scorers.child.row_worker, scorers.math.scorer", "agents.worker"
+    program = (
+        f"import sys, {rows}; print(*{{'sympy', 'config.run', 'yaml'}} & set(sys.modules))\n"
+        f"import {agents}; print(*{{'aiohttp', 'sympy'}} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", program]
+    loaded = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert loaded.stdout.split("\n") == ["", "", ""]
+
+
 def imports_between_files() -> dict[str, set[str]]:
     """Return the product's modules, each with those of them that it imports: at its top, in a function, or for types alone."""
     files = {module_of(path): path for path in source_files(*ALLOWED)}

@@ -2,8 +2,7 @@
 
 In: frames, the first one the `scorers` section as JSON. Each later frame is SCORE, PREFETCH or TRY and a
 line: `{"llm_output": ...}` beside a row of any shape that `tasks.route` knows; with EPISODE_KEY, a `Conversation` that
-the response is the last message of. Out: for each SCORE and TRY a frame with
-JSON.
+the response is the last message of. Out: for each SCORE and TRY a frame with JSON.
 A line that is broken, a row that nobody scores, and a scorer with a bug are results with a reason. PREFETCH says that
 the line will be asked for: a caller that sends many lines has their calls under way at once. `scorers.api` starts this
 process and asks it. The process ends when the other end of its socket is closed, in the middle of a row too.
@@ -31,7 +30,18 @@ import msgspec
 from broker.errors import BadMessage, Permanent, PipelineError
 from broker.messages import Score
 from config.scorers import ScorersConfig, TaskConfig
-from sandbox.harness.pipe import framed, read_frame
+from scorers.child.frames import (
+    EPISODE_KEY,
+    PREFETCH,
+    READY,
+    STUB_KEY,
+    TEXT_KEY,
+    TRY,
+    Result,
+    failure,
+    receive_frame,
+    send_frame,
+)
 from scorers.conversation import begin, read_by, unplayed
 from scorers.registry import Scorers
 from scorers.retries import score_with_retries
@@ -40,16 +50,7 @@ from scorers.scorer import Asked, Conversation, Scorer, Trying
 from tasks.route import route
 from tasks.values import UnknownType
 
-TEXT_KEY: Final = "llm_output"
-EPISODE_KEY: Final = "millrace_episode"  # beside it, of an episode: all that scorers may read
-READY: Final = b"{}"  # its first frame
-# Before a line: give its result; begin what the result will wait for; say which stub passes its row.
-SCORE, PREFETCH, TRY = b"=", b"+", b"?"
-STUB_KEY: Final = "stub"  # of a trial's result: what passes the row, "" where nothing does
-ROWS_FAULTS: Final = frozenset({"row", "type"})  # `fault` of an error that the row itself is to blame for
 ALONE_S: Final = 2.0  # from the end of its caller to its own, in the middle of a row
-
-Result = dict[str, Any]
 
 
 class RowScorer:
@@ -174,34 +175,6 @@ def result_of(score: Score, task: str) -> Result:
         "version": score.version,
         "task": task,
     }
-
-
-def failure(reason: str, task: str | None = None, *, status: str = "error", fault: str) -> Result:
-    """Return the result of a line without a score."""
-    return {
-        "status": status,
-        "value": None,
-        "reason": reason,
-        "components": {},
-        "seconds": 0.0,
-        "scorer": None,
-        "version": None,
-        "task": task,
-        "fault": fault,
-    }
-
-
-def send_frame(link: socket.socket, data: bytes) -> None:
-    """Write one frame. OSError where the other side is gone."""
-    link.sendall(framed(data))
-
-
-def receive_frame(link: socket.socket) -> bytes | None:
-    """Read one frame; None where the other side has closed."""
-    try:
-        return read_frame(link.recv)
-    except EOFError:
-        return None
 
 
 def _bug(error: Exception) -> str:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from broker.errors import BadMessage, PipelineError
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import RowWorkerClient, ScoringFailed
-from scorers.child.row_worker import EPISODE_KEY, ROWS_FAULTS, STUB_KEY, TEXT_KEY, Result
+from scorers.child.frames import EPISODE_KEY, ROWS_FAULTS, STUB_KEY, TEXT_KEY, Result
 from scorers.gold.rendering import gold_response
 from scorers.registry import Scorers
 from scorers.retries import was_given_up

@@ -15,7 +15,6 @@ import logging
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache
-from importlib import metadata
 from typing import Any, Final, TypeVar
 
 import sympy
@@ -52,10 +51,6 @@ from scorers.math.values import (
     with_terms,
 )
 from scorers.math.words import same_words
-
-LIBRARIES: Final = " ".join(
-    f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy")
-)
 
 # Inside a box: the content as LaTeX, whole or not at all, so that no number is scraped out of prose.
 _BOXED: Final = (LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False),)

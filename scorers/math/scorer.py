@@ -15,13 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import metadata
 from typing import Any, Final
 
 from broker.errors import BadMessage
 from broker.messages import Score
 from config.scorer_kinds import MathConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
-from scorers.math.equality import LIBRARIES, judge, warm_up
 from scorers.math.figures import with_one_value
 from scorers.math.notation import layout_key, plain, respelled
 from scorers.math.symbols import left_to_do
@@ -32,6 +32,9 @@ from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, closed_part, within
 
 RULES: Final = 9  # raise it with any change in scorers/math or scorers.text.extract that can change a score
+LIBRARIES: Final = " ".join(
+    f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy")
+)
 VERSION: Final = f"{RULES} {LIBRARIES}"
 HANGING: Final = "9^{9^{9}}"  # an integer of 370 million digits, computed inside one C call
 HANG_S: Final = 0.4  # its deadline in the self-test, half of it twice
@@ -53,7 +56,9 @@ class MathAnswer:
         """Start nothing yet: the first comparison forks the child."""
         self._config = config
         self.own_time = OwnTime(deadline_s=config.deadline_s)
-        self._child = KillableChild(judge, memory_bytes=MEMORY_BYTES, give_way_s=config.give_way_s)
+        self._child = KillableChild(
+            _judge, memory_bytes=MEMORY_BYTES, give_way_s=config.give_way_s, before_others=_warm_up
+        )
         self._checked: tuple[tuple[str, str], str | None] | None = (
             None  # the last reference, what is wrong with it
         )
@@ -95,6 +100,7 @@ class MathAnswer:
         The hang alone has so little time: its reference is an integer, which needs no look at itself. No machine is too
         slow for it, since a child that is late is a child that hangs.
         """
+        _warm_up()  # a process that has many rows before it: its first child is as quick as any other
         hanging = MathAnswer(self._config.model_copy(update={"deadline_s": HANG_S}))
         try:
             for scorer, answer, reference, expected, because in (
@@ -226,11 +232,27 @@ class MathAnswer:
             request: what the child is asked.
             own_time: the answer's, where the request is about one.
         """
-        warm_up()  # before the deadline's clock runs
+        _load()  # before the deadline's clock runs; what texts alone decide does without
         if own_time is None:
             return self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
         with own_time.measured() as most_s:
             return self._child.ask_with_fresh_child_retry(request, most_s)
+
+
+def _load() -> None:
+    import scorers.math.equality  # noqa: F401 - for the children, which are forked with it
+
+
+def _judge(request: Request) -> Reply:
+    from scorers.math.equality import judge
+
+    return judge(request)
+
+
+def _warm_up() -> None:
+    from scorers.math.equality import warm_up
+
+    warm_up()
 
 
 def reference_of(verification_info: Mapping[str, Any]) -> str:

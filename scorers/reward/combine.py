@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from broker.messages import Completion, Score
 from config.scorer_kinds import SweConfig
 from config.scorers import TaskConfig
-from scorers.format.completion_shape import CompletionShape
 from scorers.reward.penalties import Penalty, penalties_of
 
 NO_EDIT_REWARD: Final = -1.0  # where there is no edit to compare; SWE-RL, arXiv:2502.18449, eq. 1
@@ -83,11 +82,13 @@ def reward_of(
     """
     if content.value is None:
         return content, None
-    shape = (
-        None
-        if task.format is None
-        else CompletionShape(task.format).score(completion.text, verification_info, completion.finish_reason)
-    )
+    shape = None
+    if task.format is not None:
+        from scorers.format.completion_shape import CompletionShape  # reads the answers of all domains
+
+        shape = CompletionShape(task.format).score(
+            completion.text, verification_info, completion.finish_reason
+        )
     return reward(task, content, shape, penalties_of(task.penalties, completion, allowed_tokens))
 
 

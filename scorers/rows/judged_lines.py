@@ -19,7 +19,8 @@ from typing import Final
 from broker.errors import BadMessage
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import RowWorkerClient
-from scorers.child.row_worker import Result, parse_line
+from scorers.child.frames import Result
+from scorers.child.row_worker import parse_line
 from scorers.retries import FAILED_TRIES, LONGEST_WAIT_S
 from tasks.route import route
 

@@ -21,7 +21,7 @@ from broker.errors import BadMessage
 from broker.messages import Score
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, ScoringFailed, all_tasks, record_of, score_of
-from scorers.child.row_worker import TEXT_KEY, Result
+from scorers.child.frames import TEXT_KEY, Result
 from scorers.rows.judged_lines import JudgedLines, asks
 from scorers.rows.row_workers import RowWorkers
 from tasks.route import route

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from multiprocessing.context import SpawnContext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,13 +20,16 @@ import pytest
 from benchmarks.proofs.gpu import __main__ as command
 from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
 from benchmarks.proofs.gpu.outcomes import Found, Missed, Outcome, Place, Skipped, Verdict, read_outcome
-from benchmarks.proofs.gpu.plan import BY_NAME, MINUTES, STEPS, Step
+from benchmarks.proofs.gpu.plan import ALONE, BUDGET_S, BY_NAME, SAMPLES, STEPS, TRAINS, Step, chosen, takes
 from benchmarks.proofs.gpu.rates import size_for
 from benchmarks.proofs.gpu.shared_card import GENERATOR, Killer
 from benchmarks.proofs.gpu.step import outcome_of
+from benchmarks.proofs.gpu.workers import LOG, Worker, fresh, with_libraries
 from benchmarks.rigs.groups import demo_run
+from tests.support.gpu_steps import MadeUpWorker
 from tests.support.paths import ROOT
 from tests.support.reference_attention import use_on_cpu
+from tests.support.waiting import wait_until
 from tools.estimates.operations import peak_of, step_operations
 
 pytestmark = pytest.mark.process
@@ -43,8 +49,48 @@ def passed(step: str) -> Outcome:
     return Outcome(step=step, verdict=Verdict.PASS, text="1 of 1", seconds=2.0)
 
 
-def test_all_steps_together_end_within_forty_minutes_on_one_card_whatever_hangs() -> None:
-    assert sum(step.cuda_s for step in STEPS) <= 60 * MINUTES
+def test_what_a_gpu_has_to_show_fits_into_nine_minutes_with_libraries_read_for_the_first_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kept, left_out = chosen(STEPS, "cuda", BUDGET_S)
+    assert takes(kept, "cuda") <= BUDGET_S == 540
+    shown = (
+        "float32",
+        "zero-2",
+        "zero-3",
+        "varlen",
+        "engine-eager",
+        "float32-head",
+        "demo",
+        "rates",
+        "updates",
+    )
+    assert set(shown) <= {step.name for step in kept}
+    assert set(left_out) == {"engine-graphs", "model-head"}
+    assert chosen(STEPS, "cuda", math.inf) == (list(STEPS), {})
+    assert command.main(["--list"]) == 0
+    said = capsys.readouterr().out
+    assert "| demo | samples | 220 | 270 | the demo in bfloat16" in said
+    assert "| model-head | samples | 90 | 180 | it takes about 90 s, and all would take" in said
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "names"),
+    [
+        (100, set[str]()),
+        (150, {"float32", "zero-2"}),
+        # 85 beside the lanes, 210 of training beside 135 of the engine: the demo is too long, and both speeds fit.
+        (400, {"varlen", "engine-eager", "float32-head", "rates", "updates"}),
+    ],
+)
+def test_a_budget_leaves_out_what_it_has_no_room_for_and_says_what_that_takes(
+    budget_s: float, names: set[str]
+) -> None:
+    kept, left_out = chosen(STEPS, "cuda", budget_s)
+    assert names <= {step.name for step in kept}
+    assert {step.name for step in kept} | left_out.keys() == set(BY_NAME)
+    assert "demo" not in names
+    assert left_out["demo"].startswith("it takes about 220 s, and all would take ")
 
 
 def test_every_step_names_a_function_that_is_there_and_a_limit_or_a_reason_on_a_cpu() -> None:
@@ -103,62 +149,149 @@ def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert outcome.line == f"FAIL x (0 s): {said}"
 
 
+def step_of(
+    name: str, function: str = "", *, lane: str = TRAINS, limit_s: float = 60.0, session: str = ""
+) -> Step:
+    return Step(
+        name=name,
+        what="",
+        function=f"tests.support.gpu_steps:{function}",
+        cost_s=limit_s,
+        cuda_s=limit_s,
+        cpu_cost_s=limit_s,
+        cpu_s=limit_s,
+        lane=lane,
+        session=session,
+    )
+
+
+def ended(worker: Worker, step: Step, limit_s: float = 60.0) -> Outcome:
+    worker.begin(step, limit_s)
+    found: list[Outcome] = []
+
+    def has_ended() -> bool:
+        found.extend(filter(None, [worker.outcome()]))
+        return bool(found)
+
+    wait_until(has_ended)
+    return found[0]
+
+
 @pytest.mark.parametrize(
-    ("program", "limit_s", "said"),
+    ("function", "limit_s", "said"),
     [
-        ("import time; print('begun', flush=True); time.sleep(60)", 2.0, "not at its end within 2 s"),
-        ("import os; print('begun', flush=True); os.kill(os.getpid(), 11)", 60.0, "was killed by SIGSEGV"),
-        ("import sys; print('begun'); sys.exit(3)", 60.0, "ended with code 3"),
+        ("hangs", 4.0, "not at its end within 4 s"),
+        ("dies", 60.0, "was killed by SIGSEGV"),
+        ("leaves", 60.0, "ended with code 3"),
     ],
 )
 def test_a_step_that_hangs_or_dies_fails_with_the_reason_and_the_end_of_its_log(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, limit_s: float, said: str
+    tmp_path: Path, function: str, limit_s: float, said: str
 ) -> None:
-    (tmp_path / "dying_step.py").write_text(program, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(command, "STEP_MODULE", "dying_step")
-    step = Step(name="dying", what="", function="", cuda_s=limit_s, cpu_s=limit_s)
-    outcome = command.play(step, "cpu", tmp_path, time.monotonic() + 100)
+    worker = Worker(fresh(), "cpu", tmp_path)
+    outcome = ended(worker, step_of("dying", function), limit_s)
     assert outcome.verdict is Verdict.FAIL
     assert said in outcome.text
     assert outcome.text.endswith("ends: begun")
+    assert not worker.is_alive
 
 
-def test_a_step_for_which_no_time_is_left_is_not_begun(tmp_path: Path) -> None:
-    outcome = command.play(BY_NAME["demo"], "cpu", tmp_path, time.monotonic() + 1)
-    assert outcome.line == "FAIL demo (0 s): no time was left for it: --minutes"
+def test_the_steps_of_a_session_share_a_process_and_what_it_keeps(tmp_path: Path) -> None:
+    worker = Worker(fresh(), "cpu", tmp_path)
+    first, second = (ended(worker, step_of(name, "counts")) for name in ("one", "two"))
+    assert (first.text[:2], second.text[:2]) == ("1 ", "2 ")
+    assert first.facts["pid"] == second.facts["pid"] != os.getpid()
+    worker.end()
+    assert not worker.is_alive
+
+
+@pytest.mark.prove
+def test_workers_are_fresh_interpreters_where_a_fork_can_not_use_the_card(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in (LOG, "DS_ACCELERATOR", "PYTORCH_NVML_BASED_CUDA_CHECK"):
+        monkeypatch.setenv(name, "")  # and take away again what comes now
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert isinstance(with_libraries("cuda", tmp_path, 200), SpawnContext)
+
+
+def proof_of(
+    tmp_path: Path, *, budget_s: float = 100.0, commit: str = "c0ffee", torch: str = "2.13"
+) -> command.Proof:
+    machine = Outcome(step="machine", verdict=Verdict.PASS, text="", facts={"torch": torch, "redis": "7"})
+    stop, deadline = threading.Event(), time.monotonic() + budget_s
+    return command.Proof(
+        out=tmp_path, device="cuda", machine=machine, commit=commit, stop=stop, deadline=deadline
+    )
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(MadeUpWorker, "events", [], raising=False)
+    monkeypatch.setattr(command, "Worker", MadeUpWorker)
+    monkeypatch.setattr(command, "with_libraries", lambda *_: None)
+    return MadeUpWorker.events
+
+
+def test_two_lanes_go_side_by_side_and_what_measures_a_speed_comes_after_them_alone(
+    events: list[str], tmp_path: Path
+) -> None:
+    proof = proof_of(tmp_path)
+    lanes = (
+        ("varlen", TRAINS, ""),
+        ("engine-eager", SAMPLES, "s"),
+        ("rates", ALONE, ""),
+        ("updates", ALONE, "s"),
+    )
+    proof.run([step_of(name, lane=lane, limit_s=3, session=session) for name, lane, session in lanes])
+    assert events[:2] == ["varlen begins", "engine-eager begins"]
+    assert events.index("rates begins") > max(events.index("varlen ends"), events.index("engine-eager ends"))
+    assert events.index("updates begins") > events.index("rates ends")
+    assert events.count("a worker is told to end") == 3, "one for the session, at the end"
+    assert events[-1] == "a worker is told to end"
+    table = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert table.index("| varlen |") < table.index("| engine-eager |") < table.index("| updates |")
+
+
+def test_a_run_that_is_cut_off_counts_as_far_as_it_came(events: list[str], tmp_path: Path) -> None:
+    proof = proof_of(tmp_path)
+    proof.run([step_of("varlen", limit_s=1)])
+    proof.stop.set()
+    assert [outcome.verdict for outcome in proof.outcomes] == [Verdict.PASS]
+    proof.run([step_of("demo", lane=SAMPLES)])
+    assert proof.outcomes[-1].line == "LEFT OUT demo (0 s): it was told to end"
+    late = proof_of(tmp_path, budget_s=1)
+    late.run([step_of("demo")])
+    assert late.outcomes[-1].line == "LEFT OUT demo (0 s): no time was left for it: --budget"
+    assert "demo begins" not in events
+    assert "1 passed, 0 failed, 0 skipped, 1 left out" in "\n".join(proof.write())
 
 
 def test_what_has_passed_is_not_run_again_but_for_another_commit_or_torch(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    events: list[str], tmp_path: Path
 ) -> None:
-    played: list[str] = []
-
-    def play(step: Step, _device: str, out: Path, _deadline: float) -> Outcome:
-        played.append(step.name)
-        outcome = passed(step.name) if step.name != "demo" else FAILED
-        outcome.write(out / f"{step.name}.json")
-        return outcome
-
-    monkeypatch.setattr(command, "play", play)
-
-    def start(name: str, *, commit: str = "c0ffee", torch: str = "2.13") -> None:
-        machine = Outcome(step="machine", verdict=Verdict.PASS, text="", facts={"torch": torch})
-        command.fulfil(BY_NAME[name], machine, "cuda", tmp_path, 0.0, commit=commit)
-
-    for name in ("varlen", "varlen", "demo", "demo"):
-        start(name)
-    assert played == ["varlen", "demo", "demo"]
-    start("varlen", commit="beef")
-    start("varlen", commit="beef", torch="2.14")
-    assert played[3:] == ["varlen", "varlen"]
+    step = step_of("varlen", limit_s=1)
+    proof = proof_of(tmp_path)
+    assert proof.without_known([step]) == [step]
+    proof.run([step])
+    passed("varlen").write(tmp_path / "varlen.json")
+    again = proof_of(tmp_path)
+    assert again.without_known([step]) == []
+    assert again.outcomes == [passed("varlen")]
+    for other in (proof_of(tmp_path, commit="beef"), proof_of(tmp_path, torch="2.14")):
+        assert other.without_known([step]) == [step]
+    FAILED.write(tmp_path / "demo.json")
+    assert again.without_known([step_of("demo")]) != []
+    assert events
 
 
 def test_without_a_gpu_the_table_says_that_no_figure_is_a_gpus() -> None:
     outcomes = [passed(name) for name in BY_NAME]
     lines = command.as_table(outcomes, "cpu")
     assert lines[2] == "| machine | PASS | 2 | 1 of 1 |"
-    assert f"**Proven**: {len(STEPS)} passed, 0 failed, 0 skipped, of {len(STEPS)} steps." in lines
+    assert (
+        f"**Proven**: {len(STEPS)} passed, 0 failed, 0 skipped, 0 left out, of {len(STEPS)} steps." in lines
+    )
     assert lines[-1] == command.CPU_REMARK
     assert command.CPU_REMARK not in command.as_table(outcomes, "cuda")
     assert command.heading(MACHINE, "cpu")[0].startswith("## The GPU's proofs in their CPU form, ")
@@ -280,6 +413,6 @@ def test_the_demos_generator_is_killed_once_when_the_policy_has_come_so_far(tmp_
 @pytest.mark.prove
 @pytest.mark.timeout(1900)
 def test_the_whole_cpu_form_passes(tmp_path: Path) -> None:
-    found = start("--cpu", "--minutes", "30", "--out", str(tmp_path), timeout_s=1850)
+    found = start("--cpu", "--out", str(tmp_path), timeout_s=1850)
     assert found.returncode == 0, found.stdout
     assert "**Proven**" in found.stdout

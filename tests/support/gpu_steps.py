@@ -1,10 +1,74 @@
-"""A place for a step of `make prove-gpu` that a test makes up: the step's process finds its function by a name."""
+"""Steps of `make prove-gpu` that a test makes up: a worker finds their functions by name."""
 
 from __future__ import annotations
 
-from benchmarks.proofs.gpu.outcomes import Found, Place
+import os
+import signal
+import sys
+from typing import Any
+
+from benchmarks.proofs.gpu.outcomes import Found, Outcome, Place, Verdict
+from benchmarks.proofs.gpu.plan import Step
 
 
 def chosen(place: Place) -> Found:
     """Stand in until a test puts its own here."""
     raise NotImplementedError(place)
+
+
+def hangs(place: Place) -> Found:
+    """Never end."""
+    print("begun", flush=True)  # noqa: T201 - for the log
+    signal.pause()
+    raise AssertionError(place)
+
+
+def dies(place: Place) -> Found:
+    """End by a signal."""
+    print("begun", flush=True)  # noqa: T201 - for the log
+    os.kill(os.getpid(), signal.SIGSEGV)
+    raise AssertionError(place)
+
+
+def leaves(place: Place) -> Found:
+    """End with a code."""
+    print("begun", flush=True)  # noqa: T201 - for the log
+    sys.exit(3)
+
+
+def counts(place: Place) -> Found:
+    """Count the steps of the session."""
+    counted = place.kept.get("counted", list[str])
+    counted.append("x")
+    return Found(text=f"{len(counted)} of process {os.getpid()}", facts={"pid": os.getpid()})
+
+
+class MadeUpWorker:
+    """Takes a number of looks for each step, and writes down when steps begin and end."""
+
+    events: list[str]
+
+    def __init__(self, *_: Any) -> None:
+        self.is_alive = True
+        self._step: Step | None = None
+        self._looks = 0
+
+    def begin(self, step: Step, limit_s: float) -> None:
+        self._step, self._looks = step, int(limit_s)
+        self.events.append(f"{step.name} begins")
+
+    def outcome(self) -> Outcome | None:
+        self._looks -= 1
+        if self._looks > 0 or self._step is None:
+            return None
+        self.events.append(f"{self._step.name} ends")
+        return Outcome(step=self._step.name, verdict=Verdict.PASS, text="")
+
+    def cut_off(self) -> Outcome | None:
+        self.end()
+        name = self._step.name if self._step is not None else ""
+        return Outcome(step=name, verdict=Verdict.FAIL, text="cut off")
+
+    def end(self) -> None:
+        self.is_alive = False
+        self.events.append("a worker is told to end")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from scorers.api import RowWorkerClient, ScoringFailed
-from scorers.child.row_worker import PREFETCH, TRY, RowScorer
+from scorers.child.frames import PREFETCH, TRY
+from scorers.child.row_worker import RowScorer
 from scorers.rows import judged_lines, row_workers
 from tools.judge_check import command as judge_check
 
@@ -22,6 +23,9 @@ class RowWorkerHere(RowWorkerClient):
     """Scores in this process, one row at a time."""
 
     _scorer: RowScorer | None = None
+
+    def begin(self) -> None:
+        """Start nothing."""
 
     def close(self, grace_s: float = 0.0) -> int:
         if self._scorer is not None:

@@ -30,7 +30,7 @@ from config.episodes.environment_section import EnvironmentSection
 from config.episodes.own_loop import AgentSection, PlacedAgentSection
 from config.run import Run
 from scorers.api import RowWorkerClient
-from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY, Result
+from scorers.child.frames import EPISODE_KEY, TEXT_KEY, Result
 from scorers.scorer import Conversation
 from scorers.served_model.wire import RequestRefused
 from tasks.turns import POLICY, text_of

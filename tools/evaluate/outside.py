@@ -34,7 +34,7 @@ from config.versions import versions
 from learner.collect.rows import Rows, open_rows
 from learner.collect.settings import collecting
 from learner.data.prompts import load_tokenizer
-from scorers.child.row_worker import Result as Scored
+from scorers.child.frames import Result as Scored
 from scorers.rows.row_workers import RowWorkers
 from tools.agent.outside import OutsideModel
 from tools.agent.outside_play import Played, play_one, scored_as, scoring_line

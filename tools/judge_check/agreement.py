@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from scorers.child.row_worker import Result
+from scorers.child.frames import Result
 from scorers.retries import was_given_up
 from tools.judge_check.labelled_rows import Labelled
 

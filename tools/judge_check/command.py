@@ -25,7 +25,7 @@ from config.explanations import ConfigError
 from config.loading import load_run
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
-from scorers.child.row_worker import Result
+from scorers.child.frames import Result
 from scorers.retries import LONGEST_WAIT_S, was_given_up
 from tools.arguments import UsageError, add_json
 from tools.judge_check.agreement import Agreement, was_judged

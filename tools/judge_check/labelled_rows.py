@@ -17,7 +17,8 @@ from typing import IO, Any, Final
 from broker.errors import BadMessage
 from config.explanations import ConfigError
 from config.scorers import TaskConfig
-from scorers.child.row_worker import TEXT_KEY, parse_object, response_of
+from scorers.child.frames import TEXT_KEY
+from scorers.child.row_worker import parse_object, response_of
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
 from tasks.values import shown

@@ -36,7 +36,7 @@ from learner.journal.ledger import Ledger, read_ledger
 from learner.journal.records import step_number
 from learner.resume.replay import IncarnationSettings
 from scorers.api import RowWorkerClient, all_tasks
-from scorers.child.row_worker import EPISODE_KEY, TEXT_KEY, Result
+from scorers.child.frames import EPISODE_KEY, TEXT_KEY, Result
 from scorers.conversation import asked_of
 from scorers.reward.combine import reward_of
 from scorers.rows.judged_lines import asks

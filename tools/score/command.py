@@ -33,7 +33,7 @@ from config.explanations import ConfigError
 from config.loading import load_run
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
-from scorers.child.row_worker import Result, failure
+from scorers.child.frames import Result, failure
 from scorers.rows.judged_lines import JudgedLines, asks
 from scorers.rows.row_workers import RowWorkers
 from tools.arguments import UsageError, add_workers

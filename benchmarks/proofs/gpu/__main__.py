@@ -1,9 +1,11 @@
-"""`make prove-gpu`, or `python3 -m benchmarks.proofs.gpu`: the steps that want a GPU, in at most forty minutes.
+"""`make prove-gpu`, or `python3 -m benchmarks.proofs.gpu`: the steps that want a GPU, in at most nine minutes.
 
-In: the names of steps, all without any. Out: a line for each, PASS, FAIL with the reason, or SKIP with it; a table in
-`--out`, which `--write` puts at the end of benchmarks/RESULTS.md too. Every step is a process of its own with a
-deadline. What has passed is not run again by the next start of the same commit on the same card with the same torch.
-Without a GPU, or with `--cpu`, each step runs its CPU form, and the table says so. Exit code 0 if nothing failed.
+In: the names of steps, all without any, and a budget. Out: a line for each, PASS, FAIL with the reason, SKIP with it,
+or LEFT OUT where the budget has no room for it; a table in `--out`, written anew after each step, so that a run that is
+cut off still counts, and which `--write` puts at the end of benchmarks/RESULTS.md too. Steps have deadlines. Two lanes
+go side by side on one card, and what measures a speed comes after them, alone. What has passed is not run again by the
+next start of the same commit on the same card with the same torch. Without a GPU, or with `--cpu`, each step runs its
+CPU form, and the table says so. Exit code 0 if nothing failed.
 
 It runs on any Python from 3.11 on, with whatever is installed: a package that is missing fails the steps that want it.
 """
@@ -11,52 +13,81 @@ It runs on any Python from 3.11 on, with whatever is installed: a package that i
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.proofs.gpu.outcomes import Device, Outcome, Verdict, in_one_line, read_outcome
-from benchmarks.proofs.gpu.plan import BY_NAME, MACHINE, MINUTES, STEPS, Step
-from broker.processes import how_it_ended, spawn, stop, wait
+from benchmarks.proofs.gpu.outcomes import Device, Outcome, Verdict, read_outcome
+from benchmarks.proofs.gpu.plan import (
+    ALONE,
+    BUDGET_S,
+    BY_NAME,
+    ENDS_S,
+    ENGINE,
+    LIBRARIES_MOST_S,
+    LIBRARIES_S,
+    MACHINE,
+    SAMPLES,
+    SESSIONS,
+    STEPS,
+    TRAINS,
+    Step,
+    chosen,
+    takes,
+)
+from benchmarks.proofs.gpu.workers import Worker, fresh, with_libraries
+from broker.processes import stop_on_signals
 
-STEP_MODULE = "benchmarks.proofs.gpu.step"
-GRACE_S = 5.0  # for a step that is over its time to end what it has started
 LEAST_S = 5.0  # with less time than this no step is begun
+LOOK_S = 0.05
 CPU_TITLE = "The GPU's proofs in their CPU form"
 CPU_REMARK = (
     "**No figure of a GPU**: every step ran its CPU form, on small models, gloo, reference kernels and vLLM's CPU "
     "build. It shows that the steps run, and what does not depend on the device."
 )
+LIMITED = "no time was left for it: --budget"
+STOPPED = "it was told to end"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the steps, show the table, and write it down if asked."""
     args = _parser().parse_args(argv)
+    if args.list:
+        say("\n".join(listed(args)))
+        return 0
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    commit = results.commit()
-    deadline = time.monotonic() + 60 * args.minutes
-    machine = play(MACHINE, "cpu" if args.cpu else "cuda", out, deadline)
+    os.environ["PYTHONPATH"] = _search_path()
+    began, commit, stop = time.monotonic(), results.commit(), stop_on_signals()
+    machine = look(out, "cpu" if args.cpu else "cuda", stop)
     device: Device = "cuda" if machine.facts.get("cuda") and not args.cpu else "cpu"
-    above = heading(machine, device)
-    say(above[0].removeprefix("## "))
+    budget_s = args.budget if args.budget is not None else BUDGET_S if device == "cuda" else math.inf
+    proof = Proof(
+        out=out, device=device, machine=machine, commit=commit, stop=stop, deadline=began + budget_s - ENDS_S
+    )
+    say(proof.above[0].removeprefix("## "))
     if device == "cpu":
         say(CPU_REMARK.replace("**", ""))
-    say(machine.line)
-    outcomes = [machine]
-    for name in [step.name for step in STEPS if step.name in args.steps and step is not MACHINE]:
-        outcomes.append(fulfil(BY_NAME[name], machine, device, out, deadline, commit=commit))
-        say(outcomes[-1].line)
-    lines = [*above, *as_table(outcomes, device), *results.remarks(commit)]
-    (out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    proof.note(machine)
+    wanted = [step for step in STEPS if step.name in args.steps and step is not MACHINE]
+    left = proof.without_known(wanted)
+    kept, left_out = chosen(left, device, budget_s)
+    for name, why in left_out.items():
+        proof.note(Outcome(step=name, verdict=Verdict.LEFT, text=f"--budget {budget_s:.0f}: {why}"))
+    proof.run(kept)
+    lines = proof.write()
     say("\n" + "\n".join(lines) + f"\n\nLogs, outcomes and this table lie in {out}")
     if args.write:
         results.append(lines)
-    return 1 if any(outcome.verdict is Verdict.FAIL for outcome in outcomes) else 0
+    return 1 if any(outcome.verdict is Verdict.FAIL for outcome in proof.outcomes) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,7 +103,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--cpu", action="store_true", help="the CPU form, though there may be a GPU")
     parser.add_argument(
-        "--minutes", type=float, default=MINUTES, help=f"for all steps together ({MINUTES:.0f})"
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help=f"for all steps together: what does not fit is left out ({BUDGET_S:.0f} on a GPU, else none)",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show the order and what it costs, and run nothing"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("runs") / "prove-gpu", metavar="DIR", help="of logs and outcomes"
@@ -89,60 +126,177 @@ def parse_steps(text: str) -> list[str]:
     return names
 
 
-def fulfil(
-    step: Step, machine: Outcome, device: Device, out: Path, deadline: float, *, commit: str
-) -> Outcome:
-    """Return a step's outcome: of an earlier start where the step passed then, else of a new process.
+def listed(args: argparse.Namespace) -> list[str]:
+    """Write the steps in their order as a Markdown table, with what the budget leaves out."""
+    device: Device = "cpu" if args.cpu else "cuda"
+    budget_s = args.budget if args.budget is not None else math.inf if args.cpu else BUDGET_S
+    wanted = [step for step in STEPS if step.name in args.steps]
+    kept, left_out = chosen(wanted, device, budget_s)
+    rows = [
+        f"| {step.name} | {step.lane} | {step.cost_on(device):.0f} | {step.limit_on(device):.0f} | "
+        f"{left_out.get(step.name) or (device == 'cpu' and step.no_cpu_form) or step.what} |"
+        for step in wanted
+    ]
+    return [
+        "| step | lane | s | limit | shows, or why it is left out |",
+        "|---|---|--:|--:|---|",
+        *rows,
+        "",
+        (
+            f"Together about {takes(kept, device):.0f} s, {TRAINS} beside {SAMPLES}, then {ALONE}; packages are "
+            f"read for the first time: {LIBRARIES_S[device]:.0f} s until a worker can be forked with them, "
+            f"{SESSIONS[ENGINE][device]:.0f} until vLLM answers."
+        ),
+    ]
 
-    Args:
-        step: to run.
-        machine: the outcome that says what machine this is.
-        device: of the step.
-        out: the proof's folder.
-        deadline: of all steps, as `time.monotonic` counts.
-        commit: the checkout's.
-    """
-    if device == "cpu" and step.no_cpu_form:
-        return Outcome(step=step.name, verdict=Verdict.SKIP, text=step.no_cpu_form)
-    done, mark = out / f"{step.name}.done", _mark(machine, device, commit)
-    known = read_outcome(out / f"{step.name}.json")
-    if known is not None and known.verdict is not Verdict.FAIL and _text_of(done) == mark:
-        return known
-    done.unlink(missing_ok=True)
-    outcome = play(step, device, out, deadline)
-    if outcome.verdict is not Verdict.FAIL:
-        done.write_text(mark, encoding="utf-8")
+
+def look(out: Path, device: Device, stop: threading.Event) -> Outcome:
+    """Return the outcome of the step `machine`, which a fresh interpreter runs: it decides what the others run on."""
+    worker = Worker(fresh(), device, out)
+    worker.begin(MACHINE, MACHINE.limit_on(device))
+    try:
+        while (outcome := worker.outcome()) is None:
+            if stop.wait(LOOK_S):
+                return Outcome(step=MACHINE.name, verdict=Verdict.FAIL, text=STOPPED)
+    finally:
+        worker.end()
     return outcome
 
 
-def play(step: Step, device: Device, out: Path, deadline: float) -> Outcome:
-    """Run a step in a fresh process, and end it where it has not ended in time.
+@dataclass(kw_only=True)
+class Proof:
+    """What has been found so far, and how steps are run.
 
-    Returns:
-        What the process wrote, or how it died.
+    Args:
+        out: of logs, outcomes and the table.
+        device: of all steps.
+        machine: the outcome that says what machine this is.
+        commit: the checkout's.
+        stop: set by a signal: what runs is cut off, and the table written.
+        deadline: of all steps, as `time.monotonic` counts.
     """
-    left_s = deadline - time.monotonic()
-    limit_s = min(step.cuda_s if device == "cuda" else step.cpu_s, left_s)
-    if left_s < LEAST_S:
-        return Outcome(step=step.name, verdict=Verdict.FAIL, text="no time was left for it: --minutes")
-    file, log = out / f"{step.name}.json", out / f"{step.name}.log"
-    file.unlink(missing_ok=True)
-    began = time.monotonic()
-    with log.open("wb") as stream:
-        process = spawn(
-            [sys.executable, "-m", STEP_MODULE, step.name, device, str(out)],
-            cwd=results.ROOT,
-            env=os.environ | {"PYTHONPATH": _search_path()},
-            stdout=stream,
-            stderr=stream,
-        )
-        is_in_time = wait(process, limit_s)
-        code = stop(process, GRACE_S)
-    if (outcome := read_outcome(file)) is not None:
-        return outcome
-    why = how_it_ended(code) if is_in_time else f"it was not at its end within {limit_s:.0f} s"
-    text = in_one_line(f"{why}; {log} ends: {_last_line(log)}")
-    return Outcome(step=step.name, verdict=Verdict.FAIL, text=text, seconds=time.monotonic() - began)
+
+    out: Path
+    device: Device
+    machine: Outcome
+    commit: str
+    stop: threading.Event
+    deadline: float
+    above: list[str] = field(init=False)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.above = heading(self.machine, self.device)
+
+    def note(self, outcome: Outcome) -> None:
+        """Show an outcome, and write the table with it."""
+        self.outcomes.append(outcome)
+        say(outcome.line)
+        self.write()
+
+    def write(self) -> list[str]:
+        """Write the table of what there is. Returns its lines."""
+        order = list(BY_NAME)
+        found = sorted(self.outcomes, key=lambda outcome: order.index(outcome.step))
+        lines = [*self.above, *as_table(found, self.device), *results.remarks(self.commit)]
+        new = self.out / "table.new"
+        new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        new.replace(self.out / "table.md")
+        return lines
+
+    def without_known(self, steps: Sequence[Step]) -> list[Step]:
+        """Note what needs no run: a step that passed at an earlier start, and one that has no form for this device."""
+        left = []
+        for step in steps:
+            known = read_outcome(self.out / f"{step.name}.json")
+            if self.device == "cpu" and step.no_cpu_form:
+                self.note(Outcome(step=step.name, verdict=Verdict.SKIP, text=step.no_cpu_form))
+            elif known is not None and known.verdict is not Verdict.FAIL and self._is_done(step):
+                self.note(known)
+            else:
+                left.append(step)
+        return left
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Run steps: two lanes side by side, then one after the other what has the card to itself."""
+        if not steps:
+            return
+        left_s = max(0.0, self.deadline - time.monotonic())
+        context = with_libraries(self.device, self.out, min(LIBRARIES_MOST_S, left_s))
+        sessions: dict[str, Worker] = {}
+        try:
+            for names in ((TRAINS, SAMPLES), (ALONE,)):
+                lanes = [Lane([step for step in steps if step.lane == name]) for name in names]
+                self._side_by_side(lanes, lambda: Worker(context, self.device, self.out), sessions)
+        finally:
+            for worker in sessions.values():
+                worker.end()
+
+    def _side_by_side(
+        self, lanes: Sequence[Lane], make: Callable[[], Worker], sessions: dict[str, Worker]
+    ) -> None:
+        """Run lanes to their ends, or until all has to end."""
+        while any(not lane.is_done for lane in lanes):
+            for lane in lanes:
+                if lane.running is None:
+                    self._begin_next(lane, make, sessions)
+                elif self.stop.is_set():
+                    self._found(lane, lane.running[1].cut_off())
+                else:
+                    self._found(lane, lane.running[1].outcome())
+            self.stop.wait(LOOK_S) if not self.stop.is_set() else None
+
+    def _begin_next(self, lane: Lane, make: Callable[[], Worker], sessions: dict[str, Worker]) -> None:
+        """Begin a lane's next step, if it has one and there is time."""
+        if not lane.waiting:
+            return
+        step = lane.waiting.popleft()
+        left_s = self.deadline - time.monotonic()
+        if self.stop.is_set() or left_s < LEAST_S:
+            why = STOPPED if self.stop.is_set() else LIMITED
+            self.note(Outcome(step=step.name, verdict=Verdict.LEFT, text=why))
+            return
+        worker = sessions.pop(step.session, None) if step.session else None
+        if worker is None or not worker.is_alive:
+            worker = make()
+        (self.out / f"{step.name}.done").unlink(missing_ok=True)
+        worker.begin(step, min(step.limit_on(self.device), left_s))
+        lane.running = step, worker
+        if step.session:
+            sessions[step.session] = worker
+
+    def _found(self, lane: Lane, outcome: Outcome | None) -> None:
+        """Note a lane's outcome, if there is one, and end its worker unless a session goes on."""
+        if outcome is None or lane.running is None:
+            return
+        step, worker = lane.running
+        lane.running = None
+        if not step.session:
+            worker.end()
+        if outcome.verdict is not Verdict.FAIL:
+            (self.out / f"{step.name}.done").write_text(self._mark(), encoding="utf-8")
+        self.note(outcome)
+
+    def _is_done(self, step: Step) -> bool:
+        return _text_of(self.out / f"{step.name}.done") == self._mark()
+
+    def _mark(self) -> str:
+        """Say what an outcome belongs to: another commit, card or torch may have another one."""
+        facts: dict[str, Any] = {name: self.machine.facts.get(name) for name in ("torch", "card", "python")}
+        return f"{self.commit} {self.device} {facts}"
+
+
+class Lane:
+    """Steps that go one after the other."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.waiting = deque(steps)
+        self.running: tuple[Step, Worker] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self.waiting and self.running is None
 
 
 def _search_path() -> str:
@@ -153,7 +307,7 @@ def _search_path() -> str:
 def as_table(outcomes: Sequence[Outcome], device: Device) -> list[str]:
     """Write the outcomes as lines of a Markdown table."""
     count = {verdict: sum(outcome.verdict is verdict for outcome in outcomes) for verdict in Verdict}
-    whole = {outcome.step for outcome in outcomes} == set(BY_NAME)
+    whole = {outcome.step for outcome in outcomes} == set(BY_NAME) and not count[Verdict.LEFT]
     verdict = "NOT proven" if count[Verdict.FAIL] else "Proven" if whole else "No step of these failed"
     lines = [
         "| step | | s | measured, or why not |",
@@ -162,7 +316,7 @@ def as_table(outcomes: Sequence[Outcome], device: Device) -> list[str]:
         "",
         (
             f"**{verdict}**: {count[Verdict.PASS]} passed, {count[Verdict.FAIL]} failed, "
-            f"{count[Verdict.SKIP]} skipped, of {len(BY_NAME)} steps."
+            f"{count[Verdict.SKIP]} skipped, {count[Verdict.LEFT]} left out, of {len(BY_NAME)} steps."
         ),
     ]
     return [*lines, "", CPU_REMARK] if device == "cpu" else lines
@@ -174,19 +328,8 @@ def heading(machine: Outcome, device: Device) -> list[str]:
     return results.heading(title, redis=str(machine.facts.get("redis") or "of unknown version"))
 
 
-def _mark(machine: Outcome, device: Device, commit: str) -> str:
-    """Say what an outcome belongs to: another commit, card or torch may have another one."""
-    facts: dict[str, Any] = {name: machine.facts.get(name) for name in ("torch", "card", "python")}
-    return f"{commit} {device} {facts}"
-
-
 def _text_of(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line for line in reversed(lines) if line.strip()), "nothing")
 
 
 def say(text: str) -> None:

@@ -9,6 +9,7 @@ own, with its own processes.
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ CROSSED = (
     0.25  # of the completions in flight, that both versions sampled: some stop before, some have not begun
 )
 UPDATES = 5
+PROMPT_TOKENS, MOST_TOKENS = 64, 512  # of a request
 
 Group = tuple[Completion, ...]
 
@@ -56,23 +58,18 @@ class Size:
 
     shape: Shape
     dtype: Literal["float32", "bfloat16"]
-    prompt_tokens: int
     max_tokens: int
     groups: int
     completions: int  # of a group
 
 
 IN_FLIGHT: dict[Device, Size] = {
-    "cuda": Size(
-        shape=QWEN_0_5B, dtype="bfloat16", prompt_tokens=64, max_tokens=512, groups=4, completions=4
-    ),
-    "cpu": Size(shape=TINY, dtype="float32", prompt_tokens=64, max_tokens=300, groups=4, completions=4),
+    "cuda": Size(shape=QWEN_0_5B, dtype="bfloat16", max_tokens=512, groups=4, completions=4),
+    "cpu": Size(shape=TINY, dtype="float32", max_tokens=300, groups=4, completions=4),
 }
 MISMATCH: dict[Device, Size] = {
-    "cuda": Size(
-        shape=QWEN_0_5B, dtype="bfloat16", prompt_tokens=64, max_tokens=256, groups=8, completions=8
-    ),
-    "cpu": Size(shape=TINY, dtype="bfloat16", prompt_tokens=64, max_tokens=64, groups=4, completions=4),
+    "cuda": Size(shape=QWEN_0_5B, dtype="bfloat16", max_tokens=256, groups=8, completions=8),
+    "cpu": Size(shape=TINY, dtype="bfloat16", max_tokens=64, groups=4, completions=4),
 }
 
 
@@ -83,19 +80,12 @@ def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
         Missed: too far from the version that a span names, or nothing was in flight.
     """
     size = IN_FLIGHT[place.device]
-    run = _run(place, size, enforce_eager=enforce_eager)
+    run = run_of(place, size, enforce_eager=enforce_eager)
     own = Path(run.model.path) / "model.safetensors"
     files = {1: own, 2: write_weights(place.folder / "2.safetensors", size.shape, dtype=size.dtype, seed=2)}
-    fresh, *asked = _prompts(size, size.groups + 1)
-    began = time.monotonic()
-    with asyncio.Runner() as loop:
-        engine = _engine(run)
-        loop.run(engine.start())
-        started_s = time.monotonic() - began
-        try:
-            before, groups, after = loop.run(_in_flight(engine, open_chat(run), files, fresh, asked))
-        finally:
-            loop.run(engine.close())
+    fresh, *asked = prompts(size, size.groups + 1)
+    held = hold(place, run)
+    before, groups, after = held.loop.run(_in_flight(held.engine, open_chat(run), files, fresh, asked))
     crossed = fmean(
         [span.version for span in completion.spans] == [1, 2] for group in groups for completion in group
     )
@@ -104,6 +94,7 @@ def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
             f"{crossed:.0%} of the completions were sampled by both versions, at least {CROSSED:.0%}"
         )
     right, wrong = _distances(run, files, [fresh, fresh, *asked], [before, after, *groups], place.device)
+    give_back(place.device)
     if {span.version for completion in after for span in completion.spans} != {2}:
         raise Missed("what was asked after the update was not sampled by the new version alone")
     mean, largest, other = float(right.mean()), float(right.max()), float(wrong.mean())
@@ -115,8 +106,14 @@ def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
     return Found(
         text=f"{size.shape.name} in {size.dtype}, {len(right):,} tokens: engine and learner {mean:.1e} nats apart, at "
         f"most {largest:.1e} ({other:.1e} under the wrong version); {crossed:.0%} of the completions in flight were "
-        f"sampled by both versions; started in {started_s:.0f} s",
-        facts={"mean": mean, "largest": largest, "wrong": other, "crossed": crossed, "start_s": started_s},
+        f"sampled by both versions; started in {held.started_s:.0f} s",
+        facts={
+            "mean": mean,
+            "largest": largest,
+            "wrong": other,
+            "crossed": crossed,
+            "start_s": held.started_s,
+        },
     )
 
 
@@ -127,19 +124,14 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
         Missed: the mismatch is one that a run would warn of.
     """
     size = MISMATCH[place.device]
-    run = _run(place, size, enforce_eager=place.device == "cpu", head_dtype=head_dtype)
+    run = run_of(place, size, enforce_eager=True, head_dtype=head_dtype)
     other = write_weights(place.folder / "other.safetensors", size.shape, dtype=size.dtype, seed=2)
     own = Path(run.model.path) / "model.safetensors"
-    asked = _prompts(size, size.groups)
-    with asyncio.Runner() as loop:
-        engine = _engine(run)
-        loop.run(engine.start())
-        try:
-            updates_s = loop.run(_updates(engine, own, other))
-            groups = loop.run(_together(engine, open_chat(run), asked))
-        finally:
-            loop.run(engine.close())
-    version = engine.version
+    asked = prompts(size, size.groups)
+    held = hold(place, run)
+    updates_s = held.loop.run(_updates(held.engine, own, other))
+    groups = held.loop.run(together(held.engine, open_chat(run), asked))
+    version = held.engine.version
     rollouts = [
         SampledGroup(prompt=each, completions=group, generator="generator-0", seconds=1.0)
         for each, group in zip(asked, groups, strict=True)
@@ -154,6 +146,8 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
     saved_s = time.monotonic() - began - gathered_s
     metrics = policy.step(batch_of(run, [scored(rollout) for rollout in rollouts], version=version))
     policy.close()
+    del policy
+    give_back(place.device)
     kl, largest = metrics[MISMATCH_KL], metrics[MISMATCH_MAX]
     update_s = median(updates_s)
     if not kl <= run.learner.mismatch.warn_above:
@@ -176,9 +170,10 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
 async def _updates(engine: VllmEngine, own: Path, other: Path) -> list[float]:
     """Return the seconds of updates of an idle engine, without the first one; the last one loads `own`."""
     seconds = []
+    first = engine.version + 1  # of a session's engine, which has loaded others
     for number in range(2 * UPDATES + 1):
         began = time.monotonic()
-        await engine.load_weights([other if number % 2 else own], number)
+        await engine.load_weights([other if number % 2 else own], first + number)
         seconds.append(time.monotonic() - began)
     return seconds[1:]
 
@@ -186,7 +181,7 @@ async def _updates(engine: VllmEngine, own: Path, other: Path) -> list[float]:
 async def _in_flight(
     engine: VllmEngine, chat: Chat, files: dict[int, Path], fresh: Prompt, asked: Sequence[Prompt]
 ) -> tuple[Group, list[Group], Group]:
-    """Return what version 1 sampled, what both did while version 2 came, and what was sampled after that."""
+    """Return what the first version sampled, what both did while version 2 came, and what was sampled after that."""
     await engine.load_weights([files[1]], 1)
     before = await answer(
         fresh, engine, chat
@@ -197,8 +192,35 @@ async def _in_flight(
     return before, await asyncio.gather(*tasks), await answer(fresh, engine, chat)
 
 
-async def _together(engine: VllmEngine, chat: Chat, asked: Sequence[Prompt]) -> list[Group]:
+async def together(engine: VllmEngine, chat: Chat, asked: Sequence[Prompt]) -> list[Group]:
+    """Sample groups side by side."""
     return await asyncio.gather(*(answer(each, engine, chat) for each in asked))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """An engine that runs, and the loop that it belongs to."""
+
+    engine: VllmEngine
+    loop: asyncio.Runner
+    started_s: float
+
+
+def hold(place: Place, run: Run) -> Held:
+    """Return the session's engine for a run's model and types, started where there is none."""
+    key = run.model.model_dump_json() + run.generators.engine.model_dump_json()
+    return place.kept.get(key, lambda: _start(place, run))
+
+
+def _start(place: Place, run: Run) -> Held:
+    config = run.generators.engine
+    if not isinstance(config, VllmEngineConfig):
+        raise TypeError(f"this step is about vLLM, not {config.type}")
+    began = time.monotonic()
+    loop, engine = place.kept.stack.enter_context(asyncio.Runner()), VllmEngine(run, config)
+    loop.run(engine.start())
+    place.kept.stack.callback(lambda: loop.run(engine.close()))
+    return Held(engine=engine, loop=loop, started_s=time.monotonic() - began)
 
 
 def _distances(
@@ -250,21 +272,31 @@ def _logprobs(
     return found
 
 
-def _prompts(size: Size, count: int) -> list[Prompt]:
+def give_back(device: Device) -> None:
+    """Give the card's memory back that this process holds for nothing: the session's engine lives on."""
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+
+
+def prompts(size: Size, count: int) -> list[Prompt]:
+    """Make prompts of random tokens."""
     random = np.random.default_rng(0)
     return [
         replace(
             question(str(number), n=size.completions),
-            token_ids=random.integers(0, size.shape.vocabulary, size.prompt_tokens, dtype=np.int32),
+            token_ids=random.integers(0, size.shape.vocabulary, PROMPT_TOKENS, dtype=np.int32),
             max_tokens=size.max_tokens,
         )
         for number in range(count)
     ]
 
 
-def _run(place: Place, size: Size, *, enforce_eager: bool, head_dtype: str = "float32") -> Run:
-    """Return a run of a random model on this device, written below the step's folder."""
-    model = write_model(place.folder / "model", size.shape, dtype=size.dtype, seed=1)
+def run_of(place: Place, size: Size, *, enforce_eager: bool, head_dtype: str = "float32") -> Run:
+    """Return a run of a random model on this device, written once for all steps of a size and type."""
+    model = place.shared / f"{size.shape.hidden}-{size.dtype}"
+    if not (model / "tokenizer_config.json").exists():
+        write_model(model, size.shape, dtype=size.dtype, seed=1)
     engine: dict[str, Any] = {"type": "vllm", "enforce_eager": enforce_eager, "max_num_seqs": 64}
     on_gpu = place.device == "cuda"
     # A cache of a fixed size: what else uses the card while vLLM measures it has no part in the outcome.
@@ -272,8 +304,8 @@ def _run(place: Place, size: Size, *, enforce_eager: bool, head_dtype: str = "fl
     return demo_run(
         place.folder,
         model={"path": str(model), "dtype": size.dtype, "head_dtype": head_dtype},
-        data={"max_prompt_tokens": size.prompt_tokens},
-        sampling={"max_tokens": size.max_tokens, "group_size": size.completions},
+        data={"max_prompt_tokens": PROMPT_TOKENS},
+        sampling={"max_tokens": MOST_TOKENS, "group_size": size.completions},
         generators={"engine": engine},
         learner={
             "device": place.device,
@@ -282,10 +314,3 @@ def _run(place: Place, size: Size, *, enforce_eager: bool, head_dtype: str = "fl
             "tokens_per_micro_batch": 8192 if on_gpu else 2048,
         },
     )
-
-
-def _engine(run: Run) -> VllmEngine:
-    config = run.generators.engine
-    if not isinstance(config, VllmEngineConfig):
-        raise TypeError(f"this step is about vLLM, not {config.type}")
-    return VllmEngine(run, config)

@@ -2,13 +2,15 @@
 
 In: a plan, `{"run": YAML, "do": [[method, argument, ...], ...]}`. Out: what rank 0's methods return, in
 `PLAN.results.json`; the other ranks follow. A rank that fails leaves its reason in `PLAN.reason`. Run in as many
-processes as the plan's run has ranks, by `learner.launch.ranks`. Every step has other groups, the same in every life.
+processes as the plan's run has ranks, by `learner.launch.ranks`; one rank may be a fork of the step's process. Every
+step has other groups, the same in every life.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from torch import distributed
 
 from benchmarks.proofs.gpu.made_up import TINY, batch_of, random_groups
 from benchmarks.proofs.gpu.outcomes import Missed
+from broker.processes import die_with_parent
 from config.loading import from_yaml
 from learner.launch.ranks import Ranks, launch_or_join
 from learner.training.deepspeed import DeepSpeedBackend
@@ -31,14 +34,26 @@ LENGTHS = (
 
 
 def main() -> None:
-    """Live the plan that the argument names, and leave the reason where that fails."""
+    """Live the plan that the argument names."""
     logging.basicConfig(level=logging.INFO)
-    file = Path(sys.argv[1])
+    told(Path(sys.argv[1]))
+
+
+def told(file: Path) -> None:
+    """Live a plan, and leave the reason where that fails."""
     try:
         live(file)
     except Exception as error:
         file.with_suffix(".reason").write_text(f"{type(error).__name__}: {error}", encoding="utf-8")
         raise
+
+
+def live_alone(file: Path, parent: int) -> None:
+    """Live a plan as its only rank, in a fork of a process that has imported this module and lived nothing."""
+    die_with_parent(parent)
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    torch.set_num_threads(1)
+    told(file)
 
 
 def live(file: Path) -> None:

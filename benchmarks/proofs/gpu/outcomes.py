@@ -1,20 +1,22 @@
 """How a step of `make prove-gpu` ended: a line for people, a file for the next start.
 
 In: what a step's process returns or raises. Out: an `Outcome`, as JSON in the proof's folder and as a row of the table.
-Used by the command and by every step's process. A file that is torn or of another form counts as none.
+Used by the command and by every worker. A file that is torn or of another form counts as none.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+T = TypeVar("T")
 Device = Literal["cuda", "cpu"]
-REASON_CHARS = 400  # of a failure's reason; the step's log has all of it
+REASON_CHARS = 700  # of what is measured, or of a reason; the step's log has all of it
 
 
 class Verdict(StrEnum):
@@ -23,6 +25,7 @@ class Verdict(StrEnum):
     PASS = "PASS"  # noqa: S105 - no password
     FAIL = "FAIL"
     SKIP = "SKIP"
+    LEFT = "LEFT OUT"  # it did not fit into the budget
 
 
 class Missed(Exception):
@@ -33,6 +36,21 @@ class Skipped(Exception):
     """A step can't be run here; the message says why."""
 
 
+class Kept:
+    """What a session's steps leave each other in their process; it ends with the process."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self._things: dict[str, Any] = {}
+
+    def get(self, key: str, make: Callable[[], T]) -> T:
+        """Return what was kept under a key, made where nothing was."""
+        if key not in self._things:
+            self._things[key] = make()
+        found: T = self._things[key]
+        return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a step runs.
@@ -41,11 +59,15 @@ class Place:
         folder: of this step alone, empty at its start.
         shared: of all steps; what one leaves there another may find.
         device: that the step is to prove something about.
+        kept: by the steps of a session.
+        is_fork: this process was forked with its libraries, and may be forked again before it has touched the card.
     """
 
     folder: Path
     shared: Path
     device: Device
+    kept: Kept = field(default_factory=Kept)
+    is_fork: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,17 @@
 """The step `rates` of `make prove-gpu`: the learner's tokens a second, MFU, and memory beside doctor's estimate.
 
 In: a model with random weights, as large as the card has room for, and groups of answers of 64 to 1,024 tokens. Out:
-the median of some optimizer steps, with the head's logits in chunks of 2^26 and of 2^28 numbers; the memory that stays
-between two steps and the largest, each beside what `millrace doctor` says of it. MFU is the operations of
-`tools.estimates.operations` over seconds and the maker's peak in dense bfloat16.
+the operations a second of one large product, measured here; the median of some optimizer steps, with the head's logits
+in chunks of 2^26 and of 2^28 numbers; the memory that stays between two steps and the largest, each beside what
+`millrace doctor` says of it. Operations are those of `tools.estimates.operations`: their share of the measured product
+is what this card leaves to be had, MFU their share of the maker's peak in dense bfloat16.
 """
 
 from __future__ import annotations
 
 import gc
 import resource
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -27,7 +29,7 @@ from benchmarks.proofs.gpu.made_up import (
     random_groups,
     write_model,
 )
-from benchmarks.proofs.gpu.outcomes import Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
 from benchmarks.rigs.groups import demo_run
 from config.run import Run
 from learner.training.batch import Batch
@@ -39,6 +41,7 @@ from tools.estimates.rank_memory import rank_memory, shape_of
 
 STEPS = 3  # that count; one before them does not
 CHUNKS = (SMALL_CHUNK, LARGE_CHUNK)  # entries of a chunk of logits, the larger one takes 1 GiB
+PRODUCT: dict[Device, int] = {"cuda": 8192, "cpu": 1024}  # rows and columns of the product
 OVER = 1.1  # times doctor's estimate may be what is measured
 
 
@@ -47,7 +50,7 @@ class Size:
     """What is trained.
 
     Args:
-        least_bytes: memory of a card that has room for it.
+        least_bytes: of a card's memory that have to be free.
         shape: of the model.
         longest: tokens of an answer.
         groups: of a step, eight answers each.
@@ -73,8 +76,9 @@ SIZES = (
 def measures_the_learner(place: Place) -> Found:
     """Train steps on made-up groups, and measure. Raises Missed where the estimate is too low, or a number is none."""
     on_gpu = place.device == "cuda"
-    memory = torch.cuda.get_device_properties(0).total_memory if on_gpu else 0
-    size = size_for(memory)
+    free, memory = torch.cuda.mem_get_info() if on_gpu else (0, 0)
+    size = size_for(free)
+    product = product_operations(place.device)
     before = _host_bytes()
     run = _run(place, size, on_gpu=on_gpu)
     estimate_size = size_of(run.model)
@@ -89,6 +93,7 @@ def measures_the_learner(place: Place) -> Found:
         seconds, rest, peak = _steps(policy, batch, chunk, on_gpu=on_gpu)
         peaks[chunk] = peak
         mfu = f", MFU {operations / seconds / (card.tera * TERA):.1%}" if card else ""
+        mfu += f", {operations / seconds / product:.1%} of the measured product"
         rates.append(f"chunks of {chunk // 2**20} Mi: {sum(lengths) / seconds:,.0f} tokens/s{mfu}")
         facts[str(chunk)] = {"seconds": seconds, "tokens_per_s": sum(lengths) / seconds, "peak_bytes": peak}
     policy.close()
@@ -103,15 +108,48 @@ def measures_the_learner(place: Place) -> Found:
         if on_gpu
         else f"the process grew by {(_host_bytes() - before) / 1e9:.2f} GB, libraries included"
     )
+    measured = (
+        f"measured product {product / TERA:,.3g} TFLOPS (side {PRODUCT[place.device]:,}, {run.model.dtype}); "
+    )
     relative = f"peak {card.tera:g} TFLOPS ({card.source}); " if card else ""
     none = "" if card else "MFU: no peak is known of this device; "
     return Found(
         text=f"{size.shape.name}, {len(lengths)} sequences, {sum(lengths):,} tokens a step: {'; '.join(rates)}; "
-        f"{relative}{none}memory: {used}, doctor's estimates {estimate / 1e9:.3g} GB between steps, "
+        f"{measured}{relative}{none}memory: {used}, doctor's estimates {estimate / 1e9:.3g} GB between steps, "
         f"and {whole / 1e9:.3g} GB of a GPU in all",
         facts=facts
-        | {"operations": operations, "estimate_bytes": estimate, "rest_bytes": rest, "whole_bytes": whole},
+        | {
+            "operations": operations,
+            "product": product,
+            "estimate_bytes": estimate,
+            "rest_bytes": rest,
+            "whole_bytes": whole,
+        },
     )
+
+
+def product_operations(device: Device) -> float:
+    """Return the operations a second of a product of two square matrices of random numbers: what kernels can reach.
+
+    The median of five times ten products, behind three that do not count; in bfloat16 on a GPU, float32 on a CPU.
+    """
+    on_gpu, side = device == "cuda", PRODUCT[device]
+    one, other = (
+        torch.randn(side, side, device=device, dtype=torch.bfloat16 if on_gpu else torch.float32)
+        for _ in "ab"
+    )
+
+    def timed(count: int) -> float:
+        began = time.perf_counter()
+        for _ in range(count):
+            one @ other
+        if on_gpu:
+            torch.cuda.synchronize()
+        return time.perf_counter() - began
+
+    timed(3)
+    count = 10 if on_gpu else 2
+    return 2.0 * side**3 * count / median(timed(count) for _ in range(5))
 
 
 def _holds(when: str, used_bytes: int, estimate_bytes: int) -> None:
@@ -122,7 +160,7 @@ def _holds(when: str, used_bytes: int, estimate_bytes: int) -> None:
 
 
 def size_for(memory_bytes: float) -> Size:
-    """Return the largest size that a card has room for; the smallest on a CPU, which counts as 0 bytes."""
+    """Return the largest size that so much free memory has room for; the smallest on a CPU, which counts as 0 bytes."""
     return next(size for size in SIZES if memory_bytes >= size.least_bytes)
 
 

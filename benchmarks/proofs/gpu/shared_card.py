@@ -36,8 +36,8 @@ from tools.up.supervisor import Supervisor
 GENERATOR = "generator-0"
 REDIS_S = 30.0  # for the audit's connection
 LEAST_RATE = 0.85  # held-out, with the final weights: the demo's own bar
-STEPS: dict[Device, int] = {"cuda": 60, "cpu": 16}  # more than can be under way when the generator dies
-KILL_AT: dict[Device, int] = {"cuda": 15, "cpu": 3}  # versions of the policy
+STEPS: dict[Device, int] = {"cuda": 30, "cpu": 16}  # more than can be under way when the generator dies
+KILL_AT: dict[Device, int] = {"cuda": 8, "cpu": 3}  # versions of the policy
 
 
 class HasProcesses(Protocol):

@@ -1,24 +1,24 @@
-"""One step of `make prove-gpu`, in a process of its own: `python -m benchmarks.proofs.gpu.step NAME DEVICE FOLDER`.
+"""One step of `make prove-gpu` is run here, in a worker.
 
-In: the step's name, the device, the proof's folder. Out: `NAME.json` there, an outcome whatever the step raises. A
-package that is missing is the outcome's reason, with the step that wants it. Started by the command, which knows what
-to say where this process dies or hangs.
+In: the step's function, the device, the proof's folder. Out: an outcome, whatever the step raises. A package that is
+missing is the outcome's reason, with the step that wants it. Called by `benchmarks.proofs.gpu.workers`, whose parent
+knows what to say where the process dies or hangs.
 """
 
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import cast
 
 from benchmarks.proofs.gpu.outcomes import (
     Device,
     Found,
+    Kept,
     Missed,
     Outcome,
     Place,
@@ -26,20 +26,17 @@ from benchmarks.proofs.gpu.outcomes import (
     Verdict,
     in_one_line,
 )
-from benchmarks.proofs.gpu.plan import BY_NAME
-
-
-def main() -> int:
-    """Run the step that the arguments name."""
-    name, device, folder = sys.argv[1], cast("Device", sys.argv[2]), Path(sys.argv[3])
-    step = BY_NAME[name]
-    outcome = outcome_of(name, step.function, dict(step.options), device=device, shared=folder)
-    outcome.write(folder / f"{name}.json")
-    return 0
 
 
 def outcome_of(
-    name: str, function: str, options: Mapping[str, object], *, device: Device, shared: Path
+    name: str,
+    function: str,
+    options: Mapping[str, object],
+    *,
+    device: Device,
+    shared: Path,
+    kept: Kept | None = None,
+    is_fork: bool = False,
 ) -> Outcome:
     """Call a step's function, and say how it ended.
 
@@ -49,6 +46,8 @@ def outcome_of(
         options: its keyword arguments.
         device: that the step is about.
         shared: the proof's folder; the step's own below it is emptied.
+        kept: by the session; None: the step is alone.
+        is_fork: as in `Place`.
     """
     began = time.monotonic()
     own = shared / name
@@ -58,7 +57,9 @@ def outcome_of(
     try:
         module, _, attribute = function.partition(":")
         run: Callable[..., Found] = getattr(import_module(module), attribute)
-        found = run(Place(folder=own, shared=shared, device=device), **options)
+        place = Place(folder=own, shared=shared, device=device, kept=kept or Kept(), is_fork=is_fork)
+        with place.kept.stack if kept is None else nullcontext():
+            found = run(place, **options)
         verdict, text, facts = Verdict.PASS, found.text, found.facts
     except Skipped as why:
         verdict, text = Verdict.SKIP, str(why)
@@ -73,7 +74,3 @@ def outcome_of(
     return Outcome(
         step=name, verdict=verdict, text=in_one_line(text), seconds=time.monotonic() - began, facts=facts
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

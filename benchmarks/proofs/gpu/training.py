@@ -8,13 +8,14 @@ of the process that went on without. The learner's own backend does all of it, o
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.proofs.gpu.made_up import TINY, write_model
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place, Skipped
 from benchmarks.rigs.groups import demo_run
 from broker.weight_files import FILE
 from config.loading import to_yaml
@@ -48,8 +49,13 @@ def follows_the_reference(
 
     Raises:
         Missed: a rank failed, or a number is not near enough.
+        Skipped: there are not enough cards.
     """
-    ranks = _ranks_here(ranks, place.device)
+    _refuse_missing_cards(ranks, place.device)
+    if place.is_fork:  # threads that this process had started would be missing in its forks
+        import torch
+
+        torch.set_num_threads(1)
     zero = {"stage": stage, "offload_optimizer": offload_optimizer, "offload_weights": offload_weights}
     run = _run(place, dtype=dtype, device=place.device, zero=zero, ranks=ranks)
     reference = _reference(place)
@@ -66,11 +72,13 @@ def follows_the_reference(
             ["step", STEPS],
             ["save_weights", second],
         ],
+        is_fork=place.is_fork,
     )
     live(
         place.folder / "again.json",
         run,
         [["load_checkpoint", checkpoint], ["step", STEPS], ["save_weights", again]],
+        is_fork=place.is_fork,
     )
     norms = [begun[version]["grad_norm"] for version in range(STEPS)]
     apart = max(abs(norm - wanted) / wanted for norm, wanted in zip(norms, reference["norms"], strict=True))
@@ -90,12 +98,29 @@ def follows_the_reference(
     )
 
 
-def live(file: Path, run: Run, lines: list[list[Any]]) -> list[Any]:
-    """Live a plan in fresh processes, and return what its methods returned. Raises Missed where a rank failed."""
+def live(file: Path, run: Run, lines: list[list[Any]], *, is_fork: bool) -> list[Any]:
+    """Live a plan in processes that have lived nothing yet, and return what its methods returned.
+
+    Args:
+        file: for the plan.
+        run: the learner's.
+        lines: methods with their arguments.
+        is_fork: this process may be forked, with its libraries; several ranks are fresh interpreters all the same.
+    Raises:
+        Missed: a rank failed.
+    """
     file.write_text(json.dumps({"run": to_yaml(run), "do": lines}), encoding="utf-8")
-    os.environ["OMP_NUM_THREADS"] = "1"  # read by the ranks when they import torch
-    command = [sys.executable, "-m", LIFE, str(file)]
-    if code := launch(command, run.learner.ranks):
+    if is_fork and run.learner.ranks == 1:
+        from benchmarks.proofs.gpu.life import live_alone
+
+        life = multiprocessing.get_context("fork").Process(target=live_alone, args=(file, os.getpid()))
+        life.start()
+        life.join()  # the step has a deadline
+        code = life.exitcode or 0
+    else:
+        os.environ["OMP_NUM_THREADS"] = "1"  # read by the ranks when they import torch
+        code = launch([sys.executable, "-m", LIFE, str(file)], run.learner.ranks)
+    if code:
         reason = file.with_suffix(".reason")
         said = reason.read_text(encoding="utf-8") if reason.exists() else "it left no reason"
         raise Missed(f"a learner ended with code {code}: {said}")
@@ -122,7 +147,9 @@ def _reference(place: Place) -> dict[str, Any]:
         run = _run(place, dtype="float32", device="cpu", zero={"stage": 0}, ranks=1)
         weights, start = str(folder / "weights"), str(folder / "start")
         lines: list[list[Any]] = [["save_weights", start], *(["step", version] for version in range(STEPS))]
-        results = live(folder / "plan.json", run, [*lines, ["save_weights", weights]])
+        # DeepSpeed has been imported for one device, and stays with it.
+        is_fork = place.is_fork and place.device == "cpu"
+        results = live(folder / "plan.json", run, [*lines, ["save_weights", weights]], is_fork=is_fork)
         norms = [results[1 + version]["grad_norm"] for version in range(STEPS)]
         text = json.dumps({"norms": norms, "weights": weights, "start": start})
         done.write_text(text, encoding="utf-8")
@@ -147,13 +174,16 @@ def _run(place: Place, *, dtype: str, device: Device, zero: dict[str, Any], rank
     )
 
 
-def _ranks_here(wanted: int, device: Device) -> int:
-    """Return as many ranks as there are devices for them: NCCL wants a card for each."""
-    if device == "cpu":
-        return wanted
+def _refuse_missing_cards(ranks: int, device: Device) -> None:
+    """Raise Skipped where NCCL has no card for each rank."""
+    if ranks == 1 or device == "cpu":
+        return
     import torch
 
-    return min(wanted, torch.cuda.device_count())
+    if (cards := torch.cuda.device_count()) < ranks:
+        raise Skipped(
+            f"NCCL between ranks needs {ranks} cards, here is {cards}; one rank runs in the other steps"
+        )
 
 
 def _require(measured: str, holds: bool, bar: str) -> None:

@@ -32,7 +32,7 @@ from config.generators import VllmEngineConfig
 from config.gpus import VARIABLE, why_unseen
 from config.run import Run
 from generators.engine import NO_VERSION, Sample, SamplingParams
-from generators.engines.vllm.environment import set_environment
+from generators.engines.vllm.environment import GENERATOR_PID, set_environment
 from generators.engines.vllm.features import check_features
 from generators.engines.vllm.liveness import EngineDied, Keeper, Lifeline
 from generators.engines.vllm.memory import wait_for_room
@@ -343,6 +343,7 @@ def _launch(run: Run, config: VllmEngineConfig) -> AsyncLLM:
     Raises:
         RunFailed: vLLM would compute the logits in another type than the learner.
     """
+    os.environ[GENERATOR_PID] = str(os.getpid())  # read where `worker` is imported
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.executor import Executor
 
@@ -351,7 +352,6 @@ def _launch(run: Run, config: VllmEngineConfig) -> AsyncLLM:
 
     vllm_config = resolve(run, config)
     vllm_config.scheduler_config.scheduler_cls = in_helpings(vllm_config.scheduler_config.get_scheduler_cls())
-    os.environ[worker.GENERATOR_PID] = str(os.getpid())
     executor = worker.executor_for(Executor.get_class(vllm_config))
     return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from config.generators import VllmEngineConfig
 
+GENERATOR_PID = "_MILLRACE_GENERATOR_PID"  # the process that starts the engine core, for vLLM's own processes
 LIBRARIES = "LD_LIBRARY_PATH"
 THREADS = "OMP_NUM_THREADS"
 BINDING = "VLLM_CPU_OMP_THREADS_BIND"

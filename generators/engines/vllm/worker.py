@@ -32,11 +32,11 @@ from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from broker.processes import die_with_parent
+from generators.engines.vllm.environment import GENERATOR_PID
 
 DUMMY = "dummy"  # vLLM's load format that reads no file
 BACKEND = "file"  # Millrace's name in vLLM's registry of weight transfer engines
 RELOAD_LOG = logging.getLogger("vllm.model_executor.model_loader.reload.layerwise")
-GENERATOR_PID = "_MILLRACE_GENERATOR_PID"  # environment: the process that starts the engine core
 
 
 @dataclass
@@ -172,13 +172,14 @@ def _die_with_parent() -> None:
     """Have the kernel end this process when its parent ends, however that happens.
 
     The engine core imports this module while it still unpickles its arguments, and `multiprocessing` does not know its
-    parent then: the environment names the parent.
+    parent then: the environment names the parent. The generator only needs the names, and may be anybody's child.
     """
+    generator_pid = int(os.environ.get(GENERATOR_PID, os.getpid()))
+    if generator_pid == os.getpid():
+        return
     parent = multiprocessing.parent_process()
-    parent_pid = parent.pid if parent is not None else int(os.environ.get(GENERATOR_PID, os.getpid()))
-    if (
-        parent_pid is not None and parent_pid != os.getpid()
-    ):  # equal: the generator, which only needs the names
+    parent_pid = parent.pid if parent is not None else generator_pid
+    if parent_pid is not None:
         die_with_parent(parent_pid)
 
 

@@ -309,6 +309,17 @@ def test_the_child_dies_with_its_parent() -> None:
     wait_until_gone(pid)
 
 
+def test_what_is_to_go_before_other_children_goes_before_each_but_the_first(tmp_path: Path) -> None:
+    called: list[int] = []
+    (tmp_path / "flag").touch()
+    with closing(KillableChild(act, before_others=lambda: called.append(1))) as child:
+        assert child.ask({"do": "echo", "text": "first"}, timeout_s=10)["said"] == "first"
+        assert called == []
+        spin = {"do": "spin once", "flag": str(tmp_path / "flag")}
+        assert unless_starved(lambda: child.ask_with_fresh_child_retry(spin, 1.2))["said"] == "in time"
+        assert called
+
+
 def test_a_child_that_works_for_long_yields_to_the_others_and_is_replaced() -> None:
     with closing(KillableChild(act, give_way_s=0.1)) as child:
         pid_of(child)

@@ -10,7 +10,7 @@ import pytest
 from config.scorer_kinds import CodeConfig, SimulationConfig
 from config.scorers import ScorersConfig
 from sandbox.program import Sandbox, SandboxUnavailable
-from scorers.child.row_worker import failure
+from scorers.child.frames import failure
 from scorers.code.scorer import CodeTests
 from scorers.gold.examiner import Candidate, Verdict, _Asked, _ended, examine
 from scorers.gold.row_check import RowCheck

@@ -15,7 +15,7 @@ import pytest
 from broker.messages import ScoreStatus
 from scorers import score, score_many
 from scorers.api import RowWorkerClient, ScoringFailed
-from scorers.child.row_worker import Result, failure
+from scorers.child.frames import Result, failure
 from scorers.rows import many
 from tests.support.endpoint_server import Saying, ScriptedEndpoint, scripted_endpoint
 from tests.support.paths import ROOT

@@ -15,7 +15,7 @@ import yaml
 
 from config.explanations import ConfigError
 from scorers.api import RowWorkerClient, all_tasks
-from scorers.child.row_worker import failure
+from scorers.child.frames import failure
 from tests.conftest import ROOT
 from tests.support.endpoint_server import FAILING, Call, Saying, ScriptedEndpoint
 from tests.support.scripted_judge import says, server
