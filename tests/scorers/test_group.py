@@ -328,7 +328,7 @@ def test_the_self_test_holds_here(scorer: GroupScorer) -> None:
 
 
 def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scorers.math.scorer.judge", lambda _request: {"equal": True, "parsed": True})
+    monkeypatch.setattr("scorers.math.equality.judge", lambda _request: {"equal": True, "parsed": True})
     scorer = GroupScorer(CONFIG)
     try:
         with pytest.raises(SelfTestFailed, match=r"\\frac\{3\\pi\}\{4\} gave 1.0 .* expected 0.0"):
