@@ -58,6 +58,7 @@ keep() {
         url=$(<"$ADDRESS") began_s=$SECONDS moved=
         REDIS_URL=$url "$@" &
         child=$!
+        [ -z "$at_limit" ] || tell "$1" # a signal that came before its number was known
         while kill -0 "$child" 2>/dev/null; do
             sleep 1 # a signal's trap runs after it
             [ -n "$moved$told" ] || [ "$(<"$ADDRESS")" = "$url" ] || { say "redis has moved"; moved=1; tell "$1"; }
