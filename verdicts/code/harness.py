@@ -44,18 +44,20 @@ class HarnessReport:
 @functools.cache
 def harness() -> Program:
     """Return the harness as a program."""
-    source = harness_source({name: name for name in MODULES})
-    return Program(language=Language.PYTHON, source=source)
+    modules = {name: name for name in MODULES}
+    kept = harness_source({**modules, "kept": "kept"}, begin="keep")
+    return Program(language=Language.PYTHON, source=harness_source(modules), kept=kept)
 
 
-def harness_source(files: Mapping[str, str]) -> bytes:
+def harness_source(files: Mapping[str, str], *, begin: str = "main") -> bytes:
     """Return the one source file of a harness: its start, which carries the other modules as text.
 
     Args:
         files: the name under which the start loads each module -> the file's name in `sandbox.harness`.
+        begin: the start's function that is called with them: `main` runs once, `keep` is forked for each run.
     """
     sources = {name: harness_text(file) for name, file in files.items()}
-    return f"{harness_text('start')}\nmain({sources!r})\n".encode()
+    return f"{harness_text('start')}\n{begin}({sources!r})\n".encode()
 
 
 def harness_text(module: str) -> str:
