@@ -18,7 +18,7 @@ import gc
 import os
 import resource  # noqa: F401 - as the first `wait4` would
 import sys
-from _signal import SIG_DFL, SIGCHLD, SIGINT, SIGKILL, signal  # type: ignore[import-not-found]
+from _signal import SIG_DFL, SIGCHLD, SIGINT, SIGKILL, default_int_handler, signal  # type: ignore[import-not-found]
 from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket
 
 from sandbox.harness.pipe import json_text, json_value
@@ -156,6 +156,7 @@ class Runs:
 
     def _program(self, order: dict[str, Any], fds: list[int]) -> None:
         """Be T: go behind the walls, close what is W's, and run."""
+        signal(SIGINT, default_int_handler)  # Python's own, which I has not
         for target in range(3):
             os.dup2(fds[target], target)
         os.chdir(order["folder"])
