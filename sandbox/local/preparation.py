@@ -87,7 +87,7 @@ class Preparation:
         scratch = self._scratch(self._base)
         ruleset, own_signals = None, False
         if order.walls is Walls.LANDLOCK:
-            ruleset = self._ruleset([str(scratch)])
+            ruleset = self._ruleset([here for here, _ in order.readable], [str(scratch)])
             own_signals = landlock.abi_version() < landlock.SCOPED_SIGNALS
         return Launch(
             argv=list(order.argv),
@@ -186,11 +186,12 @@ class Preparation:
         if self._order.walls is Walls.BUBBLEWRAP:
             return fds, bubblewrap.SCRATCH
         scratch = str(self._scratch(folder))
-        return [*fds, self._ruleset([scratch])], scratch
+        # What is kept ready has rules for all that may be read, which hold for its forks: these are only more narrow.
+        return [*fds, self._ruleset(["/"], [scratch])], scratch
 
-    def _ruleset(self, writable: list[str]) -> int:
+    def _ruleset(self, readable: list[str], writable: list[str]) -> int:
         places = [*writable, *bubblewrap.DEVICES, *(here for here, _ in self._order.writable)]
-        ruleset = landlock.make_ruleset([here for here, _ in self._order.readable], places)
+        ruleset = landlock.make_ruleset(readable, places)
         self._resources.callback(os.close, ruleset)
         return ruleset
 
