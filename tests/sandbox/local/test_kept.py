@@ -30,7 +30,15 @@ from tests.support.waiting import wait_until
 from verdicts.code.harness import harness_text
 
 __all__ = ["outside"]
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=6)]
+EVERYTHING = os.environ.get("CORPUS") == "all"  # make prove-attacks
+
+
+def left(**which: object) -> pytest.MarkDecorator:
+    """Return the mark that leaves cases to `make prove-suite`, and to `make prove-attacks`."""
+    return pytest.mark.prove(keep=True) if EVERYTHING else pytest.mark.prove(**which)
+
+
+pytestmark = [pytest.mark.process, left(after=6)]
 
 RUN = "exec(compile(open(0, 'rb', closefd=False).read(), 'main.py', 'exec'), {'__name__': '__main__', '__file__': __file__})"
 PROGRAM = Program(
@@ -80,9 +88,7 @@ class Side:
         return kept
 
 
-@pytest.fixture(
-    scope="module", params=[Walls.BUBBLEWRAP, pytest.param(Walls.LANDLOCK, marks=pytest.mark.prove)]
-)
+@pytest.fixture(scope="module", params=[Walls.BUBBLEWRAP, pytest.param(Walls.LANDLOCK, marks=left())])
 def side(request: pytest.FixtureRequest) -> Iterator[Side]:
     with ExitStack() as resources:
         try:
@@ -248,7 +254,7 @@ libc.sethostname(b"left", 4); libc.chroot(b"/tmp"); libc.syscall(155, b"/tmp", b
 }
 
 
-@pytest.mark.prove(after=3)
+@left(after=2)
 @pytest.mark.parametrize("what", LEAVES)
 def test_a_program_leaves_nothing_for_the_next(side: Side, fresh: str, what: str) -> None:
     side.run("pass")
@@ -262,7 +268,7 @@ def test_a_program_leaves_nothing_for_the_next(side: Side, fresh: str, what: str
     assert side.kept == kept
 
 
-@pytest.mark.prove(after=1)
+@left()
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_an_attack_gets_nothing_from_a_fork(side: Side, attack: str, outside: Outside) -> None:
     before = outside.state()
@@ -275,7 +281,7 @@ def test_an_attack_gets_nothing_from_a_fork(side: Side, attack: str, outside: Ou
     assert side.kept
 
 
-@pytest.mark.prove
+@left()
 @pytest.mark.parametrize(("source", "ending"), HARD_TO_END.values(), ids=HARD_TO_END)
 def test_a_fork_ends_at_its_deadline_with_all_that_it_started(
     side: Side, source: str, ending: Ending
@@ -289,7 +295,8 @@ def test_a_fork_ends_at_its_deadline_with_all_that_it_started(
 SLOW = "import time\nopen('at work', 'w').close(); time.sleep(1.0); print(42)"
 
 
-@pytest.mark.parametrize("when", ["between two runs", "in a run"])
+@left(after=1)
+@pytest.mark.parametrize("when", ["in a run", "between two runs"])
 def test_what_is_kept_ready_and_killed_costs_no_program_its_outcome(side: Side, when: str) -> None:
     assert side.run("print(42)").stdout == b"42\n"
     kept = side.kept
@@ -320,13 +327,14 @@ kept.START_S = 0.5
 sys.exit(supervisor_process.main(sys.argv[1:]))
 """
 CHANGES = {
+    "it answers out of turn": "kept.Kept._read = lambda self, said: {'run': 99}",
     "it can't be started": "old = kept.Kept._launch\nkept.Kept._launch = lambda *a: __import__('dataclasses').replace(old(*a), argv=['/bin/false'])",
     "it says nothing": "old = kept.Kept._launch\nkept.Kept._launch = lambda *a: __import__('dataclasses').replace(old(*a), argv=['/bin/sleep', '60'])",
-    "it answers out of turn": "kept.Kept._read = lambda self, said: {'run': 99}",
     "its walls do not stand": "old = kept.limits_of\nkept.limits_of = lambda *a: {**old(*a), 99: (1, 1)}",
 }
 
 
+@left(after=1)
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_can_t_be_kept_ready_costs_no_program_its_outcome(
     side: Side, what: str, monkeypatch: pytest.MonkeyPatch
@@ -340,6 +348,7 @@ def test_what_can_t_be_kept_ready_costs_no_program_its_outcome(
         assert kept_below(broken.supervisor) == []
 
 
+@left()
 def test_a_halt_from_outside_is_no_programs_hang(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisors, "PROGRAM", ("-c", BROKEN.format(change="")))
     with ExitStack() as resources:
