@@ -54,6 +54,11 @@ class KeptExecution(Execution):
         if self._started is None and bytes(self._made.machinery.data).startswith(UP):
             self._started = time.monotonic()
 
+    def _look(self) -> None:
+        """Look once the program has begun: until then the fork is ours, and may not be looked into."""
+        if self._started is not None:
+            super()._look()
+
     def _end(self) -> int:
         """Kill the first process, and have its end told: then nothing of the run is left. Raises KeptFailed."""
         with suppress(ProcessLookupError):
