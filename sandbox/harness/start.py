@@ -8,6 +8,8 @@ Only then it reads its input, whole, before C is sent a line of the answer. So C
 read them from T, and finds nothing left in the pipe. C's standard input, output and error are /dev/null. T writes its
 line after C has been killed. Without it nothing has passed, whatever the exit code says.
 
+Where the sandbox keeps an interpreter ready (`kept`), the process is a fork of that one, which has made its modules.
+
 An exit code of BROKEN is the machinery's, or says that the tests need a package that is not here. C can't bring it
 about where nothing is missing.
 """

@@ -154,7 +154,7 @@ class Kept:
     def ended(self, started: Started) -> Mapping[str, Any]:
         """Return its word on a run whose first process has ended. Raises KeptFailed."""
         report = self._read(self._receive()[0])
-        if report.get("run") != started.number:
+        if report.get("run") != started.number or not isinstance(report.get("status"), int):
             raise self.failed("it did not answer for the run that has ended")
         if report.get("unclean"):
             self.end()

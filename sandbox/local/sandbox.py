@@ -387,7 +387,7 @@ class LocalSandbox:
             base = self._supervisors.base()
             key = program.source, program.kept
             folder = self._kept.get(key)
-            if folder is not None and folder.exists():
+            if folder is not None and folder.parent == base and folder.exists():
                 return folder
             with unavailable("a program can't be written down"):
                 folder = Path(tempfile.mkdtemp(prefix="program-", dir=base))

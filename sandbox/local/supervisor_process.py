@@ -69,9 +69,13 @@ class Runs:
         if self._kept is None or not self._kept.fits(order):
             self.end()
             self._kept = Kept(order, base=self._base, identity=self._identity)
-        return KeptExecution(
-            self._kept, order, base=self._base, identity=self._identity, gone_fds=self._gone_fds
-        ).run()
+        try:
+            return KeptExecution(
+                self._kept, order, base=self._base, identity=self._identity, gone_fds=self._gone_fds
+            ).run()
+        except OSError:  # whatever it has started, nobody watches over it any more
+            self._kept.end()
+            raise
 
 
 def main(argv: list[str]) -> int:
