@@ -200,9 +200,11 @@ class Kept:
 
 def can_be_kept(order: Order) -> bool:
     """Return whether walls like these can be made by a process that stands behind others of their kind."""
+    if order.writable or order.has_loopback:
+        return False
     if order.walls is Walls.BUBBLEWRAP:  # a run's own file systems would cover what is shown below them
         places = tuple(f"{place}/" for place, _ in bubblewrap.writable_places(order))
-        return not order.writable and not any(inside.startswith(places) for _, inside in order.readable)
+        return not any(inside.startswith(places) for _, inside in order.readable)
     # It has its programs' user, and so their signals have to be kept from it.
     return order.walls is Walls.LANDLOCK and landlock.abi_version() >= landlock.SCOPED_SIGNALS
 
