@@ -7,6 +7,7 @@ comes on its standard input: so it runs in every sandbox, one behind HTTP too.
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import secrets
@@ -20,6 +21,7 @@ import sandbox.harness
 from sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 from verdicts.code.long_integers import long_integers
 from verdicts.code.rows import Harnessed
+from verdicts.code.shapes import PRELUDE
 
 MODULES: Final = (
     *("pipe", "codec", "link", "candidate", "arguments", "views", "remote", "checks", "cases", "pytest_file"),
@@ -45,19 +47,30 @@ class HarnessReport:
 def harness() -> Program:
     """Return the harness as a program."""
     modules = {name: name for name in MODULES}
-    kept = harness_source({**modules, "kept": "kept"}, begin="keep")
-    return Program(language=Language.PYTHON, source=harness_source(modules), kept=kept)
+    sources = {name: harness_text(name) for name in (*MODULES, "kept")}
+    kept = f"{harness_text('start')}\nkeep({sources!r}, {_imported(PRELUDE)!r})\n"
+    return Program(language=Language.PYTHON, source=harness_source(modules), kept=kept.encode())
 
 
-def harness_source(files: Mapping[str, str], *, begin: str = "main") -> bytes:
+def harness_source(files: Mapping[str, str]) -> bytes:
     """Return the one source file of a harness: its start, which carries the other modules as text.
 
     Args:
         files: the name under which the start loads each module -> the file's name in `sandbox.harness`.
-        begin: the start's function that is called with them: `main` runs once, `keep` is forked for each run.
     """
     sources = {name: harness_text(file) for name, file in files.items()}
-    return f"{harness_text('start')}\n{begin}({sources!r})\n".encode()
+    return f"{harness_text('start')}\nmain({sources!r})\n".encode()
+
+
+def _imported(text: str) -> list[str]:
+    """Return the modules that a text of ours imports."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = {
+        name
+        for node in found
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names])
+    }
+    return sorted(filter(None, names))
 
 
 def harness_text(module: str) -> str:

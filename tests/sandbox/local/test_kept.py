@@ -48,7 +48,7 @@ PROGRAM = Program(
         [
             harness_text("start"),
             f"def main(sources):\n    {RUN}\n    sys.stdout.flush()\n    os._exit(0)",
-            f"keep({ {name: harness_text(name) for name in ('pipe', 'kept')}!r})",
+            f"keep({ {name: harness_text(name) for name in ('pipe', 'kept')}!r}, [])",
         ]
     ).encode(),
 )
@@ -364,7 +364,17 @@ def test_the_harness_is_forked(side: Side) -> None:
     scorer = CodeTests(CodeConfig(), ScorersConfig(), side.warm)
     row = {"type": "code", "answer": {"tests": ["assert f(2) == 4"]}}
     kept = set()
-    for answer, value in (("2 * x", 1.0), ("x", 0.0), ("__import__('os')._exit(0)", 0.0), ("x + x", 1.0)):
+    # What would give each program the same numbers is not loaded before the fork.
+    is_fresh = (
+        "4 if not {'random', 'secrets', 'tempfile', 'uuid', 'numpy'} & set(__import__('sys').modules) else 0"
+    )
+    for answer, value in (
+        (is_fresh, 1.0),
+        ("2 * x", 1.0),
+        ("x", 0.0),
+        ("__import__('os')._exit(0)", 0.0),
+        ("x + x", 1.0),
+    ):
         score = scorer.score(f"```python\ndef f(x): return {answer}\n```", row)
         assert score.value == value, score.reason
         kept.add(side.kept)
