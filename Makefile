@@ -75,8 +75,8 @@ prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=v
 prove-demo-agents: $(INSTALLED)    ## does the demo of the agents learn? ten seeds; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --agents --write $(ARGS)
 
-prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows and a thousand by a grammar, behind both walls, ten minutes
-	@CORPUS=all $(PYTHON_IN_VENV) -m pytest tests/scorers/code/test_corpus.py $(ARGS)
+prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows and a thousand by a grammar, and on what is kept ready, behind both walls, ten minutes
+	@CORPUS=all $(PYTHON_IN_VENV) -m pytest tests/scorers/code/test_corpus.py tests/sandbox/local/test_kept.py $(ARGS)
 
 prove-mbpp: $(INSTALLED)    ## does it tell right from wrong? MBPP's solutions and mutants; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.mbpp --write $(ARGS)

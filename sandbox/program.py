@@ -88,6 +88,9 @@ class Program:
         str, ...
     ] = ()  # installed packages that Python must find beside those that programs may import
     compile_s: float = 30.0  # that its compiler may take
+    kept: bytes = (
+        b""  # of a program of ours that is the same for every run: a main file that is forked for each
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,8 @@ Only then it reads its input, whole, before C is sent a line of the answer. So C
 read them from T, and finds nothing left in the pipe. C's standard input, output and error are /dev/null. T writes its
 line after C has been killed. Without it nothing has passed, whatever the exit code says.
 
+Where the sandbox keeps an interpreter ready (`kept`), the process is a fork of that one, which has made its modules.
+
 An exit code of BROKEN is the machinery's, or says that the tests need a package that is not here. C can't bring it
 about where nothing is missing.
 """
@@ -36,12 +38,14 @@ class Unfit(Exception):
 
 
 def load(sources: dict[str, str], name: str) -> Any:
-    """Make one of the harness's modules from its text, under the name that the others import it by."""
+    """Make one of the harness's modules from its text, under the name that the others import it by; once a process."""
+    full = f"{PACKAGE}.{name}"
+    if full in sys.modules:  # W has made it, before the fork
+        return sys.modules[full]
     parent = ""
     for part in PACKAGE.split("."):
         parent = f"{parent}.{part}" if parent else part
         sys.modules.setdefault(parent, type(sys)(parent))
-    full = f"{PACKAGE}.{name}"
     module: Any = type(sys)(full)
     sys.modules[full] = module
     exec(compile(sources[name], f"{name}.py", "exec", dont_inherit=True), module.__dict__)
@@ -208,4 +212,22 @@ def main(sources: dict[str, str]) -> None:
         os._exit(0)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is not the answer's verdict
         os.write(2, f"harness: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))
+        os._exit(BROKEN)
+
+
+def keep(sources: dict[str, str], imports: list[str]) -> None:
+    """Be W (`kept`): make the modules, and have each run go on from here. Never returns.
+
+    `imports` are of the standard library, and asked for by what runs before an answer. None of them may hold what is to
+    be another's in each run, such as random numbers.
+    """
+    try:
+        channel = int(sys.argv.pop())
+        for name in sources:
+            load(sources, name)
+        for name in imports:
+            __import__(name)
+        load(sources, "kept").serve(channel, _call, lambda: main(sources))
+    except BaseException as error:  # noqa: BLE001 - it is told, and every program starts an interpreter of its own
+        os.write(2, f"{type(error).__name__}: {error}\n".encode("utf-8", "replace"))
         os._exit(BROKEN)

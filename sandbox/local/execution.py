@@ -38,12 +38,26 @@ class ScorerGone(Exception):
 class Execution:
     """One run, from the fork to the last process's end."""
 
-    def __init__(self, order: Order, *, base: Path, identity: Identity, gone_fds: tuple[int, ...]) -> None:
-        """Take the folder for scratch folders, the program's user, and what is readable once the scorer is gone."""
+    def __init__(
+        self,
+        order: Order,
+        *,
+        base: Path,
+        identity: Identity,
+        gone_fds: tuple[int, ...],
+        spared: frozenset[int] = frozenset(),
+    ) -> None:
+        """Take the folder for scratch folders and the program's user.
+
+        Args:
+            gone_fds: what is readable once the scorer is gone.
+            spared: children of this process that are not of this run.
+        """
         self._order = order
         self._base = base
         self._identity = identity
         self._gone_fds = gone_fds
+        self._spared = spared
         self._limits = order.limits
         self._cause: tuple[Ending, str] | None = None  # the limit that ended it
         self._peak_bytes = 0  # of memory, seen by us or by the kernel
@@ -59,17 +73,11 @@ class Execution:
             self._made = Preparation(
                 self._order, base=self._base, identity=self._identity, resources=resources
             )
-            launch = self._made.launch()
-            forked = time.monotonic()
-            self._pid = os.fork()
-            if self._pid == 0:
-                become(launch)
+            forked = self._fork()
             try:
+                self._begin(resources)
                 for pipe in self._made.pipes:
                     pipe.close_writer()
-                self._tree = processes.Tree(self._pid)
-                self._main_fd = os.pidfd_open(self._pid)
-                resources.callback(os.close, self._main_fd)
                 self._watch(forked + SETUP_S)
             finally:
                 seconds = time.monotonic() - (self._started or forked)
@@ -78,6 +86,21 @@ class Execution:
             for pipe in self._made.pipes:
                 pipe.read()
             return self._report(status, seconds)
+
+    def _fork(self) -> float:
+        """Start the run's first process, and return when."""
+        launch = self._made.launch()
+        forked = time.monotonic()
+        self._pid = os.fork()
+        if self._pid == 0:
+            become(launch)
+        return forked
+
+    def _begin(self, resources: ExitStack) -> None:
+        """Take note of the run's first process."""
+        self._tree = processes.Tree(self._pid)
+        self._main_fd = os.pidfd_open(self._pid)
+        resources.callback(os.close, self._main_fd)
 
     def _watch(self, setup_deadline: float) -> None:
         """Watch until the program has ended, or must end: then `_cause` says why. Raises OSError if it never began."""
@@ -204,15 +227,17 @@ class Execution:
         while True:
             try:
                 pid, _, usage = os.wait4(-1, os.WNOHANG)  # what its parents left behind was given to us
-                if pid:
-                    self._add(usage)
-                else:
-                    rounds += 1
-                    if rounds > 10:
-                        processes.kill_children()
-                    time.sleep(0.001)
             except ChildProcessError:
                 return status
+            if pid and pid not in self._spared:
+                self._add(usage)
+            elif not pid:
+                if self._spared and processes.children() <= self._spared:
+                    return status
+                rounds += 1
+                if rounds > 10:
+                    processes.kill_children(self._spared)
+                time.sleep(0.001)
 
     def _await_inner(self) -> None:
         """Wait for the last process of bwrap's namespace, which is now our child."""
@@ -270,7 +295,11 @@ class Execution:
                 code = 128 - code  # bwrap says a signal as shells do
         elif said:
             return code, f"the program could not be started: {said}"
-        if code == -signal.SIGKILL:  # it can't have done that itself
+        return self._killed(code)
+
+    def _killed(self, code: int) -> tuple[int, str]:
+        """Return the same. A program can't send SIGKILL: where that ended it, a limit or somebody else did."""
+        if code == -signal.SIGKILL:
             if self._cpu_s >= self._limits.cpu_s - 0.5:
                 self._cause = (Ending.TIME, f"{self._limits.cpu_s} s of processor time")
             elif self._peak_bytes >= self._limits.memory_bytes:

@@ -60,7 +60,6 @@ class Identity:
 class Launch:
     """All that the child of the fork needs to become the program."""
 
-    order: Order
     argv: list[str]
     env: Mapping[str, str]
     folder: str  # working folder; bubblewrap has its own
@@ -70,9 +69,10 @@ class Launch:
     error_fd: int
     inherited: tuple[int, ...]  # descriptors that bwrap is to have
     identity: Identity
-    tasks: int | None  # RLIMIT_NPROC; None: set from outside, once bwrap has its namespace
+    limits: Mapping[int, tuple[int, int]]  # by the kernel's number, soft and hard
     ruleset: int | None  # Landlock's
     own_signals: bool  # whether the filter has to keep signals inside
+    has_filter: bool = True  # whether Landlock's walls have it here: what is kept gives it to its forks
 
 
 def become(launch: Launch) -> None:
@@ -87,14 +87,16 @@ def become(launch: Launch) -> None:
             signal.signal(number, signal.SIG_DFL)
         os.umask(0o077)
         os.chdir(launch.folder)
-        set_limits(launch.order, launch.tasks)
+        for limit, pair in launch.limits.items():
+            resource.setrlimit(limit, pair)
         leave_root(launch.identity)
         landlock.libc.prctl(
             PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0
         )  # after the change of user, which clears it
         if launch.ruleset is not None:
+            own_pid = os.getpid() if launch.own_signals else None
             landlock.enter(
-                launch.ruleset, build_filter(Walls.LANDLOCK, os.getpid() if launch.own_signals else None)
+                launch.ruleset, build_filter(Walls.LANDLOCK, own_pid) if launch.has_filter else None
             )
         os.execve(launch.argv[0], launch.argv, dict(launch.env))  # noqa: S606 -- that is the point
     except BaseException as error:  # noqa: BLE001 -- whatever it is, this process must not go on as a supervisor
@@ -104,26 +106,33 @@ def become(launch: Launch) -> None:
         os._exit(1)
 
 
-def set_limits(order: Order, tasks: int | None) -> None:
-    """Set the limits that the kernel itself enforces on each process."""
+def limits_of(order: Order, tasks: int | None) -> dict[int, tuple[int, int]]:
+    """Return the limits that the kernel itself enforces on each process.
+
+    Args:
+        order: of the run.
+        tasks: RLIMIT_NPROC; None: set from outside, once bwrap has its namespace.
+    """
     limits = order.limits
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     _, most = resource.getrlimit(resource.RLIMIT_STACK)
     stack = order.stack_bytes if most == resource.RLIM_INFINITY else min(order.stack_bytes, most)
-    resource.setrlimit(resource.RLIMIT_STACK, (stack, most))
     if order.address_space:
         addresses = address_limit_bytes(limits.memory_bytes)
-        resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
     else:  # whatever limit its starter has itself
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        _, addresses = resource.getrlimit(resource.RLIMIT_AS)
+    found = {
+        resource.RLIMIT_CPU: (limits.cpu_s, limits.cpu_s),
+        resource.RLIMIT_CORE: (0, 0),
+        resource.RLIMIT_FSIZE: (limits.file_bytes, limits.file_bytes),
+        resource.RLIMIT_NOFILE: (files, files),
+        resource.RLIMIT_STACK: (stack, most),
+        resource.RLIMIT_AS: (addresses, addresses),
+    }
     if tasks is not None:
-        resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
+        found[resource.RLIMIT_NPROC] = (tasks, tasks)
+    return found
 
 
 def address_limit_bytes(memory_bytes: int) -> int:

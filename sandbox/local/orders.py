@@ -34,6 +34,7 @@ class Order:
     stdin: bytes = b""
     has_loopback: bool = False  # whether it may speak TCP with itself, behind bubblewrap
     look_s: float = 0.02  # between two looks at memory and scratch
+    kept: tuple[str, ...] = ()  # starts a process that is kept ready and forked for each run; (): none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ def receive_order(connection: socket.socket) -> Order:
     header, body = _receive(connection)
     header["walls"] = Walls(header["walls"])
     header["limits"] = Limits(**header["limits"])
-    header["argv"] = tuple(header["argv"])
+    header["argv"], header["kept"] = tuple(header["argv"]), tuple(header["kept"])
     for shown in ("readable", "writable"):
         header[shown] = tuple((here, inside) for here, inside in header[shown])
     return Order(**header, stdin=body)

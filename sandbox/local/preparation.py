@@ -15,7 +15,7 @@ from typing import Final
 
 from sandbox.local import processes
 from sandbox.local.folders import remove_folder
-from sandbox.local.launch import Identity, Launch
+from sandbox.local.launch import Identity, Launch, limits_of
 from sandbox.local.orders import Order
 from sandbox.walls import bubblewrap, landlock
 from sandbox.walls.seccomp import Walls, build_filter
@@ -84,15 +84,12 @@ class Preparation:
         if order.walls is Walls.BUBBLEWRAP:
             return self._prepare_bubblewrap()
         stdin_fd = self._memory_file(order.stdin) if order.stdin else self._stdin_file()[0]
-        scratch = self._scratch()
+        scratch = self._scratch(self._base)
         ruleset, own_signals = None, False
         if order.walls is Walls.LANDLOCK:
-            writable = [str(scratch), *bubblewrap.DEVICES, *(here for here, _ in order.writable)]
-            ruleset = landlock.make_ruleset([here for here, _ in order.readable], writable)
-            self._resources.callback(os.close, ruleset)
+            ruleset = self._ruleset([here for here, _ in order.readable], [str(scratch)])
             own_signals = landlock.abi_version() < landlock.SCOPED_SIGNALS
         return Launch(
-            order=order,
             argv=list(order.argv),
             env={**order.env, "HOME": str(scratch)},
             folder=str(scratch),
@@ -102,7 +99,7 @@ class Preparation:
             error_fd=self.machinery.writer,
             inherited=(),
             identity=self._identity,
-            tasks=self.tasks(),
+            limits=limits_of(self._order, self.tasks()),
             ruleset=ruleset,
             own_signals=own_signals,
         )
@@ -125,7 +122,6 @@ class Preparation:
             stdin_file=stdin_file,
         )
         return Launch(
-            order=self._order,
             argv=argv,
             env={**self._order.env, "HOME": bubblewrap.SCRATCH},
             folder="/",
@@ -135,7 +131,7 @@ class Preparation:
             error_fd=self.machinery.writer,
             inherited=(filter_fd, self.machinery.writer, block_reader),
             identity=self._identity,
-            tasks=self.tasks(),
+            limits=limits_of(self._order, self.tasks()),
             ruleset=None,
             own_signals=False,
         )
@@ -148,6 +144,16 @@ class Preparation:
         bwraps = 2 if self._order.walls is Walls.BUBBLEWRAP else 0
         self.others = None if self._identity.is_alone else processes.threads_of_user(self._identity.number)
         return (self.others or 0) + bwraps + self._order.limits.processes
+
+    def tasks_of_fork(self, beside: int) -> int:
+        """Return RLIMIT_NPROC of a fork of what is kept ready.
+
+        Args:
+            beside: tasks that count beside the program's, where no others of its user do.
+        """
+        is_counted = self._order.walls is not Walls.BUBBLEWRAP and not self._identity.is_alone
+        self.others = processes.threads_of_user(self._identity.number) if is_counted else None
+        return (beside if self.others is None else self.others) + self._order.limits.processes
 
     def _stdin_file(self) -> tuple[int, str]:
         """Return a file with the standard input, open and by its name. A program that has it open can empty it."""
@@ -169,9 +175,29 @@ class Preparation:
         write_from_start(descriptor, content)
         return descriptor
 
-    def _scratch(self) -> Path:
+    def kept_run(self, folder: Path) -> tuple[list[int], str]:
+        """Return the descriptors for a fork of what is kept ready, and its working folder.
+
+        Args:
+            folder: for scratch folders, where the walls bring none of their own.
+        """
+        stdin_fd = self._memory_file(self._order.stdin)
+        fds = [stdin_fd, self.out.writer, self.err.writer, self.machinery.writer]
+        if self._order.walls is Walls.BUBBLEWRAP:
+            return fds, bubblewrap.SCRATCH
+        scratch = str(self._scratch(folder))
+        # What is kept ready has rules for all that may be read, which hold for its forks: these are only more narrow.
+        return [*fds, self._ruleset(["/"], [scratch])], scratch
+
+    def _ruleset(self, readable: list[str], writable: list[str]) -> int:
+        places = [*writable, *bubblewrap.DEVICES, *(here for here, _ in self._order.writable)]
+        ruleset = landlock.make_ruleset(readable, places)
+        self._resources.callback(os.close, ruleset)
+        return ruleset
+
+    def _scratch(self, folder: Path) -> Path:
         """Make a folder for this run alone, where the walls bring none of their own."""
-        scratch = Path(tempfile.mkdtemp(prefix="run-", dir=self._base))
+        scratch = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
         self._resources.callback(remove_folder, scratch)
         self.scratch = scratch
         if self._identity.uid is not None and self._identity.gid is not None:

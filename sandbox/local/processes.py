@@ -47,27 +47,56 @@ def threads_of_user(uid: int) -> int:
     return sum(int(match[2]) for match in found if match and int(match[1]) == uid)
 
 
-def kill_children() -> None:
-    """End every child of this process, also those that it was given because their own parents have ended."""
-    own = str(os.getpid()).encode()
-    for pid in all_pids():
-        fields = stat_fields(pid)
-        if len(fields) > 1 and fields[1] == own:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(int(pid), signal.SIGKILL)
+def children() -> set[int]:
+    """Return every child of this process, also those that it was given because their own parents have ended.
+
+    Nobody else may wait for one meanwhile: the kernel's own list could leave out another one then.
+    """
+    own = str(os.getpid())
+    try:
+        with open(f"/proc/self/task/{own}/children", "rb") as table:  # noqa: PTH123 -- once a run
+            return set(map(int, table.read().split()))
+    except FileNotFoundError:  # a kernel without the list
+        parents = ((pid, stat_fields(pid)) for pid in all_pids())
+        return {int(pid) for pid, fields in parents if len(fields) > 1 and fields[1] == own.encode()}
+
+
+def kill_children(spared: frozenset[int] = frozenset()) -> None:
+    """End every child of this process but these."""
+    for pid in children() - spared:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def reap_children() -> None:
+    """End every child of this process, and wait until none is left."""
+    while True:
+        kill_children()
+        try:
+            while os.waitpid(-1, 0)[0]:
+                pass
+        except ChildProcessError:
+            return
 
 
 class Tree:
     """The processes of one run, known by their sessions: no program can leave its own."""
 
-    def __init__(self, main_pid: int) -> None:
+    def __init__(self, main_pid: int | None) -> None:
+        """Take the first process; None: it is about to start, and `add_main` says which it is."""
         self._main = str(main_pid)
         self._inner: bytes | None = (
             None  # bubblewrap's inner process, of which the program is the first child
         )
         self._states: dict[str, tuple[bytes, bytes, int]] = {}  # state, parent and start at the last look
-        self._sessions = {str(main_pid).encode()}
-        self._others = all_pids() - {str(main_pid)}  # of the machine: looked at once, not at every look
+        self._sessions = {self._main.encode()}
+        self._others = all_pids() - {self._main}  # of the machine: looked at once, not at every look
+
+    def add_main(self, pid: int) -> None:
+        """Note the first process, which leads a session."""
+        self._main = str(pid)
+        self._sessions.add(self._main.encode())
+        self._others.discard(self._main)
 
     def add_session(self, leader: int) -> None:
         """Bubblewrap's inner process leads a session of its own."""

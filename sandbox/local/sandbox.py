@@ -24,6 +24,7 @@ from sandbox.local import toolchain
 from sandbox.local.disk_space import compiler_without_disk_space, require_disk_space
 from sandbox.local.environment import OURS, Environment, make_environment, versions
 from sandbox.local.folders import remove_folder
+from sandbox.local.kept import can_be_kept
 from sandbox.local.orders import Order
 from sandbox.local.program_files import write_program
 from sandbox.local.self_test import self_test
@@ -62,6 +63,7 @@ INSIDE = {
 }  # as bubblewrap's programs see them
 ASK_VERSION = "import platform; print(platform.python_version())"
 OLDEST = (3, 11)  # Python that an answer may be written for
+KEPT_FILE = "kept.py"
 PROBE = Limits(wall_s=10.0)
 
 
@@ -70,13 +72,16 @@ class LocalSandbox:
 
     max_wall_s, max_output_bytes = math.inf, sys.maxsize  # as much as it is asked for
 
-    def __init__(self, walls: Walls) -> None:
+    def __init__(self, walls: Walls, *, keeps: bool = True) -> None:
+        """Take the walls, and whether processes are kept ready, to be forked, for programs that say so."""
         self._walls = walls
+        self._keeps = keeps
         self._supervisors = Supervisors()
         self._lock = threading.RLock()
         self._interpreter: Interpreter | None = None
         self._versions: dict[Language, str] | None = None
         self._packages: dict[tuple[str, ...], Path] = {}
+        self._kept: dict[tuple[bytes, bytes], Path] = {}  # source and kept source -> folder
         self._made_environment: Environment | None = None
 
     @property
@@ -112,6 +117,11 @@ class LocalSandbox:
         packages = self._package_folder(program.alone) if program.alone else None
         environment = self._environment() if program.language is Language.PYTHON else None
         base = self._supervisors.base()
+        if program.kept:
+            yield PreparedProgram(
+                self, program.language, self._kept_folder(program), packages, environment, is_kept=True
+            )
+            return
         with unavailable("no folder for a program"):
             folder = Path(tempfile.mkdtemp(prefix="program-", dir=base))
         try:
@@ -149,6 +159,7 @@ class LocalSandbox:
         """End the supervisors and remove all that was prepared."""
         self._supervisors.close()
         self._packages.clear()
+        self._kept.clear()
         self._made_environment = None
 
     def execute(
@@ -162,22 +173,24 @@ class LocalSandbox:
         env: Mapping[str, str] | None = None,
         writable: tuple[Path, str] | None = None,
         interpreter: Interpreter | None = None,
+        kept: tuple[str, ...] = (),
     ) -> Outcome:
-        """Run one command line once. Raises SandboxUnavailable."""
+        """Run one command line once, or have what is kept ready by another one forked. Raises SandboxUnavailable."""
         if is_disk := self._walls is not Walls.BUBBLEWRAP:  # whose scratch is in memory
             require_disk_space(self._supervisors.base(), limits.scratch_bytes)
-        outcome = self._supervisors.run(
-            self._order(
-                argv,
-                readable=readable,
-                language=language,
-                limits=limits,
-                stdin=stdin,
-                env=env,
-                writable=writable,
-                interpreter=interpreter,
-            )
+        order = self._order(
+            argv,
+            readable=readable,
+            language=language,
+            limits=limits,
+            stdin=stdin,
+            env=env,
+            writable=writable,
+            interpreter=interpreter,
         )
+        if kept and self._keeps and can_be_kept(order):
+            order = replace(order, kept=kept)
+        outcome = self._supervisors.run(order)
         if is_disk:  # whatever it said: the harness ends well where an answer does not
             require_disk_space(self._supervisors.base(), limits.scratch_bytes)
         return outcome
@@ -368,6 +381,22 @@ class LocalSandbox:
             self._made_environment = made
             return made
 
+    def _kept_folder(self, program: Program) -> Path:
+        """Return the folder with a program of ours, made once; nobody but we can write into it."""
+        with self._lock:
+            base = self._supervisors.base()
+            key = program.source, program.kept
+            folder = self._kept.get(key)
+            if folder is not None and folder.parent == base and folder.exists():
+                return folder
+            with unavailable("a program can't be written down"):
+                folder = Path(tempfile.mkdtemp(prefix="program-", dir=base))
+                write_program(
+                    folder / "program", replace(program, files={**program.files, KEPT_FILE: program.kept})
+                )
+            self._kept[key] = folder
+            return folder
+
     def _package_folder(self, names: tuple[str, ...]) -> Path:
         """Return the folder with copies of the packages, made once for each set of packages."""
         with self._lock:
@@ -417,8 +446,11 @@ class PreparedProgram:
         folder: Path,
         packages: Path | None,
         environment: Environment | None,
+        *,
+        is_kept: bool = False,
     ) -> None:
         self._sandbox = sandbox
+        self._is_kept = is_kept
         self._language = language
         self._folder = folder / "program"
         self._build = folder / "build"
@@ -475,8 +507,11 @@ class PreparedProgram:
             raise ValueError("the compiler refused this program: there is nothing to run")
         limits = limits or Limits()
         argv, readable, env = self.command_line(limits)
+        kept: tuple[str, ...] = ()
+        if self._is_kept:
+            kept = (*argv[:-1], f"{self._sandbox.inside('program', self._folder)}/{KEPT_FILE}")
         return self._sandbox.execute(
-            argv, readable=readable, language=self._language, limits=limits, stdin=stdin, env=env
+            argv, readable=readable, language=self._language, limits=limits, stdin=stdin, env=env, kept=kept
         )
 
     def command_line(self, limits: Limits) -> tuple[tuple[str, ...], dict[Path, str], dict[str, str]]:

@@ -12,20 +12,70 @@ namespace), and the scorer sees a broken connection.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
 import sys
 from pathlib import Path
+from typing import Final
 
 from sandbox.local.execution import Execution, ScorerGone
 from sandbox.local.folders import remove_folder
+from sandbox.local.kept import Kept, KeptFailed
+from sandbox.local.kept_execution import KeptExecution
 from sandbox.local.launch import Identity
-from sandbox.local.orders import Report, receive_order, send_report
+from sandbox.local.orders import Order, Report, receive_order, send_report
 from sandbox.program import NoRoom
 from sandbox.walls.landlock import libc
 
 PR_SET_CHILD_SUBREAPER = 36
+FAILURES: Final = 3  # of what is kept ready, after which no more is tried
+log = logging.getLogger("sandbox")
+
+
+class Runs:
+    """Runs, one at a time, by a fork of what is kept ready where an order names that."""
+
+    def __init__(self, base: Path, identity: Identity, gone_fds: tuple[int, ...]) -> None:
+        """Start nothing; the arguments are those of `Execution`."""
+        self._base, self._identity, self._gone_fds = base, identity, gone_fds
+        self._kept: Kept | None = None
+        self._failures = 0  # one after the other
+
+    def run(self, order: Order) -> Report:
+        """Run an order. Raises OSError, ScorerGone."""
+        if order.kept and self._failures < FAILURES:
+            try:
+                report = self._by_fork(order)
+            except KeptFailed as error:
+                self._failures += 1
+                if self._failures == FAILURES:
+                    log.warning("no interpreter can be kept ready, each program starts one: %s", error)
+            else:
+                self._failures = 0
+                return report
+        spared = {self._kept.pid} if self._kept is not None and self._kept.is_alive else set()
+        return Execution(
+            order, base=self._base, identity=self._identity, gone_fds=self._gone_fds, spared=frozenset(spared)
+        ).run()
+
+    def end(self) -> None:
+        """End what is kept ready."""
+        if self._kept is not None:
+            self._kept.end()
+
+    def _by_fork(self, order: Order) -> Report:
+        if self._kept is None or not self._kept.fits(order):
+            self.end()
+            self._kept = Kept(order, base=self._base, identity=self._identity)
+        try:
+            return KeptExecution(
+                self._kept, order, base=self._base, identity=self._identity, gone_fds=self._gone_fds
+            ).run()
+        except OSError:  # whatever it has started, nobody watches over it any more
+            self._kept.end()
+            raise
 
 
 def main(argv: list[str]) -> int:
@@ -39,14 +89,13 @@ def main(argv: list[str]) -> int:
     identity = Identity.choose()
     dismissals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: dismissals.append(number))
+    runs: Runs | None = None
     try:
-        scorer_fd = os.pidfd_open(scorer)
+        runs = Runs(base, identity, (connection.fileno(), os.pidfd_open(scorer)))
         while True:
             order = receive_order(connection)
             try:
-                report = Execution(
-                    order, base=base, identity=identity, gone_fds=(connection.fileno(), scorer_fd)
-                ).run()
+                report = runs.run(order)
             except OSError as error:  # no more processes, descriptors or disk: not the program's
                 report = Report(
                     outcome=None,
@@ -55,6 +104,8 @@ def main(argv: list[str]) -> int:
                 )
             send_report(connection, report)
     except (EOFError, ConnectionError, ProcessLookupError, ScorerGone):
+        if runs is not None:
+            runs.end()
         if not dismissals:  # the scorer was killed, or forgot to close: nobody needs what it prepared
             remove_folder(base)
     return 0

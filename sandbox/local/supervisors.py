@@ -32,6 +32,7 @@ PROGRAM = ("-m", "sandbox.local.supervisor_process")
 PREFIX: Final = "millrace-sandbox-"
 LOCKED: Final = f"{PREFIX}locked-"  # a folder that is locked while its scorer lives
 FORGOTTEN_S: Final = 86_400.0  # without a change, after which another folder is nobody's
+KEPT_S: Final = 40.0  # what is kept ready may keep silent so long before the program is started without it
 GRACE_S = 10.0  # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
 
 
@@ -58,7 +59,7 @@ class Supervisor:
     def run(self, order: Order) -> Outcome:
         """Have the supervisor run an order. Raises SandboxUnavailable; `is_alive` says whether it can take another."""
         self.start(order)
-        return self.ended(order.limits.wall_s + SETUP_S)
+        return self.ended(order.limits.wall_s + SETUP_S + (KEPT_S if order.kept else 0.0))
 
     def start(self, order: Order) -> None:
         """Have the supervisor begin an order. Raises SandboxUnavailable."""

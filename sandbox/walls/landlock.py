@@ -88,13 +88,19 @@ def add_rule(ruleset: int, path: str, rights: int) -> None:
         os.close(target)
 
 
-def enter(ruleset: int, bpf: bytes) -> None:
-    """Put this process, and all that it will start, behind the rules and the filter. There is no way back."""
-    program = FilterProgram(len(bpf) // 8, bpf)
+def enter(ruleset: int, bpf: bytes | None) -> None:
+    """Put this process, and all that it will start, behind the rules and the filter. There is no way back.
+
+    Args:
+        bpf: the filter; None: this process enters a second rule set and a filter later, in its forks.
+    """
     zero = ctypes.c_ulong(0)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero):
         raise fail("no_new_privs")
     if libc.syscall(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0)):
         raise fail("landlock_restrict_self")
+    if bpf is None:
+        return
+    program = FilterProgram(len(bpf) // 8, bpf)
     if libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(program), zero, zero):
         raise fail("seccomp filter")

@@ -7,6 +7,7 @@ comes on its standard input: so it runs in every sandbox, one behind HTTP too.
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import secrets
@@ -20,6 +21,7 @@ import sandbox.harness
 from sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 from verdicts.code.long_integers import long_integers
 from verdicts.code.rows import Harnessed
+from verdicts.code.shapes import PRELUDE
 
 MODULES: Final = (
     *("pipe", "codec", "link", "candidate", "arguments", "views", "remote", "checks", "cases", "pytest_file"),
@@ -44,8 +46,10 @@ class HarnessReport:
 @functools.cache
 def harness() -> Program:
     """Return the harness as a program."""
-    source = harness_source({name: name for name in MODULES})
-    return Program(language=Language.PYTHON, source=source)
+    modules = {name: name for name in MODULES}
+    sources = {name: harness_text(name) for name in (*MODULES, "kept")}
+    kept = f"{harness_text('start')}\nkeep({sources!r}, {_imported(PRELUDE)!r})\n"
+    return Program(language=Language.PYTHON, source=harness_source(modules), kept=kept.encode())
 
 
 def harness_source(files: Mapping[str, str]) -> bytes:
@@ -56,6 +60,17 @@ def harness_source(files: Mapping[str, str]) -> bytes:
     """
     sources = {name: harness_text(file) for name, file in files.items()}
     return f"{harness_text('start')}\nmain({sources!r})\n".encode()
+
+
+def _imported(text: str) -> list[str]:
+    """Return the modules that a text of ours imports."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = {
+        name
+        for node in found
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names])
+    }
+    return sorted(filter(None, names))
 
 
 def harness_text(module: str) -> str:

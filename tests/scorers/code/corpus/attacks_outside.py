@@ -172,6 +172,59 @@ KERNEL = {
     "types into the terminal": "import fcntl, termios\nreturn fcntl.ioctl(open('/dev/tty', 'wb'), termios.TIOCSTI, b'x') == b'x'",
 }
 
+# Each is judged several times by each worker, in four shapes: forks of one interpreter, one after the other. `add` is right
+# if, and only if, a run finds what one before it has left, in the memory that both are copies of, in files, or alive.
+LEFT = {
+    "finds what it left in the interpreter, in files, and alive": """
+        import builtins, gc, os, socket, sys, time
+        places = ("/tmp", "/dev/shm", "/var/tmp", os.getcwd(), os.path.dirname(os.getcwd()), "/program", "/")
+        def answers():
+            try: socket.socket(socket.AF_UNIX).connect("\\0millrace-left"); return True
+            except OSError: return False
+        FOUND = (
+            hasattr(builtins, "millrace_left") or "millrace_left" in sys.modules or "MILLRACE_LEFT" in os.environ or answers()
+            or any(os.path.exists(place + "/millrace-left") for place in places) or any(type(one) is dict and "millrace_left" in one for one in gc.get_objects())
+        )
+        """,
+    "finds what it did to its ancestors": """
+        import os, signal, sys, time
+        FOUND = signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN or os.getpriority(os.PRIO_PROCESS, 0) > 0 or sys.getrecursionlimit() == 4242 or os.umask(0o77) != 0o77
+        for pid in {1, 2, os.getppid(), os.getpgrp(), *range(os.getpid() - 9, os.getpid())}:
+            for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+                if pid > 0 and pid != os.getppid():
+                    try: os.kill(pid, number)
+                    except OSError: pass
+        """,
+}
+LEAVES = """
+import threading
+builtins = __import__("builtins"); builtins.millrace_left = sys.modules["millrace_left"] = sys; os.environ["MILLRACE_LEFT"] = "1"
+signal = __import__("signal"); signal.signal(signal.SIGUSR2, signal.SIG_IGN); sys.setrecursionlimit(4242); os.umask(0)
+for place in ("/tmp", "/dev/shm", "/var/tmp", os.getcwd(), os.path.dirname(os.getcwd()), "/program"):
+    try: open(place + "/millrace-left", "w").close()
+    except OSError: pass
+try:
+    if os.fork() == 0:
+        import socket
+        try:
+            named = socket.socket(socket.AF_UNIX); named.bind("\\0millrace-left"); named.listen()
+        except OSError: pass
+        time.sleep(60); os._exit(0)
+except OSError: pass
+try: os.nice(5)
+except OSError: pass
+def add(a, b):
+    return a + b if FOUND else None
+"""
+LEFT_BEHIND = [
+    case
+    for number in range(3)
+    for case in attacks(
+        {f"{title}, {number} [calls functional asserts pytest]": trick for title, trick in LEFT.items()},
+        after=LEAVES,
+    )
+]
+
 OUTSIDE_ATTACKS: list[Case] = [
     *INTROSPECTION,
     *breaches(SOCKETS | FILES),
@@ -179,4 +232,5 @@ OUTSIDE_ATTACKS: list[Case] = [
     *breaches(PROCESSES),
     *attacks(SIGNALS_EVERYONE),
     *breaches(OTHER_PROCESSES | KERNEL),
+    *LEFT_BEHIND,
 ]
