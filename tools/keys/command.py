@@ -25,6 +25,7 @@ WIDTH = 100
 PAGES: Mapping[str, Callable[[], str]] = {
     "configuration": lambda: page.configuration(parts_of(Run)),
     "metrics": page.metrics,
+    "row_types": page.row_types,
 }
 
 

@@ -1,6 +1,6 @@
-"""Pages of the reference in Markdown: docs/configuration.md and docs/metrics.md, which a test holds to be equal.
+"""Pages of the reference in Markdown: docs/configuration.md, metrics.md and row_types.md, which a test compares.
 
-In: the parts of the configuration, the keys of `metrics.jsonl`, the metrics of Prometheus. Out: lines. Pure.
+In: the parts of the configuration, the tables of metrics, the kinds of tasks. Out: each page's text. Pure.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from learner.reporting.keys import KEYS, as_table
+from tasks import kinds
 from tools.keys.sections import Key, Part
 from tools.metrics.table import AGENT_METRICS, METRICS, Metric
 from tools.top.keys import KEYS as TOP_KEYS
@@ -49,6 +50,15 @@ process waited for: `prompts`, `episodes`, `weights`, `rollouts`, `groups`, `lat
 """
 
 
+ROW_TYPES = """# Row types
+
+`millrace keys --markdown row_types` writes this page from [tasks/kinds.py](../tasks/kinds.py). Each kind of scorer, the
+types of rows that it reads (`verification_info.type`), what an `answer` of them holds, and the data sources of verl,
+TinyV, RRM and Reasoning360 that are routed to it; `*` stands for any text. [What each scorer
+accepts](scorer_rules.md) says how they are scored.
+"""
+
+
 def configuration(parts: Sequence[Part]) -> str:
     """Return docs/configuration.md."""
     lines = [line for part in parts for line in _part(part)]
@@ -75,6 +85,11 @@ def metrics() -> str:
         *as_table(TOP_KEYS),
     ]
     return "\n".join([METRICS_PAGE, *tables, ""])
+
+
+def row_types() -> str:
+    """Return docs/row_types.md."""
+    return "\n".join([ROW_TYPES, *kinds.as_table(), ""])
 
 
 def anchor(title: str) -> str:
