@@ -28,7 +28,9 @@ def is_module(name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name not in OTHER_KEYS], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if page.name not in OTHER_KEYS],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_every_key_of_the_configuration_on_a_page_is_one(page: Any) -> None:
     text = page.read_text(encoding="utf-8")
