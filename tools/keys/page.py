@@ -6,11 +6,11 @@ In: the parts of the configuration, the tables of metrics, the kinds of tasks. O
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from learner.reporting.keys import KEYS, as_table
 from tasks import kinds
-from tools.keys.sections import Key, Part
+from tools.keys.sections import NAME, Key, Part
 from tools.metrics.table import AGENT_METRICS, METRICS, Metric
 from tools.top.keys import KEYS as TOP_KEYS
 
@@ -61,7 +61,8 @@ accepts](scorer_rules.md) says how they are scored.
 
 def configuration(parts: Sequence[Part]) -> str:
     """Return docs/configuration.md."""
-    lines = [line for part in parts for line in _part(part)]
+    titles = frozenset(part.title for part in parts)
+    lines = [line for part in parts for line in _part(part, titles)]
     return "\n".join([CONFIGURATION, *lines])
 
 
@@ -97,7 +98,7 @@ def anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part(part: Part, titles: Collection[str]) -> Iterator[str]:
     if part.place:
         yield f"{'##' if '.' not in part.place else '###'} {part.title}"
         yield ""
@@ -109,7 +110,7 @@ def _part(part: Part) -> Iterator[str]:
         links = [f"[{kind}](#{anchor(f'{part.place}: {kind}')})" for kind in part.kinds]
         yield f"`type` is one of {', '.join(links)}."
         yield ""
-    yield from map(_key, part.keys)
+    yield from (_key(part, key, titles) for key in part.keys)
     for title, names in part.same:
         said = ", ".join(f"`{name}`" for name in names) or "the same keys"
         yield f"- {said}: as in [{title}](#{anchor(title)})"
@@ -117,12 +118,16 @@ def _part(part: Part) -> Iterator[str]:
         yield ""
 
 
-def _key(key: Key) -> str:
+def _key(part: Part, key: Key, titles: Collection[str]) -> str:
+    """Return a key's line; one that opens a section leads to it."""
+    below = f"{part.place}.{key.name}".lstrip(".")
+    title = next((one for one in (below, f"{below}.{NAME}") if one in titles), "")
+    name = f"[**{key.name}**](#{anchor(title)})" if title else f"**{key.name}**"
     default = "required" if key.is_required else key.default and f"default `{key.default}`"
     default = "unset" if key.default == "unset" else default
     kind = "" if key.kind == "section" else f"`{key.kind}`"
     said = ", ".join(one for one in (kind, default) if one)
-    return f"- **{key.name}**{f' ({said})' if said else ''}: {key.says}".rstrip(": ")
+    return f"- {name}{f' ({said})' if said else ''}: {key.says}"
 
 
 def _table(metrics: Sequence[Metric]) -> list[str]:
