@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from broker.keys import TABLE
 from config.run import Run
 from learner.reporting.keys import KEYS
 from tools.arguments import UsageError
@@ -26,6 +27,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "configuration": lambda: page.configuration(parts_of(Run)),
     "metrics": page.metrics,
     "row_types": page.row_types,
+    "redis_keys": page.redis_keys,
 }
 
 
@@ -70,11 +72,12 @@ def having(text: str, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _entries() -> Iterator[Entry]:
-    """Yield the keys of the configuration, those of a step's metrics and of `top --json`, and Prometheus' metrics."""
+    """Yield the keys of the configuration, of a step's metrics, of `top --json` and in Redis, and Prometheus' metrics."""
     for part in parts_of(Run):
         yield from (_entry(part, key) for key in part.keys)
     yield from (Entry(name, "metrics.jsonl", says) for name, says in KEYS.items())
     yield from (Entry(name, "top --json", says) for name, says in TOP_KEYS.items())
+    yield from (Entry(row.names, f"Redis, {row.kind}", f"{row.holds}; by {row.by}") for row in TABLE)
     for metric in (*METRICS, *AGENT_METRICS):
         yield Entry(metric.name, f"Prometheus, {metric.kind}", metric.says)
 

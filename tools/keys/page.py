@@ -1,6 +1,7 @@
-"""Pages of the reference in Markdown: docs/configuration.md, metrics.md and row_types.md, which a test compares.
+"""Pages of the reference in Markdown: docs/configuration.md, metrics.md, row_types.md and redis_keys.md.
 
-In: the parts of the configuration, the tables of metrics, the kinds of tasks. Out: each page's text. Pure.
+In: the parts of the configuration, the tables of metrics and of keys in Redis, the kinds of tasks. Out: each page's
+text. Pure.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from broker.keys import TABLE, Keys
 from learner.reporting.keys import KEYS, as_table
 from tasks import kinds
 from tools.keys.sections import NAME, Key, Part
@@ -58,6 +60,13 @@ TinyV, RRM and Reasoning360 that are routed to it; `*` stands for any text. [Wha
 accepts](scorer_rules.md) says how they are scored.
 """
 
+REDIS_KEYS = f"""# Keys in Redis
+
+`millrace keys --markdown redis_keys` writes this page from [broker/keys.py](../broker/keys.py). Every key of a run
+begins with `{Keys("NAME").prefix}`; the braces are part of it. [redis-cli.md](redis-cli.md) asks for them by hand. RQ's
+own keys are global: `rq:queue:NAME.math` and the like, `rq:job:NAME_GROUP_NUMBER`, `rq:worker:…`.
+"""
+
 
 def configuration(parts: Sequence[Part]) -> str:
     """Return docs/configuration.md."""
@@ -91,6 +100,16 @@ def metrics() -> str:
 def row_types() -> str:
     """Return docs/row_types.md."""
     return "\n".join([ROW_TYPES, *kinds.as_table(), ""])
+
+
+def redis_keys() -> str:
+    """Return docs/redis_keys.md."""
+    rows = [
+        f"| {', '.join(f'`{name}`' for name in row.names.split(', '))} | {' | '.join(row[1:])} |"
+        for row in TABLE
+    ]
+    head = ["| key | kind | holds | written by | goes |", "|---|---|---|---|---|"]
+    return "\n".join([REDIS_KEYS, *head, *rows, ""])
 
 
 def anchor(title: str) -> str:

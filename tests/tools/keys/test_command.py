@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from broker.keys import POLICY_CALLS, TABLE, Keys
 from config.run import Run
 from config.section import Section
 from tests.support.config_keys import is_key
@@ -34,6 +35,25 @@ def test_every_key_is_listed_and_says_what_it_means() -> None:
     assert [key for key in named if not is_key(key.split("."))] == []
     titles = {part.title for part in parts}
     assert [title for part in parts for title, _ in part.same if title not in titles] == []
+
+
+def test_every_key_in_redis_is_in_the_table() -> None:
+    listed = {name for row in TABLE for name in row.names.split(", ")}
+    keys = Keys("demo")
+    named = [
+        *keys.scripts(),
+        keys.scorers,
+        keys.turns("GROUP"),
+        keys.alive("ROLE", "ID"),
+        keys.died("HOST-PID"),
+    ]
+    named += [
+        keys.weights_chunks,
+        keys.weights_wanted,
+        keys.weights_chunk("PARCEL", 0).replace(":0", ":CHUNK"),
+    ]
+    named += [*keys.served_calls("ENDPOINT"), keys.replies(0, "DIGIT").replace(":0:", ":PERIOD:")]
+    assert {key.removeprefix(keys.prefix) for key in named} | {POLICY_CALLS} <= listed
 
 
 @pytest.mark.parametrize(
