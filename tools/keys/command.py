@@ -72,7 +72,7 @@ def having(text: str, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _entries() -> Iterator[Entry]:
-    """Yield the keys of the configuration, of a step's metrics, of `top --json` and in Redis, and Prometheus' metrics."""
+    """Yield the keys of the configuration, of metrics.jsonl, of `top --json` and in Redis, and Prometheus' metrics."""
     for part in parts_of(Run):
         yield from (_entry(part, key) for key in part.keys)
     yield from (Entry(name, "metrics.jsonl", says) for name, says in KEYS.items())
