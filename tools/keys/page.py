@@ -23,7 +23,7 @@ Every key of a run's configuration. `millrace keys --markdown configuration` wri
 environment and the command line make one configuration: [Configuration](running.md#configuration).
 
 `NAME` stands for a name of your own. Where several sections may stand, `type` says which; the one marked *default*
-stands there where `type` is left out. *Unset* is `null` in YAML.
+stands there where the section is left out. *Unset* is `null` in YAML.
 """
 
 METRICS_PAGE = """# Metrics
