@@ -37,7 +37,7 @@ The learner writes one object for each step into `runs/NAME/metrics.jsonl`. Tens
 get the same numbers, with `/` for the dots. An objective may add names of its own.
 """
 
-TOP = """## `millrace top --json`
+TOP = """## `millrace top RUN --json`
 
 Seconds and shares are numbers, a share from 0 to 1; null means unknown. A key with a dot is one inside an object, or
 inside each object of a list.
