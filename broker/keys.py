@@ -21,6 +21,7 @@ Weights for generators that do not see the learner's folder: `weights:PARCEL:CHU
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 # The streams that a group passes through, in order. None is ever trimmed.
 # `episodes` is in the place of `prompts` for groups that agents play.
@@ -168,3 +169,142 @@ class Keys:
 def error_field(group_id: str) -> str:
     """Return the field of `tries` that holds the last thing that went wrong with a group."""
     return f"error:{group_id}"
+
+
+class KeyRow(NamedTuple):
+    """What people should know of one key, or of several that go together; docs/redis_keys.md is written from these."""
+
+    names: str  # without the run's prefix; several are separated by a comma
+    kind: str  # of Redis
+    holds: str
+    by: str  # who writes it
+    goes: str  # when it is removed
+
+
+TABLE: Final = (
+    KeyRow(
+        "prompts, rollouts, scored",
+        "streams",
+        "the groups on their way, one entry each",
+        "generators, scorers, learner",
+        "with the hand-over or with `retire`",
+    ),
+    KeyRow(
+        "dead",
+        "stream",
+        "letters: stage, reason, attempts, the last lines of the worker that died, the payload",
+        "any role",
+        "by `millrace dead purge`, or when a retry is issued",
+    ),
+    KeyRow(
+        "slots",
+        "sorted set",
+        "ids of groups that were issued and not retired yet, by their floors",
+        "feeder, learner",
+        "when the group is retired",
+    ),
+    KeyRow(
+        "where", "hash", "group id: stream and entry", "every script that moves a group", "with the outcome"
+    ),
+    KeyRow(
+        "episodes",
+        "stream",
+        "the groups whose completions are episodes of several turns, in the place of `prompts`",
+        "feeder, agents",
+        "with the hand-over",
+    ),
+    KeyRow(
+        "policy_calls, policy_calls:GENERATOR",
+        "streams",
+        (
+            "turns that agents want of the policy, of any generator, or of the one that has the conversation"
+            " in its cache"
+        ),
+        "agents",
+        "with the answer, or with the group; a generator's own a lease after it has gone",
+    ),
+    KeyRow(
+        "turns:GROUP",
+        "hash",
+        (
+            "the newest attempt; of each call its prompt while it is asked, then its record; how each episod"
+            "e ended"
+        ),
+        "agents, generators",
+        "with the group's hand-over, death or retirement",
+    ),
+    KeyRow(
+        "cursor",
+        "hash",
+        (
+            "`position` (the next number), `issued`, `retry:ID` (how often a group was begun anew), `seq` (s"
+            "cripts of the learner so far)"
+        ),
+        "learner",
+        "with the run",
+    ),
+    KeyRow(
+        "run",
+        "hash",
+        (
+            "`status`, `reason`, `config` (YAML), `version`, `fence`, `steps`, `wanted` and `why` (what an o"
+            "perator or `millrace up` asks), `advice`, `lost_s` (seconds of this learner in which nobody cou"
+            "ld work; in runs with agents)"
+        ),
+        "learner; `wanted` by `millrace pause`, `resume`, `drain`",
+        "with the run",
+    ),
+    KeyRow(
+        "weights", "stream", "announcements: version, path, checksum, size", "learner", "the last 16 stay"
+    ),
+    KeyRow(
+        "jobs",
+        "hash",
+        "entry of `rollouts`: the RQ job that was made for it last",
+        "dispatcher",
+        "with the hand-over",
+    ),
+    KeyRow(
+        "tries",
+        "hash",
+        "group id: the workers that began its stage, one name an attempt; `error:ID`: the last failure",
+        "generators, scorers",
+        "with the hand-over",
+    ),
+    KeyRow(
+        "retries",
+        "hash",
+        "dead group to retry: its letter",
+        "`millrace dead retry`",
+        "when the retry is issued",
+    ),
+    KeyRow("scorers", "hash", "counters by queue and scorer", "scorers", "with the run"),
+    KeyRow(
+        "alive:ROLE:ID",
+        "hash",
+        "what a process does, and its sums of work",
+        "every process",
+        "15 seconds after its last beat; a scorer's after `broker.lease_s`",
+    ),
+    KeyRow("died:HOST-PID", "hash", "how a process ended, its last lines", "its supervisor", "after a day"),
+    KeyRow(
+        "calls:ENDPOINT, pace:ENDPOINT, claims:ENDPOINT, longest:ENDPOINT",
+        "sorted sets; numbers and names",
+        (
+            "calls to a served model: under way, when the next is due, the workers that want more, and the o"
+            "ne that has waited longest"
+        ),
+        "scorers",
+        "expire",
+    ),
+    KeyRow(
+        "replies:PERIOD:DIGIT", "hash", "what a served model has answered", "scorers", "expire, 6 to 12 hours"
+    ),
+    KeyRow(
+        "weights_wanted, weights_chunks, weights:PARCEL:CHUNK",
+        "hash, strings",
+        "weights for generators that do not see their folder",
+        "generators; learner",
+        "expire",
+    ),
+)

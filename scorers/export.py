@@ -40,7 +40,7 @@ def compute_score(
     """Score one answer, as verl's own function of this name does.
 
     Args:
-        data_source: the row's, which says how it is scored: docs/scorers.md has the names.
+        data_source: the row's, which says how it is scored: docs/row_types.md has the names.
         solution_str: the answer without its prompt.
         ground_truth: the row's `reward_model.ground_truth`.
         extra_info: the row's.

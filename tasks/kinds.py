@@ -2,7 +2,7 @@
 
 In: nothing. Out: `KINDS`, and the tables that are derived from it. Routing (`tasks.route`), rows of verl (`tasks.verl`)
 and the scorers' registry (`scorers.registry`) read them. So do the shapes of answers (`scorers.format.answer_shapes`),
-the defaults of `score` (`scorers.api`) and the table of docs/scorers.md. To add a scorer: its folder in `scorers/`, its
+the defaults of `score` (`scorers.api`) and docs/row_types.md. To add a scorer: its folder in `scorers/`, its
 section in `config/scorer_kinds.py`, and one entry here.
 """
 
@@ -56,7 +56,7 @@ class TaskKind:
     own_tasks: Mapping[str, str] | None = (
         None  # default tasks beside its name: task to variant of its endpoint
     )
-    about: str  # what it judges, for the table of docs/scorers.md
+    about: str  # what it judges, for docs/row_types.md
 
     @property
     def name(self) -> str:
@@ -424,7 +424,7 @@ def needs(row_type: str) -> str:
 
 
 def as_table() -> list[str]:
-    """Return the kinds as lines of Markdown, for docs/scorers.md."""
+    """Return the kinds as lines of Markdown, for docs/row_types.md."""
     lines = ["| task | judges | row types | answer | data sources of verl |", "|---|---|---|---|---|"]
     for kind in KINDS:
         types = ", ".join(f"`{row.name}`" for row in kind.rows) or "the task's name"

@@ -38,6 +38,11 @@ VERBS: Mapping[str, Verb] = {
         "write a run of verl, II-VERL, TinyV or Reasoning360 as a run here, and account for every key",
         "millrace import train.sh trainer.total_epochs=1 -o run.yaml",
     ),
+    "keys": Verb(
+        "tools.keys.command",
+        "say what the keys of the configuration and the metrics mean",
+        "millrace keys max_lag",
+    ),
     "doctor": Verb(
         "tools.doctor.command",
         "look for what is in the way of a run here, and say what to do about it",
@@ -190,6 +195,9 @@ MEANT: Mapping[str, str] = {
     "remove": "rm",
     "filter": "difficulty",
     "pass-rate": "difficulty",
+    "config": "keys",
+    "options": "keys",
+    "settings": "keys",
     "eval": "evaluate",
     "test": "evaluate",
     "grade": "score",

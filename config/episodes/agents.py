@@ -45,6 +45,7 @@ class AgentsConfig(Section):
     """Attempts at a group before an episode that could not be played to its end counts as unscorable. A worker's death
     uses up an attempt only where nothing was recorded since the one before."""
     gateway: GatewayConfig = GatewayConfig()
+    """Server of the policy for agents that own their loop."""
     on_repeated_crash: Literal["score", "unscorable"] = "score"
     """What to do with an episode in which the same step of the environment crashed in every attempt, of at least two
     where `max_attempts` allows them: `score` it as it stands, since the policy caused the crash, or make it

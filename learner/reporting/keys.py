@@ -1,11 +1,11 @@
-"""This table says what each key of a step's object in `metrics.jsonl` means; docs/metrics.md has the same rows.
+"""What each key of a step's object in `metrics.jsonl` means; docs/metrics.md is written from this table.
 
-A key with a dot is one inside an object: `generators.NAME.lag_mean`. A test compares the rows with what a run writes,
-and with the page.
+A key with a dot is one inside an object: `generators.NAME.lag_mean`. A test compares the rows with what a run writes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 KEYS: Final = {
@@ -119,6 +119,6 @@ KEYS: Final = {
 }
 
 
-def as_table() -> list[str]:
-    """Return the lines of the page's table."""
-    return ["| key | means |", "|---|---|", *(f"| `{key}` | {meaning} |" for key, meaning in KEYS.items())]
+def as_table(keys: Mapping[str, str]) -> list[str]:
+    """Return the lines of a table of keys with what they mean."""
+    return ["| key | means |", "|---|---|", *(f"| `{key}` | {meaning} |" for key, meaning in keys.items())]

@@ -2,7 +2,7 @@
 
 In: a row's ids and arguments. Out: its checks, in the row's order, by names of their own. The rows are
 google/IFEval's and those of allenai/IF_multi_constraints_upto5, whose registry is open_instruct/IFEvalG of
-allenai/open-instruct (commit e6c3044). `docs/scorers.md` says where a check is stricter than theirs.
+allenai/open-instruct (commit e6c3044). `docs/scorer_rules.md` says where a check is stricter than theirs.
 """
 
 from __future__ import annotations

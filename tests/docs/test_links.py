@@ -29,6 +29,12 @@ def test_every_link_leads_to_a_file_and_a_heading_of_it(page: Path) -> None:
     assert list(broken(page)) == []
 
 
+def test_the_index_has_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    pages = {page.name for page in index.parent.glob("*.md")} - {index.name}
+    assert pages <= set(links(index))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

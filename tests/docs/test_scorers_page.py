@@ -1,4 +1,4 @@
-"""docs/scorers.md and examples/scorer: what is written there works as it is written."""
+"""docs/scorers.md, scorer_rules.md and examples/scorer: what is written there works as it is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools.main import main
 
 pytestmark = pytest.mark.process
 
-PAGE = ROOT / "docs" / "scorers.md"
+PAGES = (ROOT / "docs" / "scorers.md", ROOT / "docs" / "scorer_rules.md")
 EXAMPLE = ROOT / "examples" / "scorer"
 
 
@@ -33,7 +33,7 @@ class Block(NamedTuple):
 
 
 def blocks() -> list[Block]:
-    text = PAGE.read_text(encoding="utf-8")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     found = re.findall(r"^```(\w+) ?([\w.]*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     return [Block(*block) for block in found]
 

@@ -12,10 +12,10 @@ from config.run import Run
 
 
 def sections(kind: Any) -> Iterator[type[BaseModel]]:
-    """Yield the sections that a field of this type may hold, those of a mapping too."""
+    """Yield the sections that a field of this type may hold, those of a list or a mapping too."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
-    elif get_origin(kind) in {Annotated, Union, UnionType, dict}:
+    elif get_origin(kind) in {Annotated, Union, UnionType, dict, tuple}:
         for inner in get_args(kind):
             yield from sections(inner)
 

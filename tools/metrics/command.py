@@ -68,7 +68,7 @@ class RunCollector(Collector):
         return found
 
 
-EPILOG = "The names and their units are listed in docs/metrics.md."
+EPILOG = "`millrace keys` says what a name means; docs/metrics.md lists all."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

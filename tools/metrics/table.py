@@ -1,6 +1,6 @@
 """Every metric that `millrace metrics` serves: its name, its type, its labels, and where in a snapshot it stands.
 
-In: a `Snapshot`. Out: samples. docs/metrics.md lists the same names, and a test compares the two. A name is
+In: a `Snapshot`. Out: samples. docs/metrics.md is written from this table. A name is
 `millrace_{role}_{noun}_{unit}`. A counter ends with `_total` and begins at 0 with the process that `process` names:
 rates are taken of each series by itself.
 """

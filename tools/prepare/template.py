@@ -61,7 +61,7 @@ PREPARATION = Preparation(
     source=Hub(path="your-name/NAME"),
     columns={"problem": TEXT, "answer": TEXT, "level": TEXT},  # of a record, with their types
     row=row,
-    data_source="math__NAME",  # decides who scores: docs/scorers.md has the names
+    data_source="math__NAME",  # decides who scores: docs/row_types.md has the names
     ability="math",
     splits={"train": Split(), "test": Split(source="test", size=500)},
     filters=(Filter(name="has an answer", keeps=lambda record: bool(record["answer"].strip())),),

@@ -32,7 +32,7 @@ LIVE_EVERY_S = 2.0
 ONCE_S = 5.0
 
 
-EPILOG = "The keys of --json are listed in docs/top.md."
+EPILOG = "`millrace keys` says what a key of --json means; docs/metrics.md lists all."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """A look at a run as one object: what `millrace top --json` prints.
 
-In: a `RunView`. Out: a tree of mappings, lists, text and numbers, whose keys docs/top.md lists. Seconds and shares are
-numbers, a share from 0 to 1; what is not known is null.
+In: a `RunView`. Out: a tree of mappings, lists, text and numbers, which `tools.top.keys` describes. Seconds and
+shares are numbers, a share from 0 to 1; what is not known is null.
 """
 
 from __future__ import annotations

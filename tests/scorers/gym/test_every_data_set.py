@@ -42,7 +42,7 @@ pytestmark = [
 NAMES: Final = sorted(data_sets()) if HAS_LIBRARY else ["all"]
 ENTRIES: Final = 20
 SEED: Final = 35
-# Where the library pays a share for what is wrong; docs/scorers.md says what for. Elsewhere that is 0, or at most 0.1.
+# Where the library pays a share for what is wrong. Elsewhere that is 0, or at most 0.1.
 SHARES: Final = frozenset(
     listed(r"""
 advanced_geometry¦boxnet¦calendar_arithmetic¦codeio¦complex_arithmetic¦emoji_mystery¦figlet_font¦futoshiki

@@ -7,9 +7,10 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -23,6 +24,7 @@ from tests.support.told import Millrace, Patch
 from tests.support.verbs import call
 from tools.run_view.follower import RunFollower
 from tools.top import screen
+from tools.top.keys import KEYS
 from tools.top.report import report
 
 pytestmark = pytest.mark.prove(after=1)
@@ -42,6 +44,20 @@ def follower(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[RunFollower
     assert made.look()
     yield made
     made.close()
+
+
+def paths(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Yield every key of a report; names that a run chooses are left out."""
+    for name, value in tree.items():
+        key = f"{above}{name}"
+        yield key
+        inner = value if isinstance(value, list) else [value]
+        if name == "streams":
+            inner = list(value.values())
+        if name not in {"queued_jobs", "waits", "ends", "failures", "knob"}:
+            for one in inner:
+                if isinstance(one, dict):
+                    yield from paths(one, f"{key}.")
 
 
 def drawn(follower: RunFollower, width: int = 100, height: int = 40, *, is_cut: bool = True) -> str:
@@ -90,6 +106,7 @@ def test_what_is_played_is_shown_of_a_run_with_agents_alone(follower: RunFollowe
     follower.view = replace(follower.view, snapshot=replace(now, advice="2 by KeyError ('[/b]')"))
     assert "2 by KeyError ('[/b]')" in drawn(follower), "no markup"
     told = report(follower.view)
+    assert set(paths(told)) == KEYS.keys() | {"roles.queues"}, "millrace keys says what each means"
     assert told["episodes"]["ends"] == {"message": 28, "turns": 2}
     assert told["episodes"]["environment_s"] == 12.5
 

@@ -1,0 +1,1 @@
+"""`millrace keys`: every key of the configuration and every metric, with what it means."""
