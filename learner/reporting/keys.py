@@ -1,7 +1,7 @@
-"""This table says what each key of a step's object in `metrics.jsonl` means; docs/metrics.md has the same rows.
+"""List each key of a step's record in `metrics.jsonl` with its meaning; docs/metrics.md has the same rows.
 
-A key with a dot is one inside an object: `generators.NAME.lag_mean`. A test compares the rows with what a run writes,
-and with the page.
+A key with a dot is inside an object: `generators.NAME.lag_mean`. A test compares the rows with the output of a run, and
+with the page.
 """
 
 from __future__ import annotations
