@@ -53,7 +53,7 @@ class GroupPlay:
 
     Args:
         gateway: for agents that own their loop; None: the run has none.
-        in_thread: runs a blocking call beside the event loop.
+        in_thread: runs a blocking call outside the event loop.
         counts: of the worker.
         lost_since: returns the seconds since a Unix time in which no process could work.
     """

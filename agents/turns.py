@@ -78,7 +78,7 @@ class TurnDesk:
 
     Args:
         episodes: the worker's access to them.
-        in_thread: runs a blocking call beside the event loop.
+        in_thread: runs a blocking call outside the event loop.
         lease_s: after which a silent generator has lost its calls.
     """
 

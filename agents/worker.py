@@ -1,7 +1,7 @@
 """Play the episodes of many groups at once, until the run ends: the agents' loop.
 
 In: leased entries of `episodes`. Out: one entry of `rollouts` per group. Each group is an asyncio task with one for
-each of its episodes; calls to Redis run in threads beside the loop, environments in child processes. A crash loses
+each of its episodes; calls to Redis run in threads, environments in child processes. A crash loses
 nothing: the group is leased again, recorded turns are found again, and calls in progress continue. For the same reason,
 a worker that is asked to end hands its groups back at once. Consumes: episodes, records. Produces: calls, ends,
 rollouts. Ends with the run.

@@ -1,4 +1,4 @@
-"""Answer the calls of a generator: turns of the policy that agents request, beside the groups of `prompts`.
+"""Answer the calls of a generator: turns of the policy that agents request, in addition to the groups of `prompts`.
 
 In: leased entries of `policy_calls`, and of the generator's own stream, which gets conversations that are in its cache.
 Out: one record per call. A call takes the room of one completion. Calls come before prompts, but an eighth of the room

@@ -2,7 +2,7 @@
 
 In: leased entries of `prompts`, and calls (`generators.calls`). Out: one entry of `rollouts` per group, by one
 hand-over; one record per call. Each group or call in flight is an asyncio task; blocking calls to Redis run in threads
-beside the loop. A crash loses nothing: prompts and calls are still pending, and another generator takes them over when
+outside the loop. A crash loses nothing: prompts and calls are still pending, and another generator takes them over when
 the lease expires. A generator that is asked to end finishes its groups, and hands back those that take longer than its
 grace time.
 Consumes: prompts, calls, announcements. Produces: rollouts, records. Ends with the run.

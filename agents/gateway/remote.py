@@ -196,7 +196,7 @@ class RemoteEpisode:
             ) from None
 
     def stop(self) -> None:
-        """End it: its key expires with the play, and its program is told so."""
+        """End it: its key expires with the play, and its program is informed."""
         self._episodes.remove(self._offer)
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Read the stream `weights` for generators: the newest announcements, and a wait for the next.
 
 In: entries that the learner adds (`broker.protocol.run_owner`). Out: announcements, the newest first. A generator's
-follower waits here, in a thread beside its event loop. Each call reads the end of the stream and trusts no position: a
+follower waits here, in a thread. Each call reads the end of the stream and trusts no position: a
 restored Redis may have gone back. An undecodable entry is reported once and skipped.
 """
 

@@ -1,7 +1,7 @@
 """Lease entries of a work stream, renew the leases and hand results over: a worker's side of the stream.
 
 In: a stream with a consumer group, `prompts` or `rollouts`. Out: each entry's result, by one hand-over. Generators, the
-scorers' dispatcher and every scorer have a `Consumer`, and run a `Renewer` beside their work. A killed process neither
+scorers' dispatcher and every scorer have a `Consumer`, and run a `Renewer` during their work. A killed process neither
 renews nor hands back: its leases expire, and other workers take its entries over.
 """
 
@@ -302,7 +302,7 @@ class Consumer:
         }
         with self._lock:
             for lost in held.keys() - mine:
-                if self._held.get(lost) is held[lost]:  # else it was taken again meanwhile
+                if self._held.get(lost) is held[lost]:  # otherwise it was taken again meanwhile
                     del self._held[lost]
 
     def _remove_idle_consumers(self, name: str, *, silent_s: float = 0.0) -> None:

@@ -253,7 +253,7 @@ class Calls:
         self.consumer.renew()
 
     def leave(self) -> None:
-        """Hand back held calls and delete the generator's own stream: whoever waits for a call of it asks again."""
+        """Hand back held calls and delete the generator's own stream: clients that wait for its calls ask again."""
         self.consumer.hand_back()
         if self._is_own:
             self._link(lambda client: client.unlink(self.consumer.key))

@@ -2,7 +2,7 @@
 
 In: an announcement whose path is a version's folder. Out: the files in that folder, after checking their checksum. A
 missing file has been replaced by a newer version. If this machine can't read the learner's folder at all, another
-receiver provides the weights. Used by the follower, in a thread beside the event loop.
+receiver provides the weights. Used by the follower, in a thread.
 """
 
 from __future__ import annotations

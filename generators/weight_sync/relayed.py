@@ -4,7 +4,7 @@ In: the manifest and the chunks that the relay offers while this generator asks 
 in this generator's own folder, with the announced checksum. The generator keeps the last ones, so that a delta is
 enough for the next version; without them, or where the result has the wrong checksum, it requests full weights. A file
 gets its name only after its checksum was checked. Missing weights are a `NotHere` with the reason: the follower calls
-again, in a thread beside the event loop.
+again, in a thread.
 """
 
 from __future__ import annotations

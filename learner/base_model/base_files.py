@@ -1,7 +1,7 @@
 """Copy the files of the base model that are not weights into each written model, unchanged.
 
 In: `run.model`, whose small files are in a folder or in the hub's cache. Out: config, generation config, tokenizer,
-templates and processor beside the weights. A library may load a file and refuse to save it, so no file is re-saved
+templates and processor next to the weights. A library may load a file and refuse to save it, so no file is re-saved
 except the config, whose type is the run's. Used by `write_model` after the weights are on disk: a file that is not
 available costs a log line. The learner's start and the doctor ask which those would be.
 """

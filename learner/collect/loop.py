@@ -1,7 +1,7 @@
 """Take returned groups, record them, free their slots; until every row has an outcome.
 
 In: scored groups. Out: their record and payload in the journal. Runs in the learner's place, in one thread, with the
-feeder and the publisher beside it. A crash between record and retirement leaves a group with an outcome and a slot: the
+feeder and publisher in parallel. A crash between record and retirement leaves a group with an outcome and a slot: the
 next incarnation retires it. A crash before the record leaves the group in Redis, where it is read again.
 """
 

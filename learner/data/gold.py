@@ -2,7 +2,7 @@
 
 In: the rows of some sources, and the run's scorers. Out: the index and the reason of each row to leave out, and the
 rows that could not be tested. A process of the scorers examines all rows, `python -m scorers.gold`; a row whose
-environment has a reference episode is examined by that episode. The verdicts are stored beside the rows, under a digest
+environment has a reference episode is examined by that episode. The verdicts are stored with the rows, under a digest
 of the scorers' configuration and code, for the next start. Called where `data.gold_test` is set, and by `millrace data
 check`.
 """
@@ -51,7 +51,7 @@ def gold_tests(run: Run, sources: Sequence[RowStore | RowList]) -> list[GoldTest
 
     Raises:
         RunFailed: the examining process ended early.
-        OSError: the verdicts can't be written beside the rows.
+        OSError: the verdicts can't be written to the rows' folder.
     """
     digest = scorers_digest(run)
     files = [

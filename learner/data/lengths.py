@@ -2,7 +2,7 @@
 
 In: rows and the policy's tokenizer. Out: the length of each row's prompt, by index; the reason where the chat template
 fails. This thread renders a batch of chats while the tokenizer's own threads encode the previous one, so two batches
-are in memory. The lengths of stored rows are kept beside them, under a digest of the tokenizer, for the next start.
+are in memory. The lengths of stored rows are stored with them, under a digest of the tokenizer, for the next start.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def prompt_lengths(
     """Return each row's prompt length in tokens, and why a prompt can't be made, by row index.
 
     Raises:
-        OSError: the lengths can't be written beside the rows.
+        OSError: the lengths can't be written to the rows' folder.
     """
     kept = _kept_lengths(tokenizer, rows)
     if kept is not None and kept.is_file():

@@ -258,7 +258,7 @@ def open_sources(
 def look_for_refused(run: Run, sources: Sequence[SourceConfig]) -> None:
     """Let the scorers check the files of several sources at once, before `open_sources` reads each.
 
-    The results are stored beside the rows, so that the sources need not wait for a process each.
+    The results are stored with the rows, so that the sources need not wait for a process each.
     """
     files = [source for source in sources if isinstance(source, DatasetSource)]
     if len(files) < 2:

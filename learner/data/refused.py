@@ -2,7 +2,7 @@
 
 In: the stored rows of some sources, and the run's scorers. Out: the index and the reason of each refused row. A process
 of the scorers checks the rows, `python -m scorers.gold.row_check`: it parses each as its scorer would, and scores
-nothing. The results are stored beside the rows, under a digest of the scorers' configuration and code, for the next
+nothing. The results are stored with the rows, under a digest of the scorers' configuration and code, for the next
 start. Called at every start; `data.gold_test` includes this check.
 """
 
@@ -92,7 +92,7 @@ class RefusedRows:
 
         Raises:
             RunFailed: the checking process ended early, or hangs.
-            OSError: the results can't be written beside the rows.
+            OSError: the results can't be written to the rows' folder.
         """
         seen, since = -1, time.monotonic()
         while not wait([self._found], SAY_EVERY_S).done:
@@ -181,7 +181,7 @@ def _keep(answers: IO[bytes], files: Sequence[tuple[int, Path]]) -> None:
 
 
 def _aside(path: Path) -> Path:
-    """Return a new temporary file beside `path`; renaming it when complete shows a reader all or nothing."""
+    """Return a new temporary file next to `path`; renaming it when complete shows a reader all or nothing."""
     handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     os.close(handle)
     return Path(name)

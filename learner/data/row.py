@@ -20,7 +20,7 @@ class Row:
     verification_info: Mapping[str, Any]
     data_source: str = ""  # the row's own column of that name; "": none
     raw_prompt: str = ""  # the prompt's text in place of the chat template's; "": the template makes it
-    solution: str = ""  # a reference program beside the row's tests, for the gold test alone
+    solution: str = ""  # a reference program in addition to the row's tests, for the gold test alone
     columns: Mapping[str, Any] = field(default_factory=dict)  # the columns of `data.columns` that the row has
     changed: tuple[str, ...] = ()  # values that reading has changed, in words; not stored with the row
 

@@ -1,7 +1,7 @@
 """Make a digest that tells whether stored verdicts of scorers on rows are still valid.
 
 In: a run. Out: a digest of its section `scorers`, of this program's code for scorers, and of the user's own files. Used
-by `learner.data.gold` and `learner.data.refused`, which store verdicts beside the rows. A user's file is read and not
+by `learner.data.gold` and `learner.data.refused`, which store verdicts with the rows. A user's file is read and not
 imported; its own imports are not followed.
 """
 

@@ -197,7 +197,7 @@ class Feeder:
     def _issue_retry(self, group_id: str) -> bool:
         if self.run_owner.issued_retry(ordinal_of(group_id)) < retry_of(
             group_id
-        ):  # else it was issued before
+        ):  # otherwise it was issued before
             self._has_tried = True
             issued = self.run_owner.issue(
                 self.position, self.position, self._budget(), self.version.announced, self.entries([group_id])

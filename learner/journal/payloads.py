@@ -1,4 +1,4 @@
-"""Write and read the groups of each step: payloads beside the ledger, in files of bounded size.
+"""Write and read the groups of each step: payloads next to the ledger, in files of bounded size.
 
 In: scored groups, with their advantages. Out: msgpack of each step in a payload file, `payload-FENCE-NNN.bin`, and the
 same groups again. Written by `learner.journal`, read by recovery and the tools; needs no torch. A payload is completely

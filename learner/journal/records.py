@@ -51,7 +51,7 @@ def step_number(record: Mapping[str, Any]) -> int:
 
     Step n goes from version n - 1 to version n, so the first step is step 1. On disk a record's `step` counts from 0:
     it is the version that the step starts from, and stays so. Use this for whatever is printed, logged, raised,
-    exported or compared with a number that somebody typed; not for training or writing.
+    exported or compared with a number that a user typed; not for training or writing.
     """
     return int(record["step"]) + 1
 

@@ -1,6 +1,6 @@
 """Keep groups that never train, for people: dropped groups, and the groups of held-out rounds.
 
-In: groups when they end. Out: `untrained-FENCE-NNN.bin` beside the ledger, and the same groups again. No step and no
+In: groups when they end. Out: `untrained-FENCE-NNN.bin` next to the ledger, and the same groups again. No step and no
 recovery needs them: they are not synced, a failed write loses only them, and the oldest files are removed beyond
 `learner.journal.untrained_mb`. The ledger decides which of them count. A kill between the two may leave a group here
 that was trained later, or is here twice.

@@ -12,7 +12,7 @@ first record is of kind `life`):
     untrained-FENCE-NNN.bin  dropped and held-out groups, for people (`learner.journal.untrained`)
 Records are numbered within their incarnation (`n`), which shows a missing or a duplicated record, and dated for people
 (`at`, Unix seconds). The first record names the previous ledger and its valid length: an older learner that wakes up
-writes past that mark, without effect. An incarnation writes only its own files. `notes.jsonl` beside them records what
+writes past that mark, without effect. An incarnation writes only its own files. `notes.jsonl` next to them records what
 operators did, and decides nothing.
 """
 

@@ -18,7 +18,7 @@ OLDER_NAME = "PYTORCH_CUDA_ALLOC_CONF"  # torch still reads it, and first
 def set_environment() -> None:
     """Let torch's blocks of GPU memory grow, and DeepSpeed find ninja; the operator's settings stay.
 
-    DeepSpeed compiles its CPU-Adam with ninja, which is installed beside this Python and searched in PATH alone: a
+    DeepSpeed compiles its CPU-Adam with ninja, which is installed next to this Python and searched in PATH alone: a
     learner started as `.venv/bin/python -m learner` would not find it.
     """
     if OLDER_NAME not in os.environ:

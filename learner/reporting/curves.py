@@ -1,6 +1,6 @@
 """Draw a run as one picture, `curves.png`, from `metrics.jsonl`.
 
-In: the records of `metrics.jsonl`. Out: the picture, beside that file. Rank 0 draws it when the run ends, however it
+In: the records of `metrics.jsonl`. Out: the picture, next to that file. Rank 0 draws it when the run ends, however it
 ends. A failure is logged and ends nothing.
 """
 

@@ -29,7 +29,7 @@ from config.scorers import TaskConfig
 
 HISTORY = 500  # number of steps looked back at
 PERSISTS = 3  # consecutive steps with the same finding before it is an alarm
-NOISE = 4.0  # standard errors that a rise must exceed: of so many stretches one often exceeds three
+NOISE = 4.0  # standard errors that a rise must exceed: among many stretches one often exceeds three
 ROUND_NOISE = 2.0  # standard errors by which a held-out score must lag
 FULL = 0.9  # a witness this high has no room to rise
 HELD_OUT: Final = "held_out"
@@ -327,7 +327,7 @@ def alarms_of(run: Run, records: Iterable[Mapping[str, Any]]) -> list[tuple[int,
 
 
 def witnesses(tasks: Mapping[str, TaskConfig]) -> list[str]:
-    """Return the witness components: shadow scorers, and own scorers beside other rewards."""
+    """Return the witness components: shadow scorers, and own scorers in addition to other rewards."""
     found: dict[str, None] = {}
     for task in tasks.values():
         parts = task.extra_scorers.items()

@@ -70,7 +70,7 @@ def is_step(record: Mapping[str, Any]) -> bool:
 
 
 def add_rounds(record: dict[str, Any], rounds: Sequence[Mapping[str, Any]]) -> None:
-    """Add ended rounds to a step's record: all in a list, and the newest round's numbers beside it.
+    """Add ended rounds to a step's record: all in a list, and the newest round's numbers next to it.
 
     Args:
         rounds: at least one; each has `version`, `pass_rate` and `samples`.

@@ -217,7 +217,7 @@ def first_row_of(folder: Path, fingerprint: str) -> int:
 
 
 def refuse_living(run: Run, link: RedisLink, keys: Keys) -> None:
-    """Refuse to start beside a learner that uses another folder, which `locked` can't detect.
+    """Refuse to start while a learner runs that uses another folder, which `locked` can't detect.
 
     A dead learner's key expires: its process may have been on another machine, or its process id reused.
     Raises:

@@ -109,7 +109,7 @@ def catch_up(
 
 
 def _own_folder(run: Run) -> OwnFolder:
-    """Return a folder beside the checkpoints for this learner alone, not for an older or newer one of the run."""
+    """Return a folder next to the checkpoints for this learner alone, not for an older or newer one of the run."""
     checkpoints = run.folder / "checkpoints"
     checkpoints.mkdir(parents=True, exist_ok=True)
     return OwnFolder("replay-", checkpoints)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-STATE = "state.json"  # beside the backend's files: the learner's shape, and the progress
+STATE = "state.json"  # next to the backend's files: the learner's shape, and the progress
 ASIDE = ".tmp"
 MODELS = "models"  # in the run's folder: `learner.checkpoint.export`
 # A RuntimeError of torch's writers with one of these words means a full or broken disk.
@@ -199,7 +199,7 @@ def read_progress(folder: Path) -> Progress:
 
 
 def write_state(folder: Path, state: Mapping[str, Any], *, fits: Mapping[str, Any]) -> None:
-    """Write the caller's state beside the backend's files.
+    """Write the caller's state next to the backend's files.
 
     Args:
         folder: of the checkpoint.

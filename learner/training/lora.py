@@ -1,4 +1,4 @@
-"""Train LoRA adapters: small matrices beside a model's linear layers, whose own weights are frozen.
+"""Train LoRA adapters: small matrices next to a model's linear layers, whose own weights are frozen.
 
 In: a loaded model and `learner.lora`. Out: the same model with adapters in its layers; its merged weights, for the
 generators; the adapter alone, in PEFT's format. Used by the backend in every rank. PEFT makes the layers. The merge is
@@ -254,7 +254,7 @@ def _read(lora: LoraConfig) -> dict[str, Tensor]:
 
 
 def _not_plain(described: Mapping[str, Any], *, known: Collection[str]) -> list[str]:
-    """Return the settings in an adapter's config that make it more than two matrices beside a layer, as `key=value`.
+    """Return the settings in an adapter's config that make it more than two matrices next to a layer, as `key=value`.
 
     An unknown key counts, unless its value is null: a newer PEFT has added it.
     """

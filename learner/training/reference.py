@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class ReferenceModel:
-    """A frozen causal language model beside the policy."""
+    """A frozen causal language model next to the policy."""
 
     def __init__(
         self,

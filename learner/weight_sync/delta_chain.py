@@ -4,7 +4,7 @@ In: versions as they are announced. Out: a manifest, and the bytes of each chunk
 each from the version that the last one produced: a **chain**. The relay's thread makes them only while generators hold
 a version of the chain, and skips versions where training is faster. Files of versions are held open, so that they stay
 readable when their folders are removed: the newest and the one before, the chain's last and the anchor, which are often
-the same. Deltas are in a folder of this process beside the versions, and take up one version at most.
+the same. Deltas are in a folder of this process next to the versions, and take up one version at most.
 
 Weights without a delta (another layout, or a delta that is not smaller) begin a new chain.
 """
@@ -63,7 +63,7 @@ class DeltaChain:
     """Versions, deltas and an anchor. Only `offer` may be called outside the relay's thread.
 
     Args:
-        folder: contains the deltas' own folder, beside the versions, on the same disk.
+        folder: contains the deltas' own folder, next to the versions, on the same disk.
         longest: deltas in the chain; a generator further behind starts with an anchor.
         chunk_bytes: of each parcel.
     """

@@ -1,4 +1,4 @@
-"""Check whether Redis has room for weights beside the groups, by the feeder's own measure.
+"""Check whether Redis has room for weights besides the groups, by the feeder's own measure.
 
 In: the additional bytes. Out: why there is no room, for people, or "". Used by the relay before it writes to Redis:
 groups come first, and a full Redis stops the run.
@@ -32,7 +32,7 @@ class RedisRoom:
         self._mean_bytes = mean_bytes
 
     def lack(self, more_bytes: int) -> str:
-        """Return why Redis has no room for `more_bytes` beside a full budget of groups; "" where it has.
+        """Return why Redis has no room for `more_bytes` besides a full budget of groups; "" where it has.
 
         Raises:
             redis.RedisError: Redis is away.

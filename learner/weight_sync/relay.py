@@ -1,7 +1,7 @@
 """Give weights to the generators that request them: deltas to those that hold older weights.
 
 In: the announced versions, and the generators' requests. Out: a manifest and chunks in an exchange
-(`broker.weight_exchange`), in Redis or a folder. The relay is a thread of rank 0 beside the training, which only offers
+(`broker.weight_exchange`), in Redis or a folder. The relay is a thread of rank 0 during the training, which only offers
 each version and never waits. A failure here is a warning, and a reason in the manifest for the waiting generators.
 
 A chunk is stored while a living generator lacks it, and all together take at most `redis_max_bytes`, so that weights of

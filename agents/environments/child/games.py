@@ -1,7 +1,7 @@
 """Run games of gymnasium, gem and textarena as environments in text.
 
 In: the policy's message. Out: the game's output, and its rewards. The library is the children's interpreter's. A game
-that can't be made raises the library's error. If the message is no action of gymnasium's game, the policy is told,
+that can't be made raises the library's error. If the message is no action of gymnasium's game, the policy is informed,
 which costs a turn.
 """
 

@@ -1,6 +1,6 @@
 """Define the formats of tool calls in model families, and recognize a model's format by its template.
 
-In: a template; the policy's text after its thought; its tools. Out: the text beside the calls, and the calls. A text
+In: a template; the policy's text after its thought; its tools. Out: the text outside the calls, and the calls. A text
 with an unreadable call has no calls at all: the policy gets the reason. The formats are those of published chat
 templates. Pure; nothing is evaluated.
 """
@@ -26,7 +26,7 @@ class CallFormat:
     family: str  # of models, for people
     shown_by: tuple[str, ...]  # texts that a template of the format contains, all of them
     begins: re.Pattern[str]  # the text before is content
-    read: Callable[[str, Schemas], tuple[list[Call], str]]  # returns the calls, and the text beside them
+    read: Callable[[str, Schemas], tuple[list[Call], str]]  # returns the calls, and the other text
 
     def is_shown_by(self, template: str) -> bool:
         """Return whether a template writes calls like this."""

@@ -1,6 +1,6 @@
 """Parse calls with the tool's name followed by its arguments as JSON: DeepSeek, Kimi, gpt-oss, Mistral.
 
-In: a text from its first mark on. Out: the calls and the text beside them. Raises Unreadable.
+In: a text from its first mark on. Out: the calls and the other text. Raises Unreadable.
 """
 
 from __future__ import annotations

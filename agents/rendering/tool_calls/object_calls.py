@@ -1,6 +1,6 @@
 """Parse calls that are JSON objects with the tool's name inside: Hermes and Qwen, Granite, Command A, Phi, Llama 3.
 
-In: a text from its first mark on. Out: the calls and the text beside them. Raises Unreadable.
+In: a text from its first mark on. Out: the calls and the other text. Raises Unreadable.
 """
 
 from __future__ import annotations

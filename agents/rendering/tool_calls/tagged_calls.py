@@ -1,6 +1,6 @@
 """Parse calls whose arguments are tags with text values: Qwen3-Coder, Seed-OSS, GLM, MiniMax.
 
-In: a text from its first mark on, and the tools' parameters. Out: the calls and the text beside them. A value is text
+In: a text from its first mark on, and the tools' parameters. Out: the calls and the other text. A value is text
 where its schema says so, or is missing; otherwise it is JSON, or text where it is no JSON. Raises Unreadable.
 """
 

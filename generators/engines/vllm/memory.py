@@ -1,7 +1,7 @@
 """Compute how much GPU memory a generator takes, and wait until that is free before vLLM starts.
 
 In: the engine's section, the size of the weights, and the driver's report of the GPUs. Out: vLLM's two memory settings,
-which depend on the configuration alone: a generator restarted beside a training learner takes what it took before, or
+which depend on the configuration alone: a generator restarted next to a training learner takes what it took before, or
 ends with an error that has both figures. With `kv_cache_mb` that amount is the same on every GPU. Without it vLLM fills
 its share of the GPU with KV cache, by measuring what is free while others work.
 """

@@ -1,6 +1,6 @@
 """Write the report of a run, or of two side by side, as one self-contained HTML file.
 
-In: the folders of runs. Out: `report.html`. The template is `page.html` beside this file. A model's texts are escaped,
+In: the folders of runs. Out: `report.html`. The template is `page.html` next to this file. A model's texts are escaped,
 and the page has no script, so that nothing a model wrote can run. Rank 0 writes the report when a run ends; `millrace
 report` writes it at any time.
 """
@@ -192,7 +192,7 @@ def write_report(folder: Path, out: Path | None = None, *, other: Path | None = 
     Args:
         folder: of the run.
         out: file to write; None: `report.html` in the folder.
-        other: of a second run, shown beside it.
+        other: of a second run, shown next to it.
     """
     runs = [read_facts(each) for each in (folder, other) if each is not None]
     file = out or folder / FILE

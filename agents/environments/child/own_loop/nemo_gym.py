@@ -144,7 +144,7 @@ class NemoGym:
     def __init__(self, section: Dict[str, Any]) -> None:
         self._section = section
         self._most = section["result_characters"]
-        self._is_open = False  # whether the server must be told of the end
+        self._is_open = False  # whether the server must be informed of the end
 
     async def reset(self, row: Dict[str, Any], seed: int) -> None:  # noqa: ARG002
         """Begin a session. Raises ServerGone, and LookupError for a row or a server that is not NeMo Gym's."""
