@@ -1,6 +1,6 @@
 """Import a user's own class. Also defines the section that names such a class.
 
-Takes `import_path: "package.module:Class"` and `options`. The class is called with the arguments of its seam, and with
+In: `import_path: "package.module:Class"` and `options`. Out: the class, called with the arguments of its seam, and with
 the options as keyword arguments. It is imported only in the process that uses it. If it can't be imported or built, a
 CustomClassError names the class and the reason.
 """

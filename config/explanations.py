@@ -1,7 +1,7 @@
 """Explain what is wrong with a configuration: the key, where it was written, what was expected, the nearest key.
 
-Takes pydantic's errors and the merged tree, and returns the text of a ConfigError. Runs in every entry point, before
-anything heavy is imported.
+In: pydantic's errors and the merged tree. Out: the text of a ConfigError. Runs in every entry point, before anything
+heavy is imported.
 """
 
 from __future__ import annotations

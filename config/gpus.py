@@ -1,8 +1,8 @@
 """Find the GPUs of this machine without torch, and choose which of them a process may see.
 
-Reads `nvidia-smi`, `CUDA_VISIBLE_DEVICES`, and the GPUs that a configuration names. Returns the GPUs' names, the
-driver's version, their memory, the variable for a child process, and the reason why a torch that is built for GPUs sees
-none. Used by `millrace up` and doctor, by learner and generators so that they do not silently run on the CPU, and by
+In: `nvidia-smi`, `CUDA_VISIBLE_DEVICES`, and the GPUs that a configuration names. Out: the GPUs' names, the driver's
+version, their memory, the variable for a child process, and the reason why a torch that is built for GPUs sees none.
+Used by `millrace up` and doctor, by learner and generators so that they do not silently run on the CPU, and by
 generators before they reserve a GPU's memory.
 """
 

@@ -1,8 +1,8 @@
 """Split trees of settings into values with their origins, and merge them again.
 
-Takes the settings of a file, of the environment or of the command line. Returns their single values, the tree that
-several layers make together, and which keys hold text. Pure functions; called by `config.loading`, which knows the
-layers and their order.
+In: the settings of a file, of the environment or of the command line. Out: their single values, the tree that several
+layers make together, and which keys hold text. Pure functions; called by `config.loading`, which knows the layers and
+their order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the files and folders that a configuration names, from any working directory.
 
-Takes a value of the configuration and the file that it was written in. Returns the same value, or the path that it
-names. A name on the hub is OWNER/NAME, or NAME. Only looks at the disk; used by `config.loading` and by preflight.
+In: a value of the configuration and the file that it was written in. Out: the same value, or the path that it names. A
+name on the hub is OWNER/NAME, or NAME. Only looks at the disk; used by `config.loading` and by preflight.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Read every YAML text within limits that no real configuration reaches.
 
-Takes a text and the name of its source. Returns its lists, dicts and single values, or its nodes with their line
-numbers. Used by every entry point that reads a file, an argument or a variable of a user, and by code that reads a
-run's own files. A text that is too long, too deeply nested, too large with its aliases expanded, or refers to itself, a
-key that is written twice, and a value that is invalid for its tag: each is a `ConfigError` that names the place.
-Nothing is evaluated, and no alias is followed before its expanded size is known.
+In: a text and the name of its source. Out: its lists, dicts and single values, or its nodes with their line numbers.
+Used by every entry point that reads a file, an argument or a variable of a user, and by code that reads a run's own
+files. A text that is too long, too deeply nested, too large with its aliases expanded, or refers to itself, a key that
+is written twice, and a value that is invalid for its tag: each is a `ConfigError` that names the place. Nothing is
+evaluated, and no alias is followed before its expanded size is known.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The agents' demo: boxes that hold a number or the name of another box, and the tool that opens them.
 
-Takes a split and a size, or a box. Returns rows in the same shape as a data set's rows, or the content of the box. The
+In: a split and a size, or a box. Out: rows in the same shape as a data set's rows, or the content of the box. The
 learner's prompt source calls `box_problems`, `tools.make_demo_model` takes its demonstrations from the train split, and
 the agents' child processes call `look` when the policy does. Reads nothing but its arguments, and fails only for a size
 or a box that does not exist.

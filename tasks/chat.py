@@ -1,8 +1,8 @@
 """Read the chat of a row, whether the file has it as a list, as JSON text, or as plain text.
 
-Takes a value of the prompt's column. Returns a list of turns if it is a chat, else the value unchanged. CSV has no
-lists, so a chat in it is text; the same holds for tables written by programs that know no objects. Used by the
-learner's data, and by `tasks.route` and `tasks.verl` to find the question of a row.
+In: a value of the prompt's column. Out: a list of turns if it is a chat, else the value unchanged. CSV has no lists, so
+a chat in it is text; the same holds for tables written by programs that know no objects. Used by the learner's data,
+and by `tasks.route` and `tasks.verl` to find the question of a row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The chat template that renders a run's prompts: the tokenizer's own, or `model.chat_template`.
 
-Takes the policy's tokenizer and section. Returns the same tokenizer with the template, or the line at which a template
+In: the policy's tokenizer and section. Out: the same tokenizer with the template, or the line at which a template
 failed. Used by the learner and by agents where they load the tokenizer, and by the learner where it writes a model, so
 that a model is exported with the template that it was trained with. All rendering is done by transformers in its
 sandbox.

@@ -1,9 +1,9 @@
 """Read a Harbor task directory: an instruction, limits, an environment and tests.
 
-Reads a folder in the format of Harbor (harborframework.com/docs/tasks; schema 1.4 and older, as of harbor 0.25.0, read
-on 2026-11-28): `task.toml`, `instruction.md`, `environment/`, `tests/`, maybe `solution/`. Returns a `HarborTask`.
-Features that this version does not support are refused by name. Nothing of the folder is run here. Used by `millrace
-prepare` and by agents.
+In: a folder in the format of Harbor (harborframework.com/docs/tasks; schema 1.4 and older, as of harbor 0.25.0, read on
+2026-11-28): `task.toml`, `instruction.md`, `environment/`, `tests/`, maybe `solution/`. Out: a `HarborTask`. Features
+that this version does not support are refused by name. Nothing of the folder is run here. Used by `millrace prepare`
+and by agents.
 """
 
 from __future__ import annotations

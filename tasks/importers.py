@@ -1,8 +1,8 @@
 """Convert `reward_model.ground_truth` and `extra_info` of verl's rows to an `answer`.
 
-Takes the ground truth, and `extra_info`, with the text of the row's prompt under "prompt" unless it has its own.
-Returns the `answer` of a `verification_info`. `tasks.kinds` names one of these functions for each row type that needs
-one; other types have the answer `{"value": ground_truth}`.
+In: the ground truth, and `extra_info`, with the text of the row's prompt under "prompt" unless it has its own. Out: the
+`answer` of a `verification_info`. `tasks.kinds` names one of these functions for each row type that needs one; other
+types have the answer `{"value": ground_truth}`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Declare every task kind once: its section, scorer, row types, keys of answers, and data sources.
 
-Defines `KINDS`, and the tables that are derived from it. They are used by routing (`tasks.route`), rows of verl
-(`tasks.verl`), the scorers' registry (`scorers.registry`), the shapes of answers (`scorers.format.answer_shapes`), the
-defaults of `score` (`scorers.api`) and the table of docs/scorers.md. To add a scorer: its folder in `scorers/`, its
+In: nothing. Out: `KINDS`, and the tables that are derived from it. They are used by routing (`tasks.route`), rows of
+verl (`tasks.verl`), the scorers' registry (`scorers.registry`), the shapes of answers (`scorers.format.answer_shapes`),
+the defaults of `score` (`scorers.api`) and the table of docs/scorers.md. To add a scorer: its folder in `scorers/`, its
 section in `config/scorer_kinds.py`, and one entry here.
 """
 

@@ -1,7 +1,7 @@
 """A model's tokenizer, the text of its tokens, and the tokens that end a completion.
 
-Takes the run's model section, a prompt's ids and sampled ids. Returns text for scorers and people. Generators and
-agents load it, each in its own process; nothing here imports torch. If a tokenizer can't be loaded, the error names it.
+In: the run's model section, a prompt's ids and sampled ids. Out: text for scorers and people. Generators and agents
+load it, each in its own process; nothing here imports torch. If a tokenizer can't be loaded, the error names it.
 """
 
 from __future__ import annotations

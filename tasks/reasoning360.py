@@ -1,6 +1,6 @@
 """Read information from the prompts of Reasoning360's CodeI/O and CRUXEval rows that their other fields lack.
 
-Takes `reward_model.ground_truth`, and `extra_info` with the text of the prompt. Returns the answer of a `codeio` or
+In: `reward_model.ground_truth`, and `extra_info` with the text of the prompt. Out: the answer of a `codeio` or
 `cruxeval` row. Called by `tasks.verl`. The ground truth of CodeI/O is one input or output. Only the prompt has the
 program, which also accepts other inputs, and the output that they must give. The ground truth of CRUXEval is the
 program, and only the prompt has the call or the output. Names and sentences are those of Reasoning360's own scripts

@@ -1,7 +1,7 @@
 """Find the task that scores a row of any known shape, and its canonical `verification_info`.
 
-Takes a record: II-Thought's (`verification_info`, text or object), verl's (`data_source`, `reward_model.ground_truth`,
-`extra_info`; or `ground_truth` at the top level), or ours (`task` and `verification_info`). Returns the task, a key of
+In: a record: II-Thought's (`verification_info`, text or object), verl's (`data_source`, `reward_model.ground_truth`,
+`extra_info`; or `ground_truth` at the top level), or ours (`task` and `verification_info`). Out: the task, a key of
 `scorers.tasks`, and `{"type": ..., "answer": {...}}` with JSON's types only. Called by the learner when it reads its
 data and by programs that score rows without a run, so that a row means the same everywhere.
 

@@ -1,8 +1,8 @@
 """Read the seed that a row itself sets for its environment.
 
-Takes a row's `verification_info` and returns its `seed`, which replaces the group's seed when `reset` is called. The
-row is then the same problem in every epoch and in every evaluation. Used by the learner, which refuses invalid values,
-and by agents.
+In: a row's `verification_info`. Out: its `seed`, which replaces the group's seed when `reset` is called. The row is
+then the same problem in every epoch and in every evaluation. Used by the learner, which refuses invalid values, and by
+agents.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Restore the ground truth that a row of verl stores, from the row's canonical form.
 
-Takes a `verification_info` and returns `reward_model.ground_truth` as in the row. Readers of verl's dumps compare it
-with their own rows. Programs' tests are JSON text in a row and an object in a message; they are converted to the text
-that Python's `json.dumps` writes, as verl's and Reasoning360's preparation scripts do. Pure function; called by the
+In: a `verification_info`. Out: `reward_model.ground_truth` as in the row. Readers of verl's dumps compare it with their
+own rows. Programs' tests are JSON text in a row and an object in a message; they are converted to the text that
+Python's `json.dumps` writes, as verl's and Reasoning360's preparation scripts do. Pure function; called by the
 learner's dumps.
 """
 

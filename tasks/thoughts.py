@@ -1,7 +1,7 @@
 """Split a completion's text into its thought and its answer, with one table of all models' thinking marks.
 
-Takes the text of a completion, and the marks of its model if they are known. Returns its thought and its answer. Used
-by scorers (`scorers.text.extract`), generators and agents (`tasks.model_chat`), and code that shows answers to a judge.
+In: the text of a completion, and the marks of its model if they are known. Out: its thought and its answer. Used by
+scorers (`scorers.text.extract`), generators and agents (`tasks.model_chat`), and code that shows answers to a judge.
 The marks are those of the models' published chat templates. Pure functions; every step takes time linear in the length
 of the text.
 

@@ -1,8 +1,8 @@
 """Read the turns of a chat as text, for display, search and counting.
 
-Takes turns in the form that chat templates accept: the content is text, or parts of which some are text, or absent if
-the turn only calls a tool. Returns text, or a conversation's turns for people to read. Missing or unknown parts of a
-turn become "" or "?". Pure functions of the standard library.
+In: turns in the form that chat templates accept: the content is text, or parts of which some are text, or absent if the
+turn only calls a tool. Out: text, or a conversation's turns for people to read. Missing or unknown parts of a turn
+become "" or "?". Pure functions of the standard library.
 """
 
 from __future__ import annotations

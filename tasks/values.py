@@ -1,7 +1,7 @@
 """Convert a row's values to JSON's types, and show them in messages.
 
-Takes what a file, a column of parquet or a caller contains. Returns objects, lists, texts and numbers, or raises
-`BadMessage` naming the part that can't be converted. Used by `tasks.route` and `tasks.verl`.
+In: what a file, a column of parquet or a caller contains. Out: objects, lists, texts and numbers, or `BadMessage`
+naming the part that can't be converted. Used by `tasks.route` and `tasks.verl`.
 """
 
 from __future__ import annotations

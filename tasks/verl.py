@@ -1,8 +1,8 @@
 """Read rows in verl's format, in which the name of a data source decides how a row is scored.
 
-Takes `data_source`, `reward_model.ground_truth` and `extra_info`; or `data_source`, `ground_truth` and `extra_info`,
-the arguments of verl's own `compute_score`. Returns the `verification_info` for `tasks.route`. There are no defaults:
-an unknown name raises `BadMessage` with the nearest known ones.
+In: `data_source`, `reward_model.ground_truth` and `extra_info`; or `data_source`, `ground_truth` and `extra_info`, the
+arguments of verl's own `compute_score`. Out: the `verification_info` for `tasks.route`. There are no defaults: an
+unknown name raises `BadMessage` with the nearest known ones.
 """
 
 from __future__ import annotations

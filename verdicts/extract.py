@@ -1,7 +1,7 @@
 r"""Find the answer in a completion; pure functions on text, the same for every scorer.
 
-Takes the text of a completion without its prompt, so that nothing in the prompt counts. Returns the answering part, and
-in it the last box, the last `<answer>` or the fenced blocks. Nothing is erased or rewritten, so no marker in a model's
+In: the text of a completion without its prompt, so that nothing in the prompt counts. Out: the answering part, and in
+it the last box, the last `<answer>` or the fenced blocks. Nothing is erased or rewritten, so no marker in a model's
 text can hide a part of it. Called in the scorer's process, without a deadline: every function takes time linear in the
 length of the text. Callers that look for fenced blocks refuse responses of more than MAX_RESPONSE_CHARS: one that
 consists of fences alone takes about a second.

@@ -1,7 +1,7 @@
 """The repository of a row of type `swe`: its files, which of them belong to the tests, and changes as a diff.
 
-Takes a row's answer. Returns paths and texts; and for two states of them the unified diff that `scorers.swe` reads.
-Used by the scorer and by the environment that checks a row out. Pure functions.
+In: a row's answer. Out: paths and texts; and for two states of them the unified diff that `scorers.swe` reads. Used by
+the scorer and by the environment that checks a row out. Pure functions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Track the connections of a server's clients: limit the heads of their requests, and break connections on demand.
 
-Takes the bytes that clients send to a uvicorn of this program, and passes them to uvicorn as long as they are within
-the limits. A head that is too long, has too many fields, or does not arrive in time is answered with 431 or 408, and
-the connection is closed. A connection that sends nothing is closed without an answer. Used by every HTTP service of
+In: the bytes that clients send to a uvicorn of this program. Out: the same bytes for uvicorn, as long as they are
+within the limits. A head that is too long, has too many fields, or does not arrive in time is answered with 431 or 408,
+and the connection is closed. A connection that sends nothing is closed without an answer. Used by every HTTP service of
 this program. It works below HTTP, with either of uvicorn's parsers: one of them has no limit, and neither has a
 deadline. Also, clients that take every status for a score can't be informed by a status: the reward server breaks the
 connection instead.

@@ -1,6 +1,6 @@
 """Read the header `Retry-After`, by which a busy server sets how long to wait before the next request.
 
-Takes the header of a reply and returns seconds. Used by `web.client`; `web.rotation` then pauses the server.
+In: the header of a reply. Out: seconds. Used by `web.client`; `web.rotation` then pauses the server.
 """
 
 from __future__ import annotations

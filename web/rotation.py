@@ -1,6 +1,6 @@
 """Choose among several servers of one kind: the least busy one, in turn among equals, and none that is paused.
 
-Takes what calls found at each server, and returns the server of the next call. Used for the servers of a model
+In: what calls found at each server. Out: the server of the next call. Used for the servers of a model
 (`scorers.served_model.servers`) and of a sandbox (`sandbox.remote.probed_servers`), which each decide which servers
 they trust. Nothing here locks: the owner of a `Rotation` calls it from one loop, or with a lock.
 """

@@ -1,8 +1,8 @@
 """Functions for this program's HTTP services: the sandbox's and the reward server's.
 
-Takes requests of Starlette. Returns a checked body, or an answer that describes what is wrong with it, in FastAPI's
-format: `{"detail": ...}`, a list of faults with their locations for 422. Work is cancelled when its client has
-disconnected, and a server ends on SIGTERM after its running work.
+In: requests of Starlette. Out: a checked body, or an answer that describes what is wrong with it, in FastAPI's format:
+`{"detail": ...}`, a list of faults with their locations for 422. Work is cancelled when its client has disconnected,
+and a server ends on SIGTERM after its running work.
 """
 
 from __future__ import annotations

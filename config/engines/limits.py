@@ -1,6 +1,6 @@
 """Find values that an engine would refuse or change, before anything starts.
 
-Takes a resolved run, and yields a line with the key for each such value. The limits are those of the versions that
+In: a resolved run. Out: a line with the key for each such value. The limits are those of the versions that
 requirements/ locks, vLLM 0.32.0 (`vllm/sampling_params.py`, `vllm/config/scheduler.py`) and torch 2.13.0; a test
 compares them with the installed versions. Called where a configuration is loaded to start something; the configurations
 of earlier runs are not checked.

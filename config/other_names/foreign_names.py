@@ -1,6 +1,6 @@
 """Translate names of verl's, TRL's and prime-rl's settings to ours, or say why there is no such key here.
 
-Takes an unknown key and the value that was written for it. Returns text for the error message. Pure functions; used by
+In: an unknown key and the value that was written for it. Out: text for the error message. Pure functions; used by
 `config.explanations`. A foreign name is never accepted as ours: defaults and units differ, and users who move a run
 should check each key once.
 """

@@ -1,7 +1,7 @@
 """Translate old names of keys to the present ones. Old names are accepted until 1.0.
 
-Takes a key's path, or the tree of a stored configuration, and returns the same with the present names. Pure functions;
-used by `config.loading` for every layer, and by the learner for the configurations in its journal.
+In: a key's path, or the tree of a stored configuration. Out: the same with the present names. Pure functions; used by
+`config.loading` for every layer, and by the learner for the configurations in its journal.
 """
 
 from __future__ import annotations

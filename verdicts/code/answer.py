@@ -1,7 +1,7 @@
 """Find the program in a completion, and its language.
 
-Takes the completion's text, and the language of its row. Returns the text of a code block, or raises `Unanswered` with
-the reason. Called in the scorer's process; takes time linear in the length of the text, and runs nothing.
+In: the completion's text, and the language of its row. Out: the text of a code block, or `Unanswered` with the reason.
+Called in the scorer's process; takes time linear in the length of the text, and runs nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Mark in a row's tests where values must be as the tests made them, and where as the answer left them.
 
-Takes the parsed tests of a row, and the names of the answer. Returns the same tests, with calls of `__own__(...)` and
+In: the parsed tests of a row, and the names of the answer. Out: the same tests, with calls of `__own__(...)` and
 `__kept__(...)`, which `sandbox.harness.arguments` defines. Nothing is run here. Called by `verdicts.code.rows`.
 
 An answer receives the tests' own lists and objects, and in Python the tests see how it changes them. Some tests require

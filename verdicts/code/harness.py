@@ -1,8 +1,8 @@
 """Build the harness's program and payload, and read its report: between `verdicts.code.judging` and the sandbox.
 
-Takes an answer and the cases to run. Returns a `HarnessReport`, from the line with this run's nonce; without such a
-line nothing passed. The harness (`sandbox.harness`) is one source file, the same for every run, and secrets are sent on
-its standard input, so that it runs in every sandbox, also over HTTP.
+In: an answer and the cases to run. Out: a `HarnessReport`, from the line with this run's nonce; without such a line
+nothing passed. The harness (`sandbox.harness`) is one source file, the same for every run, and secrets are sent on its
+standard input, so that it runs in every sandbox, also over HTTP.
 """
 
 from __future__ import annotations

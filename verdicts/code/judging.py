@@ -1,7 +1,7 @@
 """Run one program against the tests of its row, within its time limits and up to the first failure.
 
-Takes a program and a `Suite`, and returns a `CaseTally`. Called by `scorers.code.scorer`, and between the tries of an
-episode by the environment `code`. The program runs only in the sandbox.
+In: a program and a `Suite`. Out: a `CaseTally`. Called by `scorers.code.scorer`, and between the tries of an episode by
+the environment `code`. The program runs only in the sandbox.
 
 A stdin/stdout case is a separate run of the program; the expected output never enters the sandbox. The harness
 (`sandbox.harness`) judges all other cases in a separate process, next to the answer's. Its result counts only if its

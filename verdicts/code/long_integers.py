@@ -1,9 +1,9 @@
 """Read and write integers in a row's tests that have more digits than Python allows.
 
-Provides a context in which this process converts integers of up to MAX_DIGITS digits. Used by `verdicts.code` for
-reading a row's JSON and Python, and for writing the payload that is made of them, never for a model's text: the time of
-a conversion grows with the square of the digits, to a sixth of a second at MAX_DIGITS. Longer integers raise ValueError
-in the context, as in Python itself.
+In: nothing. Out: a context in which this process converts integers of up to MAX_DIGITS digits. Used by `verdicts.code`
+for reading a row's JSON and Python, and for writing the payload that is made of them, never for a model's text: the
+time of a conversion grows with the square of the digits, to a sixth of a second at MAX_DIGITS. Longer integers raise
+ValueError in the context, as in Python itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Find the names in a row's tests that the answer must define, and refuse rows whose checks an answer could forge.
 
-Takes the parsed tests of a row, and the text that runs before them. Returns a `Usage`, or raises `BadMessage` with the
-name. An answer may define every name that it must provide, so it must provide no name that decides a check: `assert
-f(1) == Decimal("1.5")` without an import means the library's `Decimal`. Nothing is run here. Called by
-`verdicts.code.rows`.
+In: the parsed tests of a row, and the text that runs before them. Out: a `Usage`, or `BadMessage` with the name. An
+answer may define every name that it must provide, so it must provide no name that decides a check: `assert f(1) ==
+Decimal("1.5")` without an import means the library's `Decimal`. Nothing is run here. Called by `verdicts.code.rows`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compare a program's output with the output that a case expects; pure functions on text.
 
-Takes expected and printed standard output. Returns None if they are equal, else a short reason. Called by
+In: expected and printed standard output. Out: None if they are equal, else a short reason. Called by
 `verdicts.code.judging` outside the sandbox: the expected text never enters it.
 
 Strict, the default: the lines are equal, except for white space at the end of a line and empty lines at the end. A

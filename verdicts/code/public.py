@@ -1,8 +1,8 @@
 """Select the tests of a row that a policy may see, and describe those that its program fails.
 
-Takes a code row, as `verdicts.code.rows` reads it. Returns `PublicTests`: the tests that the row itself calls public,
-or the first ones of its own. It contains no other tests of the row, so none can be run or shown. Used by the
-environment `code`. A row without public tests raises `BadMessage` that says what to do.
+In: a code row, as `verdicts.code.rows` reads it. Out: `PublicTests`: the tests that the row itself calls public, or the
+first ones of its own. It contains no other tests of the row, so none can be run or shown. Used by the environment
+`code`. A row without public tests raises `BadMessage` that says what to do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Convert a row's `verification_info` to checked, typed tests, once a row.
 
-Takes `{"type": "code" | "code_verifiable", "answer": {...}}` in one of six shapes and returns a `Suite`. Called by
+In: `{"type": "code" | "code_verifiable", "answer": {...}}` in one of six shapes. Out: a `Suite`. Called by
 `scorers.code.scorer`, once for a row's whole group, and by the environment `code`, before anything is judged. A row
 that can't be scored raises `BadMessage` naming what it lacks. Tests are only parsed here; they run only in the sandbox.
 """

@@ -1,8 +1,8 @@
 """Find the shape of a row's tests, and refuse rows with keys that the shape does not have.
 
-Takes the answer of a code row and returns the key that names the shape. A key that is ignored may contain the tests:
-verl's rows of KodCode have them in `assert_case`, with inputs and outputs that mean nothing. Also defines the code that
-runs before an answer whose row has no imports. Used by `verdicts.code.rows`.
+In: the answer of a code row. Out: the key that names the shape. A key that is ignored may contain the tests: verl's
+rows of KodCode have them in `assert_case`, with inputs and outputs that mean nothing. Also defines the code that runs
+before an answer whose row has no imports. Used by `verdicts.code.rows`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check numbers in answers to reasoning-gym: written plainly, and correct to the last digit that they give.
 
-Takes an answer that the library gives full marks, and its row. Returns why it is wrong after all, or None. Called by
+In: an answer that the library gives full marks, and its row. Out: why it is wrong after all, or None. Called by
 `verdicts.gym.second_look`. The library allows 1%, or 0.01, or a whole unit, whatever the task asks for. Here a number
 has to be the row's own, or the exact value rounded to the number of digits that it gives. The row has the exact value,
 or the values to compute it from; if it has neither, its own answer counts as exact. All arithmetic is exact.

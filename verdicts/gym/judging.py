@@ -1,7 +1,7 @@
 """Judge answers to one entry of reasoning-gym by the library's own scorer, and decide how much of its value counts.
 
-Takes a `JudgedRow`, and the texts of completions. Returns a `Verdict` each. Called by `scorers.gym.scorer`, and between
-the tries of an episode by the environment `reasoning_gym`.
+In: a `JudgedRow`, and the texts of completions. Out: a `Verdict` each. Called by `scorers.gym.scorer`, and between the
+tries of an episode by the environment `reasoning_gym`.
 
 The library runs in the sandbox (`verdicts.gym.runs`), on answers that `verdicts.gym.rules` accepts. The entry's own
 answer is judged first: if it is not right, or can't be judged, the row is broken and its completions are unscorable. An

@@ -1,6 +1,6 @@
 """Check conclusions in propositional logic: whether they are formulas, and say more than the premises do.
 
-Takes an answer that the library gives full marks, and its row. Returns why it is not a conclusion, or None. Called by
+In: an answer that the library gives full marks, and its row. Out: why it is not a conclusion, or None. Called by
 `verdicts.gym.second_look`. The library reads any words as one more variable, and accepts everything that follows from
 the premises, so that each premise counts as a conclusion. Formulas are compared by their tables of truth values, stored
 as bits of a number. So a repeated premise is found in any notation, joined with others, after a double negation, or

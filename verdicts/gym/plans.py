@@ -1,6 +1,6 @@
 """Check plans and other structured answers step by step: each step has to be valid and possible.
 
-Takes an answer that the library gives full marks, and its row. Returns why it is wrong after all, or None. Called by
+In: an answer that the library gives full marks, and its row. Out: why it is wrong after all, or None. Called by
 `verdicts.gym.second_look`. The library ignores steps that it can't do or read, and uses the last of two values; but a
 plan with impossible steps, and an answer with two values, are wrong.
 """

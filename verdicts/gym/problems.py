@@ -1,7 +1,8 @@
 """Generate problems with reasoning-gym, from a data set's name, its options and a seed.
 
-Returns an entry, as a file of the library would have it. The library runs here, in the caller's process: it generates
-its own texts, and never sees a model's text. Its import takes seconds. Used by the environment `reasoning_gym`.
+In: these three. Out: an entry, as a file of the library would have it. The library runs here, in the caller's process:
+it generates its own texts, and never sees a model's text. Its import takes seconds. Used by the environment
+`reasoning_gym`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rows of reasoning-gym: an entry of one of its data sets, checked once a row.
 
-Takes `{"type": "reasoning_gym", "answer": {"dataset": ..., "entry": {"question", "answer", "metadata"}}}` and returns a
-`Row`. Used by `verdicts.gym.judging`. A row that can't be scored raises `BadMessage` naming what it lacks. The
-library's data sets are read from its files without importing it, since its code runs only in the sandbox.
+In: `{"type": "reasoning_gym", "answer": {"dataset": ..., "entry": {"question", "answer", "metadata"}}}`. Out: a `Row`.
+Used by `verdicts.gym.judging`. A row that can't be scored raises `BadMessage` naming what it lacks. The library's data
+sets are read from its files without importing it, since its code runs only in the sandbox.
 """
 
 from __future__ import annotations

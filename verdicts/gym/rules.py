@@ -1,6 +1,6 @@
 """Check answers before reasoning-gym's scorer is asked, and decide how much of its value counts.
 
-Takes an answer, and its row. Returns why it is refused, or the value that counts. Called by `verdicts.gym.judging`. The
+In: an answer, and its row. Out: why it is refused, or the value that counts. Called by `verdicts.gym.judging`. The
 library's scorers expect honest texts: some parse their text as Python, and some give full marks to texts that are no
 answer. Examples are any text where a game of life halts, NaN for a complex number, `0` for a probability, and any four
 numbers that make 24. Such texts are refused here, and so is every text with which their parser could do more than

@@ -1,9 +1,9 @@
 """Run reasoning-gym in the sandbox once, with an entry and any number of answers.
 
-Takes a row, and answers. Returns the library's result for each (`Said`). Called by `verdicts.gym.judging`. The harness
-is that of programs with tests (`sandbox.harness.start`): two processes, of which one has the library and sees the
-answers, and the other one has the nonce and writes the line that counts. If a run proves nothing, its answers are
-judged separately. Failures of the machinery raise `SandboxUnavailable`.
+In: a row, and answers. Out: the library's result for each (`Said`). Called by `verdicts.gym.judging`. The harness is
+that of programs with tests (`sandbox.harness.start`): two processes, of which one has the library and sees the answers,
+and the other one has the nonce and writes the line that counts. If a run proves nothing, its answers are judged
+separately. Failures of the machinery raise `SandboxUnavailable`.
 """
 
 from __future__ import annotations

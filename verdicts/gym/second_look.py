@@ -1,9 +1,9 @@
 """Check answers that reasoning-gym's scorers accept: some scorers read a part of an answer and ignore the rest.
 
-Takes an answer, and its row. Returns why it is worth nothing, not even a share (`worthless`), or why it is another
-answer than the right one (`differs`); None if no check fails. Called by `verdicts.gym.rules`, after the library; an
-answer that the library rejects is never accepted here. Data sets that are in no table have scorers that compare whole
-texts, or check a whole solution themselves. Everything takes time linear in the answer's length.
+In: an answer, and its row. Out: why it is worth nothing, not even a share (`worthless`), or why it is another answer
+than the right one (`differs`); None if no check fails. Called by `verdicts.gym.rules`, after the library; an answer
+that the library rejects is never accepted here. Data sets that are in no table have scorers that compare whole texts,
+or check a whole solution themselves. Everything takes time linear in the answer's length.
 """
 
 from __future__ import annotations
