@@ -1,4 +1,4 @@
-"""Publish that this process lives and what it does or waits for, in a hash that expires.
+"""Publish that this process lives, and what it does or waits for, in a hash that expires.
 
 Out: the hash `alive:ROLE:ID`, which Redis removes a few seconds after the process that refreshes it has died; a log
 line when a process waits long. Operators and `broker.monitoring.snapshot` read the hash. The heartbeat decides nothing

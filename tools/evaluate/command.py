@@ -167,7 +167,7 @@ def _follow(options: argparse.Namespace) -> int:
 
 
 def _evaluate(options: argparse.Namespace, out: Path | None) -> int:
-    """Evaluate one model, and writes the result to `out`, or to the evaluation's folder."""
+    """Evaluate one model, and write the result to `out`, or to the evaluation's folder."""
     words = words_of(options)
     wanted = load_run(words)
     checksum = _weights_checksum(wanted)
