@@ -1,1 +1,1 @@
-"""The role that plays episodes: it asks turns of the policy, and tools or an environment answer."""
+"""Play episodes: request turns of the policy, and let tools or an environment answer."""

@@ -1,4 +1,4 @@
-"""`python -m agents --run NAME`: one worker that plays episodes, or several; as many as you like, at any time."""
+"""`python -m agents --run NAME`: play episodes in one worker, or several; start any number at any time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-# `python -m` looks into the folder of the start first, where a `config.py` may lie that is not this program's.
+# `python -m` searches the current folder first, where an unrelated `config.py` may lie.
 if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != str(Path(__file__).parents[1]):
     sys.path.append(sys.path.pop(0))
-    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a module of the user's all the same
+    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a user's modules anyway
 
 from config.logs import set_up_logging
 from config.run_names import run_name
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("agents")
 
 ROLE = "agent"
-AT_ONCE_S = 2.0  # for the second signal, which ends the process at once, to hand back what it holds
+AT_ONCE_S = 2.0  # for the second signal, which ends the process at once, to hand back its leases
 
 
 def main(argv: list[str] | None = None) -> int:
     """Parse, join the run, play until it ends.
 
     Returns:
-        0: the run is done, or a signal came; 1: the run or this process failed; 2: it would each time.
+        0: the run is done, or a signal came; 1: the run or this process failed; 2: a restart would fail too.
     """
     args = _parse(argv)
     set_up_logging("agent")
@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     except PipelineError as error:
         log.error("ended reason=%s", error)  # noqa: TRY400 - the reason is what people need
         if stop.is_set() and isinstance(error, BrokerUnavailable):
-            return 0  # told to end while Redis was away; leases run out
+            return 0  # asked to end while Redis was away; leases expire
         return 2 if isinstance(error, Permanent) else 1
     except Exception:
         log.exception("ended by a bug or a broken machine")
@@ -90,10 +90,10 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def _work(joined: Joined, stop: threading.Event, hand_back: list[Callable[[], int]]) -> RunState:
-    """Play in this process, until the run ends or `stop` is set. Returns the run's last state. Raises PipelineError.
+    """Play in this process until the run ends or `stop` is set. Returns the run's last state. Raises PipelineError.
 
     Args:
-        hand_back: gets what the second signal calls.
+        hand_back: receives the function that the second signal calls.
     """
     from agents.pool import wait_for_the_end
     from broker.joining import let_the_learner_go_first
@@ -109,7 +109,7 @@ def _work(joined: Joined, stop: threading.Event, hand_back: list[Callable[[], in
             log.info("idle run=%s: no task of it has an environment", joined.run.name)
             state = wait_for_the_end(joined, heartbeat, stop)
         else:
-            from agents.worker import AgentWorker  # with what environments need
+            from agents.worker import AgentWorker  # with the imports of environments
 
             worker = AgentWorker(joined, name, stop)
             hand_back.append(worker.hand_back)

@@ -1,9 +1,8 @@
-"""One episode is played here by an agent that owns its loop: it calls the policy through the gateway, and ends itself.
+"""Play one episode with an agent that owns its loop: it calls the policy through the gateway, and decides its end.
 
 In: a group's prompt, the number of the episode, and an attempt at the group. Out: a completion, with the records that
-it is made of. The agent runs in a child process, for at most the section's deadline: the seconds in which turns were
-sampled and those in which it worked itself; no queue counts. An agent that starts again after a crash, and asks the
-same, finds its records.
+it is made of. The agent runs in a child process, within the section's deadline: it covers the seconds of sampling and
+of the agent's own work, and no queue. An agent restarted after a crash that asks the same gets its records.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ UNCALLED: Final = (
 
 
 class AgentPlay:
-    """Plays one episode.
+    """Play one episode.
 
     Args:
         run: the run.
         prompt: of the group.
         k: the number of the episode, below prompt.n.
         openings: of the group.
-        is_late: whether the group's deadline is near.
+        is_late: returns whether the group's deadline is near.
     """
 
     def __init__(
@@ -89,8 +88,8 @@ class AgentPlay:
         self._wall_s = run.deadline_of(prompt.task)
         self._reward: float | None = None
         self._answer: str | None = None
-        self._overdue = ""  # what is said of a play that the agent did not end well
-        self._is_late = False  # whether the agent's time was over
+        self._overdue = ""  # the message for a play that the agent did not end
+        self._is_late = False  # whether the agent's time ran out
         self._range: tuple[float, float] | None = None
         self._most_s = self._section.deadline_s  # of sampling and of the agent's own work
         self._by = f"environment.deadline_s={self._most_s:g}"
@@ -101,12 +100,12 @@ class AgentPlay:
         return self._asker.used
 
     async def play(self) -> EpisodeEnd:
-        """Play it to its end.
+        """Play the episode to its end.
 
         Raises:
-            EpisodeFailed: agent or generators could not.
+            EpisodeFailed: the agent or the generators failed.
             Superseded, HasEnded: as `TurnDesk.turn`.
-            Disturbed: its child was ended for another episode's sake.
+            Disturbed: its child was ended because of another episode.
         """
         playing: Episode | RemoteEpisode | None = None
         finish: Finish | None = None
@@ -115,7 +114,7 @@ class AgentPlay:
             playing = await self._begin()
             finish = await self._ended(playing)
         except asyncio.CancelledError:
-            self._session.abandon()  # nobody waits for a generator behind the worker's end
+            self._session.abandon()  # after the worker's end no call waits for a generator
             raise
         except EnvironmentFailed as error:
             broken = error
@@ -123,7 +122,7 @@ class AgentPlay:
             if playing is not None:
                 await playing.close()
             await self._session.close()
-        # Only now is every call answered that was asked, and belongs to the episode.
+        # Only now is every call answered that belongs to the episode.
         self._raise_failure()
         if broken is not None:
             self._look_at(broken)
@@ -141,7 +140,7 @@ class AgentPlay:
         return self.as_it_stands(limit or End.MESSAGE, "; ".join(filter(None, remarks)))
 
     def _look_at(self, broken: EnvironmentFailed) -> None:
-        """Let an agent break that was told to stop. Raises EpisodeFailed for any other."""
+        """Ignore the failure of an agent that was told to stop. Raises EpisodeFailed for any other."""
         if broken.is_policys and self._session.ended_by is not None:
             self._overdue = str(broken)
             return
@@ -170,7 +169,7 @@ class AgentPlay:
         return playing
 
     async def _ended(self, playing: Episode | RemoteEpisode) -> Finish | None:
-        """Let the agent run to its end, and have what it has made judged, where that is this environment's to do."""
+        """Let the agent run to its end, then have its result judged, where this environment does that."""
         if not isinstance(self._section, PlacedAgentSection) or not isinstance(playing, Episode):
             return await self._driven(playing)
         try:
@@ -184,7 +183,7 @@ class AgentPlay:
         return await playing.judge(self._section.judge_deadline_s)
 
     async def _driven(self, playing: Episode | RemoteEpisode) -> Finish | None:
-        """Let the agent run to its end. None: its time was over, or the play can't go on."""
+        """Let the agent run to its end. None: its time ran out, or the play can't continue."""
         with self._gateway.opened(self._session) as access:
             running = asyncio.create_task(
                 playing.run(access.base_url, access.key, self._wall_s, socket=access.socket)
@@ -224,13 +223,13 @@ class AgentPlay:
                 raise EpisodeFailed(str(error)) from error
             case Unfit() as error:
                 raise EpisodeFailed(f"row {self._prompt.row}: {error}", again=False) from error
-            case BadMessage() as error:  # no record that can be read
+            case BadMessage() as error:  # no readable record
                 raise EpisodeFailed(str(error), again=False) from error
             case error:
                 raise error
 
     def as_it_stands(self, ended_by: End, remark: str = "") -> EpisodeEnd:
-        """Return what the turns so far make: all that were sampled train, and the longest conversation is shown."""
+        """Return the result of the turns so far: all sampled turns train, and the longest conversation is shown."""
         end = self._session.conversations.longest
         history: tuple[Message, ...] = end.history if end else self._prompt.messages
         begun = end.begun if end else len(history)
@@ -257,17 +256,17 @@ async def begun(
     environments: Environments,
     gateway: Gateway,
 ) -> tuple[Episode | RemoteEpisode, Beginning]:
-    """Begin episode k of a group, in a child or elsewhere.
+    """Begin episode k of a group, in a child process or on another machine.
 
     Args:
-        token: of this attempt, for names of things outside.
+        token: of this attempt, for names of external resources.
     Raises:
-        EnvironmentFailed, Disturbed: there is no episode then.
+        EnvironmentFailed, Disturbed: the episode could not begin.
     """
     own = seed_of(prompt.verification_info)
     seed = prompt.seed if own is None else own
     row = {**prompt.verification_info, **prompt.columns}
-    # An agent makes its own first call, of the row's messages or of others.
+    # An agent makes its own first call, with the row's messages or others.
     if isinstance(section, AgentSection):
         row = {"messages": list(prompt.messages), **row}
     if isinstance(section, RemoteAgentConfig) and gateway.remote is not None:

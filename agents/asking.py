@@ -1,8 +1,8 @@
-"""The turns that one play of an episode asks of the policy, and the records that it is answered with.
+"""Request turns of the policy for one play of an episode, and keep the records of the answers.
 
-In: the ids of a prompt. Out: the turn that a generator sampled. Calls may be out side by side. A record is found by
-what was asked and how many times this play asked just that, so a play that asks the same gets the same. Used by what
-drives an episode: an environment (`agents.episode`) or an agent (`agents.agent_play`).
+In: the ids of a prompt. Out: the turn that a generator sampled. Several calls may be in progress. The key of a record
+is what was asked and how often this play asked exactly that, so a play that asks the same gets the same. Used by the
+driver of an episode: an environment (`agents.episode`) or an agent (`agents.agent_play`).
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ SEED_BYTES = 4
 
 @dataclass(slots=True)
 class Counts:
-    """What the episodes of one worker have done so far."""
+    """Counts of a worker's episodes so far."""
 
     turns: int = 0
     sampled: int = 0  # tokens
     observed: int = 0  # tokens
     calls: int = 0  # of tools
     tool_errors: int = 0
-    breaks: int = 0  # sequences that began anew, since the rest of a prompt could not be had
+    breaks: int = 0  # sequences that began again, since the rest of a prompt was unavailable
     environment_s: float = 0.0
     sampling_s: float = 0.0
-    overridden: int = 0  # calls of agents that asked for a sampling of their own
-    auxiliary: int = 0  # calls of agents beside their task, which do not train
-    replayed: int = 0  # turns that were found, since an earlier play had asked for them
-    replayed_s: float = 0.0  # of sampling, which that saved
+    overridden: int = 0  # calls of agents with sampling parameters of their own
+    auxiliary: int = 0  # calls of agents outside their task, which do not train
+    replayed: int = 0  # turns with a record, because an earlier play had requested them
+    replayed_s: float = 0.0  # of sampling saved by that
     ends: Counter[str] = field(default_factory=Counter)
-    failures: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of plays, by reasons that are alike
+    failures: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of plays, by reason
 
 
 class Asker:
-    """Asks the turns of one play of one episode.
+    """Request the turns of one play of one episode.
 
     Args:
         prompt: of the group.
         k: the number of the episode, below prompt.n.
-        is_late: whether the group's deadline is near.
+        is_late: returns whether the group's deadline is near.
     Attributes:
         used: the key of each record so far -> the stored record.
         seconds: of sampling so far.
@@ -67,19 +67,19 @@ class Asker:
     ) -> None:
         self._prompt, self._k, self._attempt = prompt, k, attempt
         self._desk, self._counts, self._is_late = desk, counts, is_late
-        self._asked: Counter[bytes] = Counter()  # digest of what was asked -> how many times
-        self._turns: list[Turn | None] = []  # in the order of their asking; None: not answered yet
+        self._asked: Counter[bytes] = Counter()  # digest of a question -> number of times asked
+        self._turns: list[Turn | None] = []  # in the order of asking; None: not answered yet
         self.used: dict[str, bytes] = {}
         self.seconds = 0.0
 
     @property
     def turns(self) -> list[Turn]:
-        """Return the turns that train and were answered, in the order in which they were asked."""
+        """Return the answered turns that train, in the order of asking."""
         return [turn for turn in self._turns if turn is not None]
 
     @property
     def asked(self) -> int:
-        """Count the turns that train and were asked, answered or not."""
+        """Count the requested turns that train, answered or not."""
         return len(self._turns)
 
     async def sample(
@@ -91,14 +91,14 @@ class Asker:
         stop: tuple[str, ...] = (),
         trains: bool = True,
     ) -> Turn | None:
-        """Return the next turn; None where it is too late to ask for one that was not asked before.
+        """Return the next turn; None where it is too late to request a new one.
 
         Args:
             ids: [P], the prompt.
-            most: tokens that may be sampled, at least 1.
-            after: the turn that this one goes on from; its generator has it in its cache.
-            stop: texts that end the turn where it says them.
-            trains: whether it is a turn of the task.
+            most: largest number of tokens to sample, at least 1.
+            after: the preceding turn; its generator has the conversation in its cache.
+            stop: texts that end the turn.
+            trains: whether the turn belongs to the task.
         Raises:
             Superseded, HasEnded, TurnFailed: as `TurnDesk.turn`.
         """
@@ -148,6 +148,6 @@ class Asker:
 
 
 def seed_by(*parts: int | bytes) -> int:
-    """Return a seed of 4 bytes that these numbers and bytes decide."""
+    """Return a seed of 4 bytes determined by these numbers and bytes."""
     text = b" ".join(part if isinstance(part, bytes) else str(part).encode() for part in parts)
     return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "little")

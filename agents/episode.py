@@ -1,9 +1,9 @@
-"""One episode is played here: the policy's turns, and what its environment answers, until one of them ends it.
+"""Play one episode: the policy's turns and its environment's answers, until one of them ends it.
 
 In: a group's prompt, the number of the episode, and an attempt at the group. Out: a completion, with the records that
-it is made of. The next prompt is the one before, what was sampled, and the rendered rest. Where the rest can't be had
-for this template, the whole is rendered, and a new sequence begins. No prompt depends on time or chance but what a
-generator sampled, so an episode that is played again asks the same, and finds its records.
+it is made of. The next prompt is the previous one, the sampled tokens, and the rendered rest. Where the template allows
+no such rest, everything is rendered again, and a new sequence begins. Prompts depend on nothing random except the
+samples of generators, so a replayed episode asks the same, and finds its records.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class EpisodeFailed(Exception):
-    """Nobody could play the episode to its end; the message says why.
+    """The episode could not be played to its end; the message says why.
 
     Attributes:
-        by: what broke, and at which turn, where the policy may have brought it about; "" where it can't have.
-        again: whether another attempt might do better.
+        by: what broke, and at which turn, where the policy may have caused it; "" where it can't have.
+        again: whether another attempt might succeed.
     """
 
     def __init__(self, reason: str, *, by: str = "", again: bool = True) -> None:
@@ -44,14 +44,14 @@ class EpisodeFailed(Exception):
 
 
 class EpisodePlay:
-    """Plays one episode.
+    """Play one episode.
 
     Args:
         run: the run.
         prompt: of the group.
         k: the number of the episode, below prompt.n.
         openings: of the group.
-        is_late: whether the group's deadline is near.
+        is_late: returns whether the group's deadline is near.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class EpisodePlay:
         return self._asker.seconds + self._worked_s
 
     async def play(self) -> EpisodeEnd:
-        """Play it to its end.
+        """Play the episode to its end.
 
         Raises:
-            EpisodeFailed: environment or generators could not.
+            EpisodeFailed: the environment or the generators failed.
             Superseded, HasEnded: as `TurnDesk.turn`.
-            Disturbed: its child was ended for another episode's sake.
+            Disturbed: its child was ended because of another episode.
         """
         playing: Episode | None = None
         try:
@@ -133,7 +133,7 @@ class EpisodePlay:
         )
 
     def _first(self, beginning: Beginning) -> Ids:
-        """Return the ids that the episode begins with."""
+        """Return the ids of the episode's first prompt."""
         self._opening, self._tools = beginning.messages, beginning.tools
         self._range = beginning.reward_range
         ids = self._openings.first(self._rendering, self._opening, self._tools)
@@ -148,7 +148,7 @@ class EpisodePlay:
         return ids
 
     async def _take_turns(self, playing: Episode, ids: Ids) -> tuple[End, str]:
-        """Let the policy and its environment speak in turn. Returns what ended it, with a remark."""
+        """Let the policy and its environment take turns. Returns what ended the episode, with a remark."""
         turn: Turn | None = None
         while True:
             room = self._limit - len(ids)
@@ -218,7 +218,7 @@ class EpisodePlay:
         return ids
 
     def as_it_stands(self, ended_by: End, remark: str = "") -> EpisodeEnd:
-        """Return what the turns so far make."""
+        """Return the result of the turns so far."""
         text = ""
         if self._turns:
             last = self._turns[-1]
@@ -242,12 +242,12 @@ class EpisodePlay:
 def reward_of(
     section: EnvironmentSection, rewards: Sequence[float | None], stated: tuple[float, float] | None
 ) -> EnvironmentReward | None:
-    """Return what an environment has given; None where it gives nothing, or has given nothing yet.
+    """Return the environment's reward; None where it gives none, or none yet.
 
     Args:
         section: of the environment.
-        rewards: turn by turn.
-        stated: the range that the environment itself states.
+        rewards: by turn.
+        stated: the range given by the environment itself.
     """
     given = [reward for reward in rewards if reward is not None]
     if not isinstance(section, RewardingSection) or not given:
@@ -258,7 +258,7 @@ def reward_of(
 
 
 def _about(spoken: Spoken) -> Step | None:
-    """Return what the policy is told of a tool call that can't be read; None where there is none, or others can."""
+    """Return a message about an unreadable tool call; None for none, or where other calls are readable."""
     if not spoken.unread or spoken.message.get("tool_calls"):
         return None
     told = {"role": "user", "content": f"The tool call can't be read: {spoken.unread}", "is_error": True}

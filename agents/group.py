@@ -1,9 +1,8 @@
-"""The episodes of one group are played here, until all have ended and the group is handed over.
+"""Play the episodes of one group, until all have ended and the group is handed over.
 
-In: a leased entry of `episodes`. Out: one entry of `rollouts`, or of `dead`, by one hand-over. Each attempt has a token
-of its own; what an older attempt still does changes nothing. Episodes that have ended are kept from attempt to attempt,
-and turns that were recorded are found again, so a worker's death costs no turn. What fails in every attempt is
-unscorable, unless the policy brought it about.
+In: a leased entry of `episodes`. Out: one entry of `rollouts`, or of `dead`, by one hand-over. Each attempt has its own
+token; actions of an older attempt change nothing. Ended episodes are kept between attempts, and recorded turns are
+found again, so a worker's death costs no turn. What fails in every attempt is unscorable, unless the policy caused it.
 """
 
 from __future__ import annotations
@@ -42,23 +41,23 @@ if TYPE_CHECKING:  # they bring an HTTP server, which runs without agents of the
 
 log = logging.getLogger(__name__)
 
-PLAY_SHARE = 0.5  # of the time that a group has in all; scorers and queues have the rest
-FIRST_PAUSE_S = 0.5  # before an attempt that follows a failure; doubled each time
+PLAY_SHARE = 0.5  # of a group's whole deadline; the rest is for scorers and queues
+FIRST_PAUSE_S = 0.5  # before an attempt after a failure; doubles each time
 MOST_DOUBLINGS = 6
 MOST_DISTURBED = (
-    8  # plays of one attempt that end for another episode's sake; then it is this one that can't be played
+    8  # plays of one attempt that other episodes disturbed, after which this episode counts as unplayable
 )
-CRASHES_ALIKE = 2  # attempts at least, until a crash is the policy's doing; fewer where fewer are allowed
+CRASHES_ALIKE = 2  # equal crashes after which the policy is the cause; fewer where fewer attempts are allowed
 
 
 class GroupPlay:
-    """Plays one group.
+    """Play one group.
 
     Args:
         gateway: for agents that own their loop; None: the run has none.
-        in_thread: runs a blocking call beside the event loop.
+        in_thread: runs a blocking call outside the event loop.
         counts: of the worker.
-        lost_since: the seconds since a Unix time in which nobody could work.
+        lost_since: returns the seconds since a Unix time in which no process could work.
     """
 
     def __init__(
@@ -82,13 +81,13 @@ class GroupPlay:
         self._gateway = gateway
         self._lost_since = lost_since
         self._most = run.agents.max_attempts
-        self._crashes: defaultdict[int, list[str]] = defaultdict(list)  # by episode, as `EpisodeFailed.by`
-        self._last = ""  # failure
+        self._crashes: defaultdict[int, list[str]] = defaultdict(list)  # `EpisodeFailed.by`, by episode
+        self._last = ""  # message of the last failure
         self._openings = Openings()
         self._started = time.monotonic()
 
     async def play(self, prompt: Prompt) -> bool:
-        """Play the group to its hand-over. Returns whether it counted."""
+        """Play the group to its hand-over. Returns whether the result counted."""
         while True:
             attempt = await self._in_thread(self._episodes.open, self._entry, prompt.n)
             if attempt is None:
@@ -98,7 +97,7 @@ class GroupPlay:
             try:
                 ends = await self._attempt(prompt, attempt)
             except Superseded:
-                # Another worker had the group. Where it came back to this one, the next lease takes it.
+                # Another worker had the group. If it returned to this one, the next lease takes it.
                 await self._in_thread(self._consumer.give_up, self._entry)
                 return False
             whole = [end for end in ends if end is not None]
@@ -113,7 +112,7 @@ class GroupPlay:
                 await asyncio.sleep(FIRST_PAUSE_S * 2 ** min(attempt.number - 1, MOST_DOUBLINGS))
 
     def _say_what_was_kept(self, attempt: Attempt, there: int, recorded: int, ends: Sequence[bytes]) -> None:
-        """Say what became of the turns that older attempts had recorded."""
+        """Log how many turns of older attempts were used."""
         segments = [one for end in ends for one in unpack(content_of(end), EpisodeEnd).completion.segments]
         used = sum((len(segment.loss_mask) + 1) // 2 for segment in segments)  # runs that train
         log.info(
@@ -126,7 +125,7 @@ class GroupPlay:
         )
 
     async def _attempt(self, prompt: Prompt, attempt: Attempt) -> list[bytes | None]:
-        """Play what has not ended. Returns the stored ends, None where another attempt is to be made."""
+        """Play the episodes that have not ended. Returns the stored ends, None where another attempt is needed."""
         tasks = [
             asyncio.create_task(self._one(prompt, attempt, k))
             for k, end in enumerate(attempt.ends)
@@ -162,7 +161,7 @@ class GroupPlay:
                     )
 
     async def _played(self, prompt: Prompt, attempt: Attempt, k: int) -> tuple[Play, EpisodeEnd | None]:
-        """Return the last play of an episode, and how it ended; None: another attempt is to be made."""
+        """Return the last play of an episode, and its end; None: another attempt is needed."""
         failure = EpisodeFailed("it was not played")
         for number in range(1, MOST_DISTURBED + 1):
             play = self._play_of(prompt, attempt, k)
@@ -209,14 +208,14 @@ class GroupPlay:
         )
 
     def _is_late(self, prompt: Prompt) -> bool:
-        """Return whether the group's time to play is over: working time since its issue, as the learner counts it."""
+        """Return whether the group's deadline has passed, in working time since its issue, as the learner counts it."""
         age = time.time() - prompt.issued_at
         return age - self._lost_since(prompt.issued_at) > PLAY_SHARE * self._run.deadline_of(prompt.task)
 
     def _used_up(self, prompt: Prompt, attempt: Attempt) -> EpisodeEnd | None:
-        """Return a failure where too many attempts before this one recorded nothing.
+        """Return a failure where too many earlier attempts recorded nothing.
 
-        A worker's death costs none of the attempts that get further: its workers die of other causes than this group.
+        A worker's death does not count after attempts that made progress: those workers die of other causes.
         """
         if attempt.in_vain <= self._most:
             return None
@@ -228,15 +227,15 @@ class GroupPlay:
         return EpisodeEnd(opening=prompt.messages, completion=failed)
 
     def _judge(self, play: Play, attempt: Attempt, k: int, error: EpisodeFailed) -> EpisodeEnd | None:
-        """Return what a failed episode is worth; None: another attempt is made."""
+        """Return the end of a failed episode; None: another attempt is made."""
         crashes = self._crashes[k]
         crashes.append(error.by)
         self._last = str(error)
         lines = str(error).splitlines()
-        alike = (*lines[0].split(":")[:3], lines[0].rpartition(" (")[2])  # without what an exception said
+        alike = (*lines[0].split(":")[:3], lines[0].rpartition(" (")[2])  # without an exception's message
         self._counts.failures[alike] += 1
         times = self._counts.failures[alike]
-        is_power_of_two = not times & (times - 1)  # a warning each time that it has doubled
+        is_power_of_two = not times & (times - 1)  # warn each time that it has doubled
         log.log(
             logging.WARNING if is_power_of_two else logging.INFO,
             "episode_failed group=%s episode=%d attempt=%d times=%d reason=%s%s",
@@ -255,7 +254,7 @@ class GroupPlay:
         return play.as_it_stands(End.FAILED, str(error))
 
     def _hand_over(self, prompt: Prompt, attempt: Attempt, ends: Sequence[bytes]) -> bool:
-        """Build the group's completions and hand them over. False: the attempt is not the newest, or an end is gone."""
+        """Build the group's completions and hand them over. False: the attempt is not the newest, or an end is lost."""
         found = [unpack(content_of(end), EpisodeEnd) for end in ends]
         if not any(end.completion.segments for end in found):
             reason = f"no episode could be played: {found[0].completion.remark}"
@@ -287,9 +286,9 @@ class GroupPlay:
         )
 
     def _group(self, prompt: Prompt, attempt: Attempt, ends: Sequence[EpisodeEnd]) -> SampledGroup:
-        """Return the group. Where all episodes begin alike, the group's prompt is what they began with.
+        """Return the group. Where all episodes begin alike, their common prompt is the group's prompt.
 
-        One that never began, since nobody could play it, says nothing of that.
+        Episodes that never began are ignored for that.
         """
         openings = [end.opening for end in ends if end.completion.segments]
         completions = [end.completion for end in ends]

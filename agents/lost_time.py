@@ -1,8 +1,8 @@
-"""The time in which nobody could work, as a worker hears of it: a group's deadline comes no nearer meanwhile.
+"""Track the time in which no process could work, from the learner: it does not count towards a group's deadline.
 
-In: the learner's own sum, about once a second (field `lost_s` of the hash `run`). Out: what of it was lost since a
-group's issue. A learner that begins anew begins its sum anew. What was lost before this worker first heard of it may
-have been lost since the issue, and counts for the group, as it does with the learner.
+In: the learner's own sum, about once a second (field `lost_s` of the hash `run`). Out: the time lost since a group's
+issue. A new learner restarts its sum. Time lost before this worker's first reading may have been lost since the issue,
+and is credited to the group, as the learner does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 
 class LostTime:
-    """Remembers when how much was lost. Belongs to one event loop.
+    """Remember when how much time was lost. Belongs to one event loop.
 
     Args:
         clock: Unix seconds.
@@ -21,10 +21,10 @@ class LostTime:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._heard_s = self._lost_s = 0.0  # the learner's sum, and that of all learners
-        self._losses: list[tuple[float, float]] = []  # Unix seconds, and all that was lost by then
+        self._losses: list[tuple[float, float]] = []  # Unix seconds, and the total lost by then
 
     def note(self, heard_s: float) -> None:
-        """Note the learner's sum of now, in seconds."""
+        """Record the learner's current sum, in seconds."""
         if heard_s == self._heard_s:
             return
         self._lost_s += heard_s - self._heard_s if heard_s > self._heard_s else heard_s
@@ -32,6 +32,6 @@ class LostTime:
         self._losses.append((self._clock(), self._lost_s))
 
     def since(self, unix_s: float) -> float:
-        """Return the seconds lost since `unix_s`, no more than have passed since."""
+        """Return the seconds lost since `unix_s`, at most the seconds passed since."""
         before = next((lost for at, lost in reversed(self._losses) if at <= unix_s), 0.0)
         return min(self._lost_s - before, max(0.0, self._clock() - unix_s))

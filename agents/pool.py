@@ -1,7 +1,7 @@
-"""`python -m agents --workers N`: several workers under one parent, and the wait in a run that needs none.
+"""`python -m agents --workers N`: run several workers under one parent, or wait in a run that needs none.
 
-In: the run and how many workers. Out: an exit code. How children are kept alive is `broker.role_pool`'s: each is a
-`python -m agents` of one worker, which ends with the run by itself, too.
+In: the run and the number of workers. Out: an exit code. `broker.role_pool` keeps the children alive: each is a `python
+-m agents` with one worker, which also ends by itself with the run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ IDLE = "waiting for the run's end: no task of it has an environment"
 
 
 def run_pool(joined: Joined, words: Sequence[str], workers: int, stop: threading.Event) -> int:
-    """Watch `workers` children until the run ends or `stop` is set.
+    """Supervise `workers` children until the run ends or `stop` is set.
 
     Args:
-        words: of every child.
+        words: command line of every child.
     Returns:
-        0; 1: the run failed, or a child can't be kept alive; 2: a child can't, and another start would not help.
+        0; 1: the run failed, or a child keeps failing; 2: a child keeps failing, and a restart would not help.
     """
     command = [sys.executable, "-m", "agents", *words]
     return RolePool(joined, [Part(name="worker", command=command) for _ in range(workers)]).run(stop)
@@ -33,8 +33,8 @@ def run_pool(joined: Joined, words: Sequence[str], workers: int, stop: threading
 def wait_for_the_end(joined: Joined, heartbeat: Heartbeat, stop: threading.Event) -> RunState:
     """Wait until a run without an environment ends, or `stop` is set. Returns its last state.
 
-    A container that ended at once would be started again by its cluster, or would take all the others with it
-    (`docker compose up --exit-code-from learner`).
+    A container that ended at once would be restarted by its cluster, or would take all the others with it (`docker
+    compose up --exit-code-from learner`).
     """
     heartbeat.set_state(IDLE)
     while True:

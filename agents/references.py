@@ -1,10 +1,10 @@
-"""`python -m agents.references`: the process that plays a row's own reference, as the policy would play the row.
+"""`python -m agents.references`: play the references of rows, as the policy would play them.
 
 In: on standard input one line with the sections `scorers` and `agents`, then a line of JSON for each row, of a task
-with an environment. Out: on standard output a line of JSON for each row, in their order: `episode`, what came of the
-actions that the environment's `reference` gave for the row; or `wrong` or `untested` with the reason. Started by
-`learner.data.reference_episodes`, for roles don't import each other; it ends with its input. An environment that hangs
-or ends costs its row, by the deadlines of its section.
+with an environment. Out: on standard output a line of JSON for each row, in order: `episode`, the result of the actions
+that the environment's `reference` returned for the row; or `wrong` or `untested` with the reason. Started by
+`learner.data.reference_episodes`, since roles don't import each other; it ends with its input. An environment that
+hangs or ends costs its row, by the deadlines of its section.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from tasks.seeds import seed_of
 from tasks.turns import POLICY, text_of
 
 EPISODE, WRONG, UNTESTED = "episode", "wrong", "untested"  # the key of a row's line
-AT_ONCE: Final = 2  # rows for each CPU
+AT_ONCE: Final = 2  # rows per CPU
 
 Found = dict[str, Any]
 
 
 class References:
-    """Plays the references of a run's rows."""
+    """Play the references of a run's rows."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._environments = Environments(run)
-        self._without: set[str] = set()  # tasks whose environment has no method `reference`
+        self._without: set[str] = set()  # tasks whose environment has no `reference`
 
     async def found(self, row: Mapping[str, Any]) -> Found:
-        """Return what comes of one row."""
+        """Return the result of one row."""
         while True:
             try:
                 return await self._played(row)
@@ -84,7 +84,7 @@ class References:
     async def _episode(
         self, playing: Episode, beginning: Beginning, reference: Sequence[Turn], task: str
     ) -> Found:
-        """Return the episode, as a scorer reads it."""
+        """Return the episode, in the form for a scorer."""
         section = section_of(self._run, task)
         said: list[Turn] = []
         rewards: list[float | None] = []

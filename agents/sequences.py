@@ -1,9 +1,8 @@
-"""The turns of an episode as sequences to train on: each sampled token once, in the context that it was sampled in.
+"""Convert the turns of an episode to training sequences: each sampled token once, in the context of its sampling.
 
-In: an episode's turns, each the ids that the policy was given and the record of what it sampled. Out: segments of a
-completion. A turn goes on from another where it was given just that one's ids and sampled ids, and more behind them;
-what lies between is the answer of a tool, which does not train. Where the history was rewritten, or two turns go on
-from one, a new segment begins.
+In: an episode's turns, each with its prompt ids and the record of its sampling. Out: segments of a completion. A turn
+continues another if its prompt begins with exactly that one's prompt and sampled ids; the ids in between are a tool's
+answer, which does not train. Where the history was rewritten, or two turns continue one, a new segment begins.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from broker.messages import NO_IDS, Ids, Logprobs, Segment, Span, TurnRecord
 class Turn:
     """One turn of the policy."""
 
-    prompt_ids: Ids  # [P], what it was given
+    prompt_ids: Ids  # [P], its prompt
     record: TurnRecord
 
     @property
     def length(self) -> int:
-        """Count the tokens that were given and sampled."""
+        """Count the tokens of prompt and answer."""
         return len(self.prompt_ids) + len(self.record.token_ids)
 
     def goes_on(self, other: Turn) -> bool:
-        """Return whether this turn was given all that `other` was given and sampled, and maybe more behind it."""
+        """Return whether this turn's prompt begins with the prompt and the answer of `other`."""
         given, before = self.prompt_ids, len(other.prompt_ids)
         return (
             len(given) >= other.length
@@ -42,8 +41,8 @@ def segments_of(turns: Sequence[Turn], group_prompt_ids: Ids) -> tuple[Segment, 
     """Return the segments of a completion, in the order of their first turns.
 
     Args:
-        turns: in the order in which they were asked; at least one.
-        group_prompt_ids: of the group's prompt, which a segment need not repeat.
+        turns: in the order of asking; at least one.
+        group_prompt_ids: of the group's prompt, which segments need not repeat.
     """
     chains: list[list[Turn]] = []
     for turn in turns:
@@ -60,7 +59,7 @@ def _segment(chain: Sequence[Turn], group_prompt_ids: Ids) -> Segment:
     ids: list[Ids] = []
     logprobs: list[Logprobs] = []
     spans: list[Span] = []
-    loss_mask = [0]  # runs that train and runs that do not, in turn
+    loss_mask = [0]  # alternating runs that train and runs that do not
     place, begin = 0, len(first)
     for turn in chain:
         read = turn.prompt_ids[begin:]

@@ -1,9 +1,9 @@
-"""The turns that a worker's episodes ask of the policy: each is asked once, and waited for until its record is there.
+"""Request the turns of a worker's episodes from the policy: each once, and wait for its record.
 
-In: prompts of turns. Out: their records, which are in Redis before anybody here has seen them. Generators hint at each
-answer on a channel. A look now and then finds what no hint told: a lost hint, a call whose generator is gone. Without
-the right to hear hints there is a look every few seconds.
-Belongs to one worker: calls to Redis run in its threads, and one more thread hears the hints.
+In: prompts of turns. Out: their records, which are in Redis before anybody here sees them. Generators publish a hint of
+each answer on a channel. A periodic look finds what hints missed: a lost hint, a call whose generator is gone. Without
+permission to subscribe there is a look every few seconds. Belongs to one worker: calls to Redis run in its threads, and
+one more thread reads the hints.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from broker.protocol.episodes import Answer, Asking, Attempt, Call, Episodes
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 2.0  # where no hints are heard
-HEARD_SHARE = 1 / 4  # of a lease, between two looks where hints are heard
-AT_ONCE = 32  # questions in one round trip
-HEAR_S = 1.0  # of one read of the channel
-BEHIND_S, SHUN_S = 2.0, 10.0  # of waiting, after which a generator is not asked by name for a while
-AGAIN_S = 2.0  # before the channel is listened to once more, after an outage
+LOOK_EVERY_S = 2.0  # without hints
+HEARD_SHARE = 1 / 4  # of a lease, between two looks with hints
+AT_ONCE = 32  # questions per round trip
+HEAR_S = 1.0  # per read of the channel
+BEHIND_S, SHUN_S = 2.0, 10.0  # after waiting BEHIND_S for a generator, it is not asked by name for SHUN_S
+AGAIN_S = 2.0  # before subscribing again after an outage
 
 
 class Superseded(Exception):
-    """A newer attempt plays the group, or it is not here any more: whoever plays it stops."""
+    """A newer attempt plays the group, or the group is gone: this play must stop."""
 
 
 class HasEnded(Exception):
-    """The episode has an end already."""
+    """The episode has already ended."""
 
 
 class TurnFailed(Exception):
@@ -44,17 +44,17 @@ class TurnFailed(Exception):
 
 
 class Told(NamedTuple):
-    """A record, and how it was had."""
+    """A record, and how it was found."""
 
-    record: bytes  # as it is stored
-    was_there: bool  # before it was asked for: an earlier play had asked for it
+    record: bytes  # as stored
+    was_there: bool  # before this request: an earlier play had requested it
 
 
 class Queues:
-    """How long calls wait for each generator: a conversation stays with one that keeps up.
+    """Measure how long calls wait for each generator: a conversation stays with one that keeps up.
 
     Args:
-        clock: seconds that never jump.
+        clock: seconds, monotonic.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -62,24 +62,24 @@ class Queues:
         self._behind_until: dict[str, float] = {}
 
     def note(self, generator: str, *, took_s: float, sampled_s: float) -> None:
-        """Note how long an answer took, and how much of that it was sampled for."""
+        """Note how long an answer took, and how much of that was sampling."""
         if took_s - sampled_s > max(BEHIND_S, sampled_s):
             self._behind_until[generator] = self._clock() + SHUN_S
         else:
             self._behind_until.pop(generator, None)
 
     def near(self, generator: str) -> str:
-        """Return the generator to ask for the next turn of a conversation that it has; "": whichever."""
+        """Return the generator for a conversation's next turn; "": any."""
         return "" if self._clock() < self._behind_until.get(generator, 0.0) else generator
 
 
 class TurnDesk:
-    """Asks turns for the episodes of one worker.
+    """Request turns for the episodes of one worker.
 
     Args:
-        episodes: the worker's view of them.
-        in_thread: runs a blocking call beside the event loop.
-        lease_s: after which a generator that went silent has lost its calls.
+        episodes: the worker's access to them.
+        in_thread: runs a blocking call outside the event loop.
+        lease_s: after which a silent generator has lost its calls.
     """
 
     def __init__(self, episodes: Episodes, in_thread: Callable[..., Any], *, lease_s: float) -> None:
@@ -96,23 +96,23 @@ class TurnDesk:
         self._listener = threading.Thread(target=self._listen, name="hints", daemon=True)
 
     def start(self) -> None:
-        """Hear hints from now on. Called in the event loop that the turns are asked in."""
+        """Start reading hints. Called in the event loop of the turns."""
         self._loop = asyncio.get_running_loop()
         self._listener.start()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop reading hints."""
         self._stop.set()
         self._listener.join(timeout=2 * HEAR_S)
 
     async def turn(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> Told:
-        """Ask for a turn and return its record. The queue has no deadline of its own: the group has one.
+        """Request a turn and return its record. There is no deadline for the queue: the group has one.
 
         Args:
             prompt: a packed `TurnPrompt`.
             near: the generator that sampled the turn before.
         Raises:
-            Superseded, HasEnded, TurnFailed: as their names say.
+            Superseded, HasEnded, TurnFailed: see there.
         """
         ask, look = Asking(attempt, call, prompt, near), Asking(attempt, call)
         with self._hinted(attempt.group_id, call.episode) as hint:
@@ -131,7 +131,7 @@ class TurnDesk:
                     case Answer.ASK:
                         found, said = await self._answer_to(ask)
                     case _:
-                        # `wait_for` of Python 3.11 forgets a cancellation that comes with a hint: this does not.
+                        # `wait_for` of Python 3.11 loses a cancellation that comes with a hint: this does not.
                         with contextlib.suppress(TimeoutError):
                             async with asyncio.timeout(self._look_every_s):
                                 await hint.wait()
@@ -139,7 +139,7 @@ class TurnDesk:
                         found, said = await self._answer_to(look)
 
     async def _answer_to(self, asking: Asking) -> tuple[Answer, bytes]:
-        """Ask Redis, together with all that is to be asked while it answers others."""
+        """Query Redis, together with all queries that arrive while it answers others."""
         answer: asyncio.Future[tuple[Answer, bytes]] = asyncio.get_running_loop().create_future()
         self._waiting.append((asking, answer))
         if self._asking is None or self._asking.done():
@@ -151,7 +151,7 @@ class TurnDesk:
             batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
             try:
                 found = await self._in_thread(self._episodes.ask_all, [asking for asking, _ in batch])
-            except Exception as error:  # noqa: BLE001 - whoever waits raises it
+            except Exception as error:  # noqa: BLE001 - raised by the waiter
                 for _, answer in batch:
                     if not answer.done():
                         answer.set_exception(error)
@@ -165,13 +165,13 @@ class TurnDesk:
         return max(LOOK_EVERY_S, HEARD_SHARE * self._lease_s) if self._hears else LOOK_EVERY_S
 
     async def is_asked(self, attempt: Attempt, call: Call) -> bool:
-        """Return whether a turn was asked before, in this attempt or an older one, answered or not."""
+        """Return whether a turn was requested before, in this attempt or an older one, answered or not."""
         found, _ = await self._in_thread(self._episodes.look, attempt, call)
         return bool(found is not Answer.ASK)
 
     @contextlib.contextmanager
     def _hinted(self, group_id: str, episode: int) -> Iterator[asyncio.Event]:
-        """Yield what is set at each hint on an episode."""
+        """Yield an event that is set at each hint on an episode."""
         hint, place = asyncio.Event(), (group_id, episode)
         self._hints[place].add(hint)
         try:
@@ -188,13 +188,13 @@ class TurnDesk:
                 hint.set()
 
     def _hint_all(self) -> None:
-        """Have everybody look who waits: hints were lost before they were heard."""
+        """Wake all waiters: hints may have been lost."""
         for hints in self._hints.values():
             for hint in hints:
                 hint.set()
 
     def _listen(self) -> None:
-        """Pass hints on to the event loop, until `close`."""
+        """Pass hints to the event loop, until `close`."""
         while not self._stop.is_set():
             try:
                 with self._episodes.hints() as channel:
@@ -210,7 +210,7 @@ class TurnDesk:
     def _pass_on(self, channel: Any) -> None:
         if self._loop is None:
             raise RuntimeError("hints are heard before start()")
-        channel.get_message(timeout=HEAR_S)  # the word that they are heard from now on
+        channel.get_message(timeout=HEAR_S)  # the confirmation of the subscription
         self._hears = True
         try:
             self._loop.call_soon_threadsafe(self._hint_all)

@@ -1,10 +1,10 @@
-"""An agents' worker plays the episodes of many groups at once, until the run ends.
+"""Play the episodes of many groups at once, until the run ends: the agents' loop.
 
-In: leased entries of `episodes`. Out: one entry of `rollouts` a group. Each group is an asyncio task with one for each
-of its episodes; calls to Redis run in threads beside the loop, environments in child processes. A crash loses nothing:
-the group is leased again, the turns that were recorded are found again, and calls that are out go on. A worker that is
-told to end hands its groups back at once, for the same reason.
-Consumes: episodes, records. Produces: calls, ends, rollouts. Ends with the run.
+In: leased entries of `episodes`. Out: one entry of `rollouts` per group. Each group is an asyncio task with one for
+each of its episodes; calls to Redis run in threads, environments in child processes. A crash loses
+nothing: the group is leased again, recorded turns are found again, and calls in progress continue. For the same reason,
+a worker that is asked to end hands its groups back at once. Consumes: episodes, records. Produces: calls, ends,
+rollouts. Ends with the run.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:  # it brings an HTTP server, which runs without agents of thei
 
 log = logging.getLogger(__name__)
 
-BLOCK_S = 0.5  # for which a read waits for groups; those under way go on meanwhile
+BLOCK_S = 0.5  # longest wait of a read for groups; those in progress continue meanwhile
 LOOK_EVERY_S = 1.0
 THREADS = 16  # for blocking calls to Redis, one of which waits for groups
 
 
 class AgentWorker:
-    """Runs one agents' process.
+    """Run one agents' process.
 
     Args:
-        name: unique, HOST-PID-HEX; its consumer in the group and its heartbeat.
-        stop: set by a signal: groups under way are handed back, and no new group is taken.
+        name: unique, HOST-PID-HEX; of its consumer in the group and its heartbeat.
+        stop: set by a signal: groups in progress are handed back, and no new ones are taken.
     Attributes:
-        groups: handed over so far, and counted.
+        groups: handed over so far.
     """
 
     def __init__(self, joined: Joined, name: str, stop: threading.Event) -> None:
@@ -68,13 +68,13 @@ class AgentWorker:
         self._episodes = Episodes(self.consumer)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="redis")
         self._desk = TurnDesk(self._episodes, self._in_thread, lease_s=joined.run.broker.lease_s)
-        self._tasks: dict[asyncio.Task[None], int] = {}  # -> episodes of the group
+        self._tasks: dict[asyncio.Task[None], int] = {}  # -> number of the group's episodes
         self._plays: dict[str, asyncio.Task[None]] = {}  # by entry
-        self._meter = WorkMeter()  # of the heartbeat, once it is there
+        self._meter = WorkMeter()  # of the heartbeat, once there is one
         self._counts = Counts()
         self._lost = LostTime()
         self._gateway: Gateway | None = None
-        self._began: dict[str, float] = {}  # groups that are played -> Unix seconds of the beginning
+        self._began: dict[str, float] = {}  # groups in progress -> Unix seconds of their start
         self.groups = 0
 
     async def run(self, heartbeat: Heartbeat) -> RunState:
@@ -94,7 +94,7 @@ class AgentWorker:
 
             self._gateway = gateway_of(self._run)
             await self._gateway.start()
-        gc.freeze()  # what the imports have made: to look through it again and again takes a fifth of the worker's time
+        gc.freeze()  # objects of the imports: repeated garbage collection of them takes a fifth of the worker's time
         self._desk.start()
         try:
             return await self._work(environments, rendering, heartbeat)
@@ -133,12 +133,12 @@ class AgentWorker:
 
     @property
     def _has_room(self) -> bool:
-        """Whether another group can be played beside those that are: a group like the run's training groups."""
+        """Whether another group of the run's training groups' size can be played."""
         playing = sum(self._tasks.values())
         return not playing or playing + self._run.sampling.group_size <= self._run.agents.episodes
 
     async def _leave(self, entry: Entry) -> None:
-        """End an older play of an entry that was lost and is leased again: it would let go of the new lease."""
+        """End an older play of an entry that was lost and is leased again: it would release the new lease."""
         if (older := self._plays.get(entry.entry_id)) is None:
             return
         older.cancel()
@@ -172,7 +172,7 @@ class AgentWorker:
         self._plays[entry.entry_id] = task
 
     async def _one(self, play: GroupPlay, prompt: Prompt, entry: Entry) -> None:
-        """Play one group. A bug ends the worker, and the group's letter will have it if it ends every worker."""
+        """Play one group. A bug ends the worker, and is in the group's letter if it ends every worker."""
         self._began[prompt.group_id] = time.time()
         try:
             counted = await play.play(prompt)
@@ -186,7 +186,7 @@ class AgentWorker:
         log.debug("played group=%s n=%d counted=%s", prompt.group_id, prompt.n, counted)
 
     def _reap(self) -> None:
-        """Drop finished tasks. A task that failed ends the worker, and its group is leased again."""
+        """Remove finished tasks. A failed task ends the worker, and its group is leased again."""
         self._plays = {entry_id: task for entry_id, task in self._plays.items() if not task.done()}
         for task in [task for task in self._tasks if task.done()]:
             del self._tasks[task]
@@ -199,14 +199,14 @@ class AgentWorker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def hand_back(self) -> int:
-        """Give every lease up, so that other workers go on at once. Returns how many there were."""
+        """Give up all leases, so that other workers continue at once. Returns their number."""
         return self.consumer.hand_back()
 
     async def _hand_back(self) -> None:
         try:
             await self._in_thread(self.consumer.hand_back)
             await self._in_thread(self.consumer.leave)
-        except BrokerUnavailable as error:  # the leases run out by themselves
+        except BrokerUnavailable as error:  # the leases expire by themselves
             log.warning("not_handed_back stream=%s error=%s", EPISODES, error)
 
     def _measure(self) -> None:

@@ -1,1 +1,1 @@
-"""The wire: what travels between the roles and how it changes hands. redis, msgpack and numpy; no model library."""
+"""Messages between the roles, and how they change hands. Needs redis, msgpack and numpy; no model library."""

@@ -1,8 +1,8 @@
-"""This module makes the checksums of files: announcements and the journal name them, and whoever reads compares.
+"""Checksums of files, which announcements and the journal carry and readers compare.
 
-Weights have XXH3 (128 bits) over their files one behind another, which hashes them at the speed of memory: sha256 took
-longer than many a disk. Both find damage, and neither finds a forger, who can write files and checksum. Checkpoints,
-and weights that a journal named before, have sha256. A checksum's length says which it is.
+Weights get XXH3 (128 bits) over the concatenation of their files. It runs at memory speed, where sha256 was slower than
+many disks. Both detect damage; neither detects an attacker who can write the files and the checksum. Checkpoints, and
+weights of older journals, have sha256. The length of a checksum tells which it is.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ SHA256_HEX = 64  # characters
 
 
 class Digest(Protocol):
-    """What the two hashes have in common."""
+    """Common interface of the two hashes."""
 
     def update(self, data: memoryview | bytes, /) -> None:
-        """Take in more bytes."""
+        """Add bytes."""
         ...
 
     def hexdigest(self) -> str:
-        """Return the checksum of what was taken in, hex."""
+        """Return the checksum of all bytes added, hex."""
         ...
 
 
 def weights_digest() -> Digest:
-    """Return a new digest of the kind that weights have."""
+    """Return a new digest of the kind used for weights."""
     digest: Digest = xxhash.xxh3_128()
     return digest
 
@@ -41,7 +41,7 @@ def weights_checksum(files: Sequence[Path], *, like: str = "") -> str:
 
     Args:
         files: of one version, in order.
-        like: a checksum that it will be compared with: of the older kind, it gets one of its own kind.
+        like: the checksum to compare with; a sha256 there makes this return a sha256.
     """
     return _hashed(files, hashlib.sha256() if len(like) == SHA256_HEX else weights_digest())
 

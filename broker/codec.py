@@ -1,9 +1,9 @@
-"""This module turns messages into the fields of stream entries, and back.
+"""Encode messages as the fields of stream entries, and decode them.
 
 The headers of an entry are text, for redis-cli; its field `payload` is msgpack with arrays as raw little-endian bytes.
-A token's id and log-probability take 8 bytes; as lists they took 13, and a hundred times as long to decode.
-msgspec writes and checks what `broker.messages` says of each field, in one go and faster than our own code did.
-Nothing is ever pickled. A message that can't be read raises BadMessage with the reason.
+A token's id and log-probability take 8 bytes; as lists they took 13, and decoding took a hundred times as long. msgspec
+encodes, decodes and validates by the field types of `broker.messages` in one pass. Nothing is pickled. A message that
+can't be read raises BadMessage with the reason.
 """
 
 from __future__ import annotations
@@ -33,31 +33,29 @@ from broker.messages import (
 )
 
 Fields = dict[str, str | bytes]
-Raw = Mapping[bytes, bytes]  # as redis-py hands an entry's fields out
+Raw = Mapping[bytes, bytes]  # the fields of an entry, as redis-py returns them
 T = TypeVar("T")
-Put = Callable[[NDArray[Any]], Any]  # an array, little-endian, to what stands for it in a payload
-Get = Callable[[Any, str], NDArray[Any]]  # what stands for an array, and the array's type, to the array
+Put = Callable[[NDArray[Any]], Any]  # encodes an array, little-endian, for a payload
+Get = Callable[[Any, str], NDArray[Any]]  # decodes an array from its encoded form and its type
 
 IDS, LOGPROBS = "<i4", "<f4"
-LONGEST_SOURCE = (
-    60  # characters of a `data_source` that the header shows; a longer one is in the payload alone
-)
+LONGEST_SOURCE = 60  # characters of `data_source` in the header; a longer one is in the payload alone
 
 
 def bytes_of(array: NDArray[Any]) -> bytes:
-    """Return what stands for an array on the wire."""
+    """Return the encoded form of an array."""
     return array.tobytes()
 
 
 def array_of(raw: Any, dtype: str) -> NDArray[Any]:
-    """Return the array that stands on the wire."""
+    """Return the decoded array."""
     if not isinstance(raw, bytes):
         raise TypeError(f"expected bytes, got {type(raw).__name__}")
     return np.frombuffer(raw, dtype)
 
 
 def pack(message: Any, put: Put = bytes_of) -> bytes:
-    """Return a message's payload: its fields by name, each array as `put` has it, in the order of the fields."""
+    """Return a message's payload: its fields by name in their order, each array encoded by `put`."""
 
     def stand_in(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -70,10 +68,10 @@ def pack(message: Any, put: Put = bytes_of) -> bytes:
 
 
 def unpack(payload: bytes, kind: type[T], get: Get = array_of) -> T:
-    """Read the payload of a message, of any schema that is read. Raises BadMessage.
+    """Decode the payload of a message, of any supported schema. Raises BadMessage.
 
     Args:
-        get: is asked for the arrays in the order of the fields.
+        get: decodes the arrays, called in the order of the fields.
     """
     read = _reader(get)
 
@@ -90,12 +88,12 @@ def unpack(payload: bytes, kind: type[T], get: Get = array_of) -> T:
 
 
 def built(tree: Any, kind: type[T]) -> T:
-    """Make a message of what its payload holds, as mappings and lists. Raises BadMessage."""
+    """Build a message from its decoded payload of mappings and lists. Raises BadMessage."""
     return checked(lambda: msgspec.convert(tree, kind, dec_hook=_reader(array_of)))
 
 
 def _reader(get: Get) -> Callable[[Any, Any], Any]:
-    """Return what makes a field of what stands for it, where msgspec does not know the field's type."""
+    """Return the hook that decodes the field types msgspec does not know."""
 
     def read(kind: Any, raw: Any) -> Any:
         if kind == Ids:
@@ -124,9 +122,9 @@ def _finite(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _upgrade(tree: Any) -> bool:
-    """Say as schema 3 does what a group's payload of schema 1 says; False: it is none.
+    """Convert a group's payload from schema 1 to schema 3 in place; False where it is not schema 1.
 
-    There a completion's own fields were those of its one segment, of which every token trained.
+    In schema 1 a completion had the fields of its one segment, of which every token trained.
     """
     rollout = tree.get("rollout", tree) if isinstance(tree, dict) else None
     completions = rollout.get("completions") if isinstance(rollout, dict) else None
@@ -139,7 +137,7 @@ def _upgrade(tree: Any) -> bool:
 
 
 def encode_prompt(prompt: Prompt) -> Fields:
-    """Return the fields of an entry of `prompts`, without `floor` and `policy`: the script `issue` sets those."""
+    """Return the fields of an entry of `prompts`, without `floor` and `policy`, which the script `issue` sets."""
     return {**_header(prompt), "payload": pack(prompt)}
 
 
@@ -166,7 +164,7 @@ def encode_announcement(announcement: Announcement) -> Fields:
 
 
 def _texts(message: Struct) -> Fields:
-    """Return the fields of an entry whose every field is text or bytes; times in milliseconds."""
+    """Return the fields of an entry that has only text and bytes; times in milliseconds."""
     fields: Fields = {}
     for name, value in zip(message.__struct_encode_fields__, astuple(message), strict=True):
         if isinstance(value, bytes):
@@ -199,7 +197,7 @@ def decode_scored(raw: Raw) -> ScoredGroup:
 
 
 def decode_dead(raw: Raw) -> DeadLetter:
-    """Read a `DeadLetter`. It never raises: a letter that can't be read is still a letter."""
+    """Read a `DeadLetter`. Never raises: an unreadable letter is still a letter."""
     said = {name: text(raw, name) for name in DeadLetter.__struct_encode_fields__ if name.encode() in raw}
     attempts = said.pop("attempts", "")
     if attempts.isdecimal() and len(attempts) < 10:
@@ -216,7 +214,7 @@ def decode_announcement(raw: Raw) -> Announcement:
 
 
 def checked(build: Callable[[], T], what: str = "payload") -> T:
-    """Return what `build` makes. Raises BadMessage with the reason where `build` fails."""
+    """Return the result of `build`. Raises BadMessage with the reason where `build` fails."""
     try:
         return build()
     except (
@@ -242,10 +240,10 @@ def text(raw: Raw, field: str, default: str | None = None) -> str:
 
 
 def check_version(raw: Raw) -> None:
-    """Check that this program reads the entry's schema. Raises BadMessage, naming all the numbers, else.
+    """Check that this program reads the entry's schema. Raises BadMessage, naming the numbers.
 
     Raises:
-        NewerSchema: a newer program wrote it, and such a program reads it.
+        NewerSchema: a newer version of this program wrote the entry and can read it.
     """
     found = text(raw, "v")
     if found in map(str, READABLE_VERSIONS):
@@ -256,7 +254,7 @@ def check_version(raw: Raw) -> None:
 
 
 def _check_header(raw: Raw, prompt: Prompt) -> None:
-    """Check that header and payload mean the same group: scripts go by the header, the learner by the payload."""
+    """Check that header and payload name the same group: scripts use the header, the learner the payload."""
     for field, inside in (("group", prompt.group_id), ("floor", str(prompt.floor))):
         if (outside := text(raw, field)) != inside:
             raise BadMessage(f"the header says {field} {outside!r}, the payload {inside!r}")

@@ -1,8 +1,8 @@
-"""The link to Redis waits out an outage, logs it, and gives up with a reason.
+"""Wait out an outage of Redis, log it, and give up with a reason.
 
 Every process has one `RedisLink`. The client's own retries are off: redis-py retries ten times by default, and a script
-that ran twice unnoticed would hide a lost reply. Every call through a link may be repeated safely, since the scripts
-are written so.
+that silently ran twice would hide a lost reply. Every call through a link can be repeated safely, because the scripts
+are written for that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SOCKET_TIMEOUT_S = 30.0  # longer than any blocking read below
-FIRST_SAID_S = 0.5  # after the first failure
+FIRST_SAID_S = 0.5  # after the first failure, the first log line
 SAY_EVERY_S = 5.0
 LONGEST_PAUSE_S = 2.0
 PASSING = {
@@ -51,35 +51,35 @@ PASSING = {
     "MASTERDOWN": "has lost its master",
     "UNBLOCKED": "has broken off a waiting read",
 }
-# The client knows these by class, and cuts the word off. 6.2 answers a script with a plain error that holds the word.
+# redis-py has classes for these and strips the word. 6.2 answers a script with a plain error that contains the word.
 BY_CLASS = {OutOfMemoryError: "OOM", ReadOnlyError: "READONLY", MasterDownError: "MASTERDOWN"}
 
 EachTry = Callable[[Callable[..., Any]], Any]
 
 
 class Wait(Enum):
-    """What a script waits for, up to `outage_s`."""
+    """What a script waits for, at most `outage_s`."""
 
     FOR_ALL = auto()
-    FOR_ALL_BUT_MEMORY = auto()  # where memory is full, NoRoom
-    FOR_NOTHING = auto()  # what Redis or the connection answers is raised as it is
+    FOR_ALL_BUT_MEMORY = auto()  # all but full memory, which raises NoRoom
+    FOR_NOTHING = auto()  # nothing: errors of Redis or the connection are raised as they are
 
 
 class RedisLink:
     """A Redis client that waits for its server.
 
     Args:
-        url: `redis://`, `rediss://` or `unix://`, with user and password where the server wants them, and redis-py's
-            settings behind a `?`: `ssl_ca_certs=FILE` is the authority that signed the server's certificate.
+        url: `redis://`, `rediss://` or `unix://`, with user and password where the server needs them, and redis-py's
+            settings after a `?`: `ssl_ca_certs=FILE` is the authority that signed the server's certificate.
         outage_s: seconds without an answer after which `BrokerUnavailable` is raised.
-        key: the setting that they come from, for that message; "" where there is none.
-        clock: seconds that never jump.
-        sleep: waits so many seconds before the next try; None: until `stop` is set at the latest.
+        key: the setting that sets `outage_s`, for that message; "" where there is none.
+        clock: seconds, monotonic.
+        sleep: waits this many seconds before the next try; None: at most until `stop` is set.
     Attributes:
-        stop: set, it ends a wait for Redis; an entry point hands in its own request to end.
-        waited_s: seconds that calls have waited for Redis; a second in which two threads wait counts once.
+        stop: when set, ends a wait for Redis; an entry point assigns its own stop event.
+        waited_s: seconds in which at least one call waited for Redis.
     Raises:
-        WrongBroker: `url` is none of these, or names a setting or a file that can't be used.
+        WrongBroker: `url` has another scheme, or a setting or file in it can't be used.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RedisLink:
         self.stop = stop or threading.Event()
         self._clock = clock
         self._sleep = sleep
-        self._while_waiting: dict[int, Callable[[], None]] = {}  # by the thread that waits
+        self._while_waiting: dict[int, Callable[[], None]] = {}  # by the id of the waiting thread
         self.waited_s = 0.0
         self._counted_until = 0.0
         self._counting = threading.Lock()
@@ -118,16 +118,16 @@ class RedisLink:
         return options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
     def __call__(self, attempt: Callable[[redis.Redis], T]) -> T:
-        """Run `attempt` on the client, again and again while Redis is away or takes no writes.
+        """Run `attempt` on the client; repeat it while Redis is away or refuses writes.
 
         Raises:
-            WrongBroker: Redis refuses this user or password, or TLS can't be agreed on.
+            WrongBroker: Redis refuses this user or password, or TLS can't be negotiated.
             BrokerUnavailable: no answer within `outage_s`, or `stop` was set while there was none.
         """
         return self._patiently(attempt, Wait.FOR_ALL)
 
     def wait_at_most(self, outage_s: float) -> None:
-        """Give up after `outage_s` seconds without an answer from now on: a process that ends does not wait long."""
+        """Give up after `outage_s` seconds without an answer from now on: a process that ends must not wait."""
         self.outage_s = outage_s
 
     @contextlib.contextmanager
@@ -180,7 +180,7 @@ class RedisLink:
             self._counted_until = now
 
     def _why(self, error: redis.RedisError, wait: Wait) -> str:
-        """Say what the link waits for after `error`. Raises `error` where waiting does not help."""
+        """Return what the link waits for after `error`. Raises `error` where waiting does not help."""
         if not isinstance(error, ResponseError):
             return f"no answer from redis at {self.address}, check REDIS_URL: {error}"
         word = _passing(error)
@@ -189,7 +189,7 @@ class RedisLink:
         why = f"redis at {self.address} {PASSING[word]}: {error}"
         if word == "OOM" and wait is Wait.FOR_ALL_BUT_MEMORY:
             raise NoRoom(why) from error
-        if word == "READONLY":  # the next try asks the server that has the address then
+        if word == "READONLY":  # the next try asks the server that then has the address
             self.client.connection_pool.disconnect(inuse_connections=False)
         return why
 
@@ -205,11 +205,12 @@ class RedisLink:
         """Run lua/`name`.lua.
 
         Args:
-            guarded: put the learner's guard before the script.
-            each_try: makes each try, with no wait inside. Its argument runs the script; what it passes on comes before
-                `args`.
+            guarded: run the learner's guard before the script.
+            each_try: runs each try, without waiting inside. It calls its argument to run the script; the values it
+                passes come before `args`.
         Raises:
-            NoRoom: Redis's memory is full, and `wait` says not to wait for it; or what a call of the link raises.
+            NoRoom: Redis's memory is full, and `wait` says not to wait for that; else the errors of any call of the
+                link.
         """
 
         def attempt(client: redis.Redis) -> Any:
@@ -223,7 +224,7 @@ class RedisLink:
     def scripts(self, name: str, keys: list[str], many: Sequence[Sequence[Any]]) -> list[Any]:
         """Run lua/`name`.lua once for each of several arguments, in one round trip. Raises as a call of the link does.
 
-        What Redis refuses of them is raised when all have run, and all are tried again.
+        Errors from Redis are raised when all have run, and then all are tried again.
         """
 
         def attempt(client: redis.Redis) -> list[Any]:
@@ -242,7 +243,7 @@ class RedisLink:
         return self._patiently(attempt, Wait.FOR_ALL)
 
     def _script(self, client: redis.Redis, name: str, *, guarded: bool = False) -> tuple[str, str]:
-        """Return a script's text, and the hash by which Redis knows it."""
+        """Return a script's text and its hash in Redis."""
         if name not in self._scripts:
             text = script_text(*(["guard"] if guarded else []), name)
             self._scripts[name] = text, client.register_script(text).sha
@@ -263,13 +264,13 @@ class RedisLink:
 
 
 def script_text(*parts: str) -> str:
-    """Return the text of these files of lua/, behind keys.lua, which opens every script."""
+    """Return the text of these files of lua/, after keys.lua, which every script starts with."""
     folder = resources.files("broker") / "lua"
     return "\n".join((folder / f"{part}.lua").read_text() for part in ("keys", *parts))
 
 
 def _passing(error: ResponseError) -> str | None:
-    """Return the word of PASSING that an answer holds; None if the answer will be the same the next time."""
+    """Return the word of PASSING that an answer contains; None for a permanent error."""
     for kind, word in BY_CLASS.items():
         if isinstance(error, kind):
             return word
@@ -278,5 +279,5 @@ def _passing(error: ResponseError) -> str | None:
 
 
 def check_url(url: str) -> None:
-    """Check that `url` is a Redis' address, before anything is started for it. Raises WrongBroker."""
+    """Check that `url` is the address of a Redis, before anything starts for it. Raises WrongBroker."""
     RedisLink(url, outage_s=0).close()

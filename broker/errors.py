@@ -1,26 +1,26 @@
-"""This module has every error that crosses a module's edge.
+"""The errors that modules raise to each other.
 
 PipelineError
 ├── Retryable            may succeed later: a timeout, a refused connection, a killed child
 │   ├── BrokerUnavailable    Redis did not answer within `broker.outage_s`
 │   └── NoRoom               Redis's memory is full, and the caller does not wait for it
 └── Permanent            will fail the same way again
-    ├── BadMessage           bytes that are no message of this schema
-    │   └── NewerSchema          bytes of a newer program, which such a program reads
+    ├── BadMessage           bytes that are no message of a supported schema
+    │   └── NewerSchema          bytes that only a newer version of this program reads
     ├── UnknownTask          no scorer has that name
-    ├── WrongBroker          a Redis that this run can't use: too old, forgetful, wrong password
+    ├── WrongBroker          a Redis that this run can't use: too old, not durable, wrong password
     ├── Fenced               a newer learner has taken the run over
-    ├── WentBack             Redis has forgotten what it had acknowledged
-    └── RunFailed            the run can't go on; the message is the reason that people read
+    ├── WentBack             Redis has lost writes that it had acknowledged
+    └── RunFailed            the run can't continue; the message is the reason, for people
 
-An error that is neither is a bug, and surfaces.
+Any other error is a bug and is not caught.
 """
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """The base of all these errors; it is never raised itself."""
+    """The base class of these errors; never raised itself."""
 
 
 class Retryable(PipelineError):
@@ -40,11 +40,11 @@ class Permanent(PipelineError):
 
 
 class BadMessage(Permanent):
-    """The bytes are no message of this schema."""
+    """The bytes are no message of a supported schema."""
 
 
 class NewerSchema(BadMessage):
-    """A newer program wrote the message, and such a program reads it."""
+    """A newer version of this program wrote the message; only such a version reads it."""
 
 
 class UnknownTask(Permanent):
@@ -52,7 +52,7 @@ class UnknownTask(Permanent):
 
 
 class WrongBroker(Permanent):
-    """This run can't use the Redis: it is too old or forgetful, or refuses the password."""
+    """This run can't use the Redis: it is too old, not durable, or refuses the password."""
 
 
 class Fenced(Permanent):
@@ -60,8 +60,8 @@ class Fenced(Permanent):
 
 
 class WentBack(Permanent):
-    """Redis has forgotten what it had acknowledged."""
+    """Redis has lost writes that it had acknowledged."""
 
 
 class RunFailed(Permanent):
-    """The run can't go on; the message is the reason that people read."""
+    """The run can't continue; the message is the reason, for people."""

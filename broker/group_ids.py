@@ -1,6 +1,6 @@
-"""This module reads and makes the ids of groups. An id has one outcome, for ever.
+"""Read and make the ids of groups. An id has exactly one outcome.
 
-`17` is an ordinal of the run. `17-r1` is group 17 again, issued on an operator's word after that group died.
+`17` is an ordinal of the run. `17-r1` is group 17 again, issued at an operator's request after that group died.
 `eval-40-7` is prompt 7 of the evaluation round of version 40.
 """
 
@@ -12,12 +12,12 @@ _TRAINING = re.compile(r"([0-9]+)(?:-r([1-9][0-9]*))?")
 
 
 def is_training(group_id: str) -> bool:
-    """Return whether the id is an ordinal, or the retry of one."""
+    """Return whether the id is that of a training group or of its retry."""
     return _TRAINING.fullmatch(group_id) is not None
 
 
 def ordinal_of(group_id: str) -> int:
-    """Return the place in the run's order of prompts: 17 for `17` and for `17-r1`; -1 for any other id."""
+    """Return the position in the run's order of prompts: 17 for `17` and for `17-r1`; -1 for any other id."""
     found = _TRAINING.fullmatch(group_id)
     return int(found[1]) if found else -1
 
@@ -34,5 +34,5 @@ def retried(group_id: str, number: int) -> str:
 
 
 def order_of(group_id: str) -> tuple[int, int]:
-    """Return the sort key of an id: the ordinal, then the retry."""
+    """Return the sort key of an id: ordinal, then retry."""
     return ordinal_of(group_id), retry_of(group_id)

@@ -1,7 +1,7 @@
-"""A generator, an agent or a scorer joins a run here, by the run's name and the address of Redis alone.
+"""Join a generator, an agent or a scorer to a run, by the run's name and the address of Redis alone.
 
-The process waits until the learner has written the resolved configuration to the hash `run`, and reads it there. Where
-the run's learner has stopped or failed, the process waits for the next learner.
+The process waits until the learner has written the resolved configuration to the hash `run`, and reads it there. If the
+run has stopped or failed, the process waits for the next learner.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.3
 SAY_EVERY_S = 10.0
-LEARNER_GONE_S = 30.0  # twice what a heartbeat outlives its process by
+LEARNER_GONE_S = 30.0  # twice the time that a heartbeat outlives its process
 FIRST_OUTAGE_S = 300.0  # before the run's own broker.outage_s is known
 FINISHED = "finished"
 ENDED = frozenset({FINISHED, "stopped", "failed"})
 
 
 class NoRun(PipelineError):
-    """There is no such run to join."""
+    """The run does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The status of a run, as the hash `run` has it."""
+    """The status of a run, from the hash `run`."""
 
     status: str  # running | finished | stopped | failed, or "" before the learner's start
     reason: str
-    lost_s: float = 0.0  # seconds of the learner's incarnation in which nobody could work
+    lost_s: float = 0.0  # seconds of the learner's incarnation in which no process could work
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the run has ended: there will be no more work."""
+        """Return whether the run has ended: no more work will come."""
         return self.status in ENDED
 
 
@@ -63,7 +63,7 @@ def find_redis(name: str, runs_dir: Path) -> str:
     """Return REDIS_URL, or the address of the private server of the run `name`.
 
     Raises:
-        NoRun: neither is there.
+        NoRun: there is neither.
     """
     if url := redis_url():
         return url.get_secret_value()
@@ -79,8 +79,9 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
     """Wait for the run `name` and read its configuration; None if `stop` was set first.
 
     Raises:
-        NoRun: nothing of that name within `patience_s`, or it was written by another version of this program.
-        BrokerUnavailable: Redis is away, for long or when `stop` was set. `stop` also ends a wait of the returned link.
+        NoRun: no such run within `patience_s`, or another version of this program wrote it.
+        BrokerUnavailable: Redis was away for too long, or when `stop` was set. `stop` also ends waits of the returned
+            link.
     """
     url = find_redis(name, runs_dir)
     link = RedisLink(url, outage_s=FIRST_OUTAGE_S, stop=stop)
@@ -89,7 +90,7 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
     while not stop.is_set():
         (config,) = _read(link, keys, "config")
         state = state_of(link, keys)
-        # Of a run that was stopped or has failed, the next learner may write another configuration.
+        # After a run that was stopped or failed, the next learner may write another configuration.
         if config and (state.status == FINISHED or not state.has_ended):
             try:
                 run = from_yaml(config)
@@ -120,15 +121,15 @@ def state_of(link: RedisLink, keys: Keys) -> RunState:
 
 
 def has_learner(link: RedisLink, keys: Keys) -> bool:
-    """Return whether a learner's heart beats. One that was killed seems to live until its heartbeat expires."""
+    """Return whether a learner's heart beats. A killed one seems alive until its heartbeat expires."""
     return bool(link(lambda client: keys_of(client, keys.alive("learner", ""))))
 
 
 def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event) -> None:
-    """Wait until the learner of a run that has ended is gone, for LEARNER_GONE_S at most or until `stop` is set.
+    """Wait until the learner of an ended run has exited, at most LEARNER_GONE_S or until `stop` is set.
 
-    The first process that ends may take all others with it (`docker compose up --exit-code-from learner`). So none may
-    end while the learner still writes its model.
+    The first process that exits may take all others with it (`docker compose up --exit-code-from learner`). So none may
+    exit while the learner still writes its model.
     """
     deadline = time.monotonic() + LEARNER_GONE_S
     while not stop.is_set() and has_learner(link, keys):
@@ -139,11 +140,11 @@ def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event)
 
 
 def reset_run_state(link: RedisLink, keys: Keys) -> None:
-    """Delete the status that a dead learner left of its run: a process that joins now waits for the next learner."""
+    """Delete the run status that a dead learner left: a process that joins now waits for the next learner."""
     link(lambda client: client.hdel(keys.run, "status", "reason", "begun", "config", "advice", "lost_s"))
 
 
 def _read(link: RedisLink, keys: Keys, *fields: str) -> list[str]:
-    """Read fields of the hash `run`; "" for a field that is not there."""
+    """Read fields of the hash `run`; "" for a missing field."""
     values: list[Any] = link(lambda client: client.hmget(keys.run, fields))
     return [value.decode() if value else "" for value in values]

@@ -1,20 +1,20 @@
-"""This module spells every key of a run in Redis, under `rl:{NAME}:`.
+"""Names of every Redis key of a run, under `rl:{NAME}:`.
 
-The braces are literal: they keep a run on one cluster slot.
+The braces are literal: they put a run on one cluster slot.
 
-No other file spells a key: all take it from a property or a method of `Keys` (tests/test_map.py).
+No other file names a key: all use the properties and methods of `Keys` (tests/test_map.py).
 
-The keys of the protocol are described in lua/keys.lua. Beside them there are `alive:ROLE:ID`
-(`broker.monitoring.heartbeat`), `died:HOST-PID` (`broker.monitoring.crash_reports`) and the hash `scorers`, the pool's
-counters (`broker.monitoring.counters`): people read them, dead letters quote them, and the dispatcher reads what a
-group costs.
+lua/keys.lua describes the keys of the protocol. Others are `alive:ROLE:ID` (`broker.monitoring.heartbeat`),
+`died:HOST-PID` (`broker.monitoring.crash_reports`) and the hash `scorers`, the counters of the pool
+(`broker.monitoring.counters`): people read them, dead letters quote them, and the dispatcher reads the cost of a group
+there.
 
 Workers that ask a served model share `calls:ENDPOINT`, its calls under way; `pace:ENDPOINT`, when the next call is due;
-`claims:ENDPOINT`, the workers that want more calls; and `longest:ENDPOINT`, the worker that has wanted them for longest
-(`scorers.served_model.concurrency_limits`). `replies:PERIOD:DIGIT` holds what the model has answered
+`claims:ENDPOINT`, the workers that want more calls; and `longest:ENDPOINT`, the worker that has waited longest
+(`scorers.served_model.concurrency_limits`). `replies:PERIOD:DIGIT` holds the model's answers
 (`scorers.served_model.cache`). All of them expire.
 
-Weights for generators that do not see the learner's folder: `weights:PARCEL:CHUNK`, `weights_chunks` and
+Weights for generators that can't read the learner's folder are in `weights:PARCEL:CHUNK`, `weights_chunks` and
 `weights_wanted` (`broker.weight_exchange`). They expire, too.
 """
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 # The streams that a group passes through, in order. None is ever trimmed.
-# `episodes` is in the place of `prompts` for groups that agents play.
+# `episodes` replaces `prompts` for groups that agents play.
 PROMPTS, EPISODES, ROLLOUTS, SCORED, DEAD = WORK_STREAMS = (
     "prompts",
     "episodes",
@@ -33,7 +33,7 @@ PROMPTS, EPISODES, ROLLOUTS, SCORED, DEAD = WORK_STREAMS = (
     "dead",
 )
 GROUP = "workers"  # the consumer group of `prompts`, `episodes`, `rollouts` and of the calls
-POLICY_CALLS = "policy_calls"  # the stream of turns that agents want of the policy
+POLICY_CALLS = "policy_calls"  # the stream of turns that agents request from the policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Keys:
     name: str
 
     def __call__(self, suffix: str) -> str:
-        """Return the key `suffix` of this run: for this module, and for tests."""
+        """Return the key `suffix` of this run, for this module and for tests."""
         return f"{self.prefix}{suffix}"
 
     @property
     def prefix(self) -> str:
-        """Return what every key of this run begins with."""
+        """Return the prefix of every key of this run."""
         return f"rl:{{{self.name}}}:"
 
     @property
     def slots(self) -> str:
-        """Return the key of the groups under way with their floors, a sorted set."""
+        """Return the key of the groups in flight with their floors, a sorted set."""
         return self("slots")
 
     @property
@@ -88,7 +88,7 @@ class Keys:
 
     @property
     def retries(self) -> str:
-        """Return the key of the dead groups that an operator wants again, with their letters, a hash."""
+        """Return the key of the dead groups to retry, with their letters, a hash."""
         return self("retries")
 
     @property
@@ -98,19 +98,19 @@ class Keys:
 
     @property
     def answered(self) -> str:
-        """Return the channel on which the answer of a call is hinted at: the group and the episode."""
+        """Return the channel that announces the answer of a call: the group and the episode."""
         return self("answered")
 
     def stream(self, name: str) -> str:
-        """Return the key of a work stream, by its name in WORK_STREAMS."""
+        """Return the key of a work stream by its name in WORK_STREAMS."""
         return self(name)
 
     def turns(self, group_id: str) -> str:
-        """Return the key of the turns and the ends of a group of episodes, a hash."""
+        """Return the key of the turns and ends of a group of episodes, a hash."""
         return self(f"turns:{group_id}")
 
     def scripts(self) -> list[str]:
-        """Return KEYS of every script, in the order in which lua/keys.lua names them."""
+        """Return KEYS of every script, in the order of lua/keys.lua."""
         return [
             self(suffix)
             for suffix in (
@@ -132,42 +132,42 @@ class Keys:
 
     @property
     def alive_prefix(self) -> str:
-        """Return what the keys of all heartbeats begin with."""
+        """Return the prefix of all heartbeat keys."""
         return self("alive:")
 
     def died(self, process: str) -> str:
-        """Return the key of the end of a process, HOST-PID, a hash."""
+        """Return the key of the record of a process's end, HOST-PID, a hash."""
         return self(f"died:{process}")
 
     @property
     def weights_chunks(self) -> str:
-        """Return the key of the manifest of the weights that are given out through Redis, JSON."""
+        """Return the key of the manifest of the weights served through Redis, JSON."""
         return self("weights_chunks")
 
     @property
     def weights_wanted(self) -> str:
-        """Return the key of the generators' wishes for weights, a hash."""
+        """Return the key of the generators' requests for weights, a hash."""
         return self("weights_wanted")
 
     def weights_chunk(self, parcel: str, chunk: int) -> str:
-        """Return the key of one chunk of a parcel: of full weights, or of a difference."""
+        """Return the key of one chunk of a parcel: full weights, or a delta."""
         return self(f"weights:{parcel}:{chunk}")
 
     def served_calls(self, endpoint: str) -> list[str]:
-        """Return KEYS of lua/exchange_calls.lua for one endpoint of a served model, known by a hash of its servers."""
+        """Return KEYS of lua/exchange_calls.lua for one endpoint of a served model, named by a hash of its servers."""
         return [self(f"{what}:{endpoint}") for what in ("calls", "pace", "claims", "longest")]
 
     def replies(self, period: int, digit: str) -> str:
-        """Return the key of a served model's replies of one period whose names begin with `digit`, a hash."""
+        """Return the key of a served model's replies of one period whose hashes begin with `digit`, a hash."""
         return self(f"replies:{period}:{digit}")
 
     def queue(self, queue: str) -> str:
-        """Return the name of an RQ queue: RQ's keys are global, so it carries the run's name."""
+        """Return the name of an RQ queue, with the run's name: RQ's keys are global."""
         return f"{self.name}.{queue}"
 
 
 def error_field(group_id: str) -> str:
-    """Return the field of `tries` that holds the last thing that went wrong with a group."""
+    """Return the field of `tries` that holds the last error of a group."""
     return f"error:{group_id}"
 
 

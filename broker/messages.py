@@ -1,14 +1,14 @@
-"""THE CONTRACT: every message that travels between the roles.
+"""Define every message that travels between the roles: the contract.
 
 `Prompt` (stream `prompts`) -> `SampledGroup` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's
-journal. `DeadLetter` (stream `dead`) from anywhere. `Announcement` (stream `weights`) from the learner to every
-generator. Each message is frozen and keyword-only, and its shape is written here alone: what a field may hold is its
-type, and `broker.codec` reads and writes whatever stands here. What was read has been checked.
-SCHEMA_VERSION changes with the messages. A field with a default is the exception: a writer leaves the default out, and
-a reader of the same schema may not know the field.
+journal. `DeadLetter` (stream `dead`) from any role. `Announcement` (stream `weights`) from the learner to every
+generator. Each message is frozen and keyword-only. Its shape is defined here alone: field types are the schema that
+`broker.codec` encodes by and validates on reading.
+SCHEMA_VERSION changes with the messages, except for a new field with a default: a writer omits the default, and a
+reader of the same schema may not know the field.
 """
 
-# T tokens of one completion, P tokens of its prompt.
+# T: tokens of one completion. P: tokens of its prompt.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 # 1 had neither `data_source` nor segments: a completion was its one segment. 2 had one segment a completion, sampled
-# and trained whole. What 2 can say is still written as 2, so that roles of that version read it.
+# and trained whole. Messages that fit schema 2 are still written as 2, so that roles of that version read them.
 SCHEMA_VERSION = 3
 PLAIN_VERSION = 2
 READABLE_VERSIONS = (1, 2, 3)
@@ -33,18 +33,18 @@ READABLE_VERSIONS = (1, 2, 3)
 
 NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 
-# On the wire both are little-endian bytes. What was read has no negative id, which would have no embedding, and no
-# log-probability, in nats, that is not finite.
+# On the wire both are little-endian bytes. Decoded ids are not negative (they would have no embedding), and decoded
+# log-probabilities, in nats, are finite.
 Ids = NDArray[np.int32]
 Logprobs = NDArray[np.float32]
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Count = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, le=1)]
-Turn = dict[str, Any]  # of a chat, as OpenAI's API has it: role, content, and tool calls where there are some
+Turn = dict[str, Any]  # of a chat, in the format of OpenAI's API: role, content, and any tool calls
 
 
 class JsonObject(Mapping[str, Any]):
-    """A mapping that travels as JSON text: msgpack has no integer beyond 64 bits, and rows have some."""
+    """A mapping that travels as JSON text: msgpack has no integers beyond 64 bits, and some rows have."""
 
     __slots__ = ("_items",)
 
@@ -65,7 +65,7 @@ class JsonObject(Mapping[str, Any]):
 
     @classmethod
     def of_text(cls, text: str) -> JsonObject:
-        """Read one. Raises TypeError, ValueError or RecursionError for what is none."""
+        """Parse JSON text. Raises TypeError, ValueError or RecursionError where it is no such mapping."""
         found = json.loads(text)
         if not isinstance(found, dict):
             raise TypeError(f"expected a JSON object, got {type(found).__name__}")
@@ -81,39 +81,39 @@ NOTHING = JsonObject({})
 
 
 class Split(StrEnum):
-    """A split says what a group is for."""
+    """What a group is for."""
 
     TRAIN = "train"
     EVAL = "eval"
 
 
 class FinishReason(StrEnum):
-    """A finish reason says why a completion ended."""
+    """Why a completion ended."""
 
-    STOP = "stop"  # the model said so
-    LENGTH = "length"  # cut at a limit: truncated
+    STOP = "stop"  # the model ended it
+    LENGTH = "length"  # truncated at a limit
 
 
 class End(StrEnum):
-    """An end says what ended an episode of several turns."""
+    """What ended an episode of several turns."""
 
     MESSAGE = "message"  # the policy's last message asked for nothing more
-    ENVIRONMENT = "environment"  # its word
-    TURNS = "turns"  # as many as are allowed
-    CONTEXT = "context"  # full
+    ENVIRONMENT = "environment"  # the environment ended it
+    TURNS = "turns"  # the largest number of turns
+    CONTEXT = "context"  # the context is full
     TOKENS = "tokens"  # a turn's max_tokens
-    DEADLINE = "deadline"  # while policy or tools were at work
-    CRASH = "crash"  # the same at the same call in every attempt: the policy's doing
+    DEADLINE = "deadline"  # while the policy or tools were working
+    CRASH = "crash"  # the same call crashed in every attempt: caused by the policy
     FAILED = "failed"  # nobody could play it to its end: unscorable
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is a limit, which the policy ran into: such an episode is truncated."""
+        """Whether the policy ran into a limit: such an episode is truncated."""
         return self in (End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE)
 
 
 class ScoreStatus(StrEnum):
-    """A status says whether a score has a value."""
+    """Whether a score has a value."""
 
     SCORED = "scored"
     UNSCORABLE = "unscorable"
@@ -122,7 +122,7 @@ class ScoreStatus(StrEnum):
 class Span(Struct, frozen=True, kw_only=True, array_like=True):
     """Tokens of one completion that one policy version sampled."""
 
-    version: int  # optimizer steps behind the weights
+    version: int  # optimizer steps behind these weights
     first: int  # index of its first token
     count: Count  # number of tokens
 
@@ -143,35 +143,35 @@ class Prompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     temperature: Finite  # of the softmax; 0 in a held-out prompt alone: the likeliest token each time
     max_tokens: Count  # longest completion
     messages: tuple[Turn, ...]  # the chat, as people read it
-    # [P], P >= 1, chat template applied; nobody tokenizes it again. Empty in the stream `episodes`: a prompt is made
-    # where the episode begins, and where all episodes begin alike, the agents' result has it here.
+    # [P], P >= 1, chat template applied; never tokenized again. Empty in the stream `episodes`: each episode builds its
+    # prompt, and where all episodes begin alike, the agents' result has it here.
     token_ids: Ids
     verification_info: JsonObject  # what the scorer needs: {"type": ..., "answer": {"value": ...}}
-    data_source: str = ""  # where the row comes from, as the row itself says; "": the row does not say
+    data_source: str = ""  # where the row comes from, as the row names it; "": not named
     columns: JsonObject = NOTHING  # those of `data.columns` that the row has
-    top_p: Share = 1.0  # nucleus to sample from, in (0, 1]; less than 1 in a held-out prompt alone
+    top_p: Share = 1.0  # nucleus to sample from, in (0, 1]; below 1 in held-out prompts only
 
     @property
     def is_greedy(self) -> bool:
-        """Whether each token is the likeliest one, so that all completions are alike."""
+        """Whether each token is the likeliest one, so that all completions are equal."""
         return self.temperature == 0
 
 
 class Segment(Struct, frozen=True, kw_only=True, eq=False):
-    """One sequence of a completion: tokens behind a prompt, of which the policy sampled some.
+    """One sequence of a completion: tokens after a prompt, of which the policy sampled some.
 
-    An answer of one turn is one segment, all of it sampled. In a conversation the tokens of a tool's answer stand
-    between those of two turns: nobody sampled them, so no span has them, they do not train, and their log-probability
-    is 0. Where the history was rewritten on the way, a new segment begins.
+    An answer of one turn is one segment, all of it sampled. In a conversation the tokens of a tool's answer are between
+    those of two turns: they were not sampled, so no span has them, they do not train, and their log-probability is 0.
+    Where the history is rewritten, a new segment begins.
     """
 
-    prompt_ids: Ids  # what the model was given; empty: the group's prompt
-    token_ids: Ids  # [T], T >= 1; what was sampled is never tokenized again
-    # [T], nats, of the distribution sampled from: at its temperature, and of the nucleus alone where there is one. Of a
-    # greedy completion they are the model's own, at temperature 1: the distribution sampled from has one token.
+    prompt_ids: Ids  # the model's input; empty: the group's prompt
+    token_ids: Ids  # [T], T >= 1; sampled tokens are never tokenized again
+    # [T], nats, under the distribution sampled from: at its temperature, and within the nucleus where there is one. For
+    # a greedy completion, under the model at temperature 1, since greedy sampling gives each token probability 1.
     logprobs: Logprobs
     policy_spans: tuple[Span, ...] = field(name="spans")  # in order, at least one: the sampled tokens
-    # Lengths of runs, covering all T: tokens that train, tokens that do not, and so on. What trains was sampled.
+    # Run lengths that cover all T: tokens that train, tokens that do not, and so on. Only sampled tokens train.
     loss_mask: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -193,7 +193,7 @@ class Segment(Struct, frozen=True, kw_only=True, eq=False):
             self._check_unsampled()
 
     def _check_unsampled(self) -> None:
-        """Check that nothing is said of tokens that nobody sampled."""
+        """Check that tokens nobody sampled have no log-probability and do not train."""
         unsampled = np.ones(len(self.token_ids), bool)
         for span in self.policy_spans:
             unsampled[span.first : span.first + span.count] = False
@@ -209,7 +209,7 @@ class Segment(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def last_turn(self) -> int:
-        """Return where the last tokens begin that were sampled without others between them."""
+        """Return the index of the first token of the last contiguous run of sampled tokens."""
         first = self.policy_spans[-1].first
         for span in reversed(self.policy_spans):
             if span.first + span.count < first:
@@ -235,9 +235,9 @@ class Segment(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class TurnPrompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
-    """One turn of the policy that an episode asks for. In `turns:GROUP`, agents -> generators."""
+    """One turn that an episode requests from the policy. In `turns:GROUP`, agents -> generators."""
 
-    token_ids: Ids  # [P], P >= 1: all that was said before, in tokens
+    token_ids: Ids  # [P], P >= 1: the whole history, in tokens
     max_tokens: Count
     temperature: Finite
     seed: int
@@ -250,7 +250,7 @@ class TurnPrompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
 
 
 class TurnRecord(Struct, frozen=True, kw_only=True, eq=False):
-    """What a generator sampled for one turn. In `turns:GROUP`, generators -> agents; it is written once."""
+    """A generator's answer to one `TurnPrompt`. In `turns:GROUP`, generators -> agents; written once."""
 
     token_ids: Ids  # [T], T >= 1
     logprobs: Logprobs  # [T], as of a `Segment`
@@ -272,14 +272,12 @@ class TurnRecord(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class EnvironmentReward(Struct, frozen=True, kw_only=True):
-    """What an environment says that an episode is worth, in a unit of its own. A scorer makes a score of it."""
+    """What an episode is worth to its environment, in the environment's unit. A scorer turns it into a score."""
 
-    value: Finite  # one outside the range is no error here: the scorer says so of the episode
-    low: Finite  # the least that the environment can give
-    high: Finite  # the most
-    turns: tuple[
-        Finite | None, ...
-    ] = ()  # what it gave after each turn of the policy; None: nothing was said
+    value: Finite  # a value outside the range is no error here: the scorer reports it
+    low: Finite  # lowest possible value
+    high: Finite  # highest possible value
+    turns: tuple[Finite | None, ...] = ()  # reward after each turn of the policy; None: none was given
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -289,15 +287,15 @@ class EnvironmentReward(Struct, frozen=True, kw_only=True):
 class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
 
-    segments: tuple[Segment, ...]  # in order, at least one, unless it failed
+    segments: tuple[Segment, ...]  # in order, at least one unless it failed
     finish_reason: FinishReason
     text: str  # decoded, for scorers and people; without the final stop token
     # Of an episode:
-    messages: tuple[Turn, ...] = ()  # what was said behind the prompt, tools' answers too
+    messages: tuple[Turn, ...] = ()  # everything after the prompt, tools' answers included
     ended_by: End | None = None
-    remark: str = ""  # on its end, for people
-    reward: EnvironmentReward | None = None  # of an environment that gives one
-    generators: tuple[str, ...] = ()  # that sampled its turns, by name; of an answer: the group's
+    remark: str = ""  # about its end, for people
+    reward: EnvironmentReward | None = None  # of an environment that rewards
+    generators: tuple[str, ...] = ()  # that sampled its turns; of an answer: the group's
 
     def __post_init__(self) -> None:
         if not self.segments and self.ended_by is not End.FAILED:
@@ -313,7 +311,7 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
         finish_reason: FinishReason,
         text: str,
     ) -> Completion:
-        """Make an answer to the group's own prompt of which every token trains. Arguments are those of `Segment`."""
+        """Make an answer to the group's prompt of which every token trains. Arguments are those of `Segment`."""
         segment = Segment(
             prompt_ids=NO_IDS,
             token_ids=token_ids,
@@ -325,7 +323,7 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is an answer to the group's prompt, sampled in one go, of which every token trains."""
+        """Whether it is an answer to the group's prompt, sampled in one turn, of which every token trains."""
         is_of_one_turn = not self.messages and self.ended_by is None and self.reward is None
         if len(self.segments) != 1 or not is_of_one_turn:
             return False
@@ -352,7 +350,7 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
 
     @property
     def spans(self) -> Iterator[Span]:
-        """Yield the spans of all segments, counted over their tokens laid one behind the other."""
+        """Yield the spans of all segments, with positions in the concatenation of their tokens."""
         before = 0
         for segment in self.segments:
             for span in segment.policy_spans:
@@ -361,9 +359,9 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
 
 
 class EpisodeEnd(Struct, frozen=True, kw_only=True, eq=False):
-    """How an episode ended. In `turns:GROUP`, behind 16 bytes that are its id; agents write and read it."""
+    """How an episode ended. In `turns:GROUP`, after 16 bytes of id; agents write and read it."""
 
-    opening: tuple[Turn, ...]  # what it began with, as people read it
+    opening: tuple[Turn, ...]  # the messages it began with, for people
     completion: Completion
 
 
@@ -372,10 +370,10 @@ class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tr
 
     prompt: Prompt
     completions: tuple[Completion, ...]  # prompt.n of them
-    generator: str  # who sampled it; of episodes the agents' worker that played it
+    generator: str  # who sampled it; for episodes the agents' worker that played it
     seconds: Finite  # from lease to result
-    sampled_at: Finite = 0.0  # Unix seconds of the result; 0: not said
-    attempts: int = 0  # times that sampling began, the last one included; 0: not said
+    sampled_at: Finite = 0.0  # Unix seconds of the result; 0: unknown
+    attempts: int = 0  # times that sampling began, the last one included; 0: unknown
 
     def __post_init__(self) -> None:
         if len(self.completions) != self.prompt.n:
@@ -383,12 +381,12 @@ class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tr
         segments = [segment for completion in self.completions for segment in completion.segments]
         if not segments:
             raise ValueError("no completion has a token")
-        # The first sampled token needs one before it, which predicts it.
+        # A token before the first sampled one predicts it.
         if not len(self.prompt.token_ids) and not all(len(segment.prompt_ids) for segment in segments):
             raise ValueError("a prompt has at least one token")
 
     def sampler(self, completion: Completion) -> str:
-        """Return which generator sampled one of the completions; of several, their names with `+` between them."""
+        """Return the generator that sampled this completion; several names are joined by `+`."""
         return "+".join(completion.generators) or self.generator
 
     @property
@@ -408,10 +406,10 @@ class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tr
 
 
 class Score(Struct, frozen=True, kw_only=True):
-    """A score is what a scorer says of one completion. 0.0 means wrong, never broken."""
+    """A scorer's result for one completion. 0.0 means wrong, never broken."""
 
     status: ScoreStatus
-    value: Finite | None  # in [0, 1] when SCORED, else None; UNSCORABLE leaves the baseline and the loss
+    value: Finite | None  # in [0, 1] when SCORED, else None; UNSCORABLE is left out of baseline and loss
     reason: str  # for people: "answer 3/4, expected 0.75"
     scorer: str  # name
     version: str  # of the scorer: the same text and version give the same value
@@ -423,7 +421,7 @@ class Score(Struct, frozen=True, kw_only=True):
             raise ValueError("a value belongs to a scored completion and to no other")
         if self.value is not None and not (math.isfinite(self.value) and 0.0 <= self.value <= 1.0):
             raise ValueError(f"a score lies in [0, 1], got {self.value}")
-        # A reason may quote an answer, whose JSON may write half of a surrogate pair; no message can carry that.
+        # A reason may quote an answer whose JSON contains half a surrogate pair; no message can carry that.
         if not self.reason.isascii():
             force_setattr(self, "reason", self.reason.encode("utf-8", "replace").decode("utf-8"))
 
@@ -433,11 +431,11 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tru
 
     rollout: SampledGroup
     scores: tuple[Score, ...]  # one a completion
-    rewards: tuple[Finite | None, ...]  # what the advantage is computed from; None where unscorable
+    rewards: tuple[Finite | None, ...]  # the input of the advantage; None where unscorable
     worker: str  # who scored it
     seconds: Finite  # from the start of the work to the result
-    scored_at: Finite = 0.0  # Unix seconds of the result; 0: not said
-    attempts: int = 0  # times that scoring began, the last one included; 0: not said
+    scored_at: Finite = 0.0  # Unix seconds of the result; 0: unknown
+    attempts: int = 0  # times that scoring began, the last one included; 0: unknown
 
     def __post_init__(self) -> None:
         if not len(self.rollout.completions) == len(self.scores) == len(self.rewards):
@@ -455,14 +453,14 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tru
 class DeadLetter(Struct, frozen=True, kw_only=True, eq=False):
     """A group, or a foreign entry, that could not be processed. Stream `dead`, any role -> learner, operators.
 
-    Its entry is text, but for the payload. A script may have written it, or a person.
+    Its entry is text, except for the payload. A script or a person may have written it.
     """
 
-    group_id: str = field(default="?", name="group")  # "?" for an entry that is nobody's
-    stage: str = "?"  # prompts | episodes | rollouts | scored: where it was
+    group_id: str = field(default="?", name="group")  # "?" for an entry that belongs to no group
+    stage: str = "?"  # prompts | episodes | rollouts | scored: the stream it was in
     reason: str = "no reason was written"  # for people
     attempts: int = 0  # times that work on it began
-    traceback: str = ""  # its end
+    traceback: str = ""  # the end of it
     original: bytes = field(default=b"", name="payload")  # the payload that could not be processed, whole
 
 

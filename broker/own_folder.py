@@ -1,7 +1,7 @@
-"""A folder for temporary files belongs to one process, and the next process removes it if this one is killed.
+"""Make a folder for temporary files of one process; if it is killed, the next process removes the folder.
 
-In: a prefix. Out: a folder, beside the system's other temporary files or elsewhere, with a lock that lives as long as
-the process.
+In: a prefix. Out: a folder, among the system's temporary files or elsewhere, with a lock held for as long as the
+process lives.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LOCK = "lock"  # a file in the folder, locked while its process lives
 
 
 class OwnFolder:
-    """A folder of this process. Making it removes the folders of the same prefix whose processes were killed.
+    """A temporary folder of this process. Making one removes the folders of the same prefix whose processes died.
 
     Args:
         prefix: of the folder's name.
-        parent: where it lies; unset: among the system's temporary files.
+        parent: the folder to make it in; unset: the system's temporary folder.
     """
 
     def __init__(self, prefix: str, parent: Path | None = None) -> None:
@@ -31,7 +31,7 @@ class OwnFolder:
         aside = self.path / f"{LOCK}.new"
         self._lock: BinaryIO = aside.open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        aside.rename(self.path / LOCK)  # locked before anybody can find it
+        aside.rename(self.path / LOCK)  # locked before another process can see it
 
     def close(self) -> None:
         """Remove the folder."""
@@ -40,7 +40,7 @@ class OwnFolder:
 
 
 def sweep(parent: Path, prefix: str) -> None:
-    """Remove the folders of a prefix whose process no longer holds the lock."""
+    """Remove the folders with this prefix whose process no longer holds the lock."""
     for lock in parent.glob(f"{prefix}*/{LOCK}"):
         with contextlib.suppress(OSError), lock.open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""This module starts processes that never outlive the process that started them.
+"""Start processes that never outlive the process that started them.
 
-In: a command. Out: a `Popen` in a process group of its own, which the kernel ends when its parent ends, whatever the
-reason. `millrace up`, the private Redis, the learner's ranks and the scorers' workers are started so. Nothing here
-retries: the caller decides what is restarted.
+In: a command. Out: a `Popen` in its own process group, which the kernel ends when its parent ends, whatever the reason.
+`millrace up`, the private Redis, the learner's ranks and the scorers' workers start this way. Nothing here retries: the
+caller decides what to restart.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKI
     """Ask the kernel to send `death_signal` to this process when its parent ends.
 
     Args:
-        parent_pid: the parent's id as it was before the fork. A parent that ended before the request took effect would
-            never be noticed, so a different parent now means that it is too late, and the process ends itself.
-        death_signal: what it gets.
+        parent_pid: the parent's id before the fork. If the parent ended before this request, no signal would ever come,
+            so a different parent now means that it is too late, and the process exits.
+        death_signal: the signal it gets.
     Raises:
         OSError: the kernel refused.
 
-    The "parent" of this request is the *thread* that forked: a child started from a thread that ends is killed then.
+    The "parent" is the *thread* that forked: a child started from a thread is killed when that thread ends.
     """
     if _LIBC.prctl(PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
@@ -57,10 +57,10 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start `args` in a process group of its own; the child gets `death_signal` when this process ends.
 
-    The group keeps the terminal's Ctrl-C from the child: its parent decides when and how the child ends.
+    Its own group keeps the terminal's Ctrl-C from the child: the parent decides when and how the child ends.
 
     Args:
-        executable: the program, where it is to be called by another name than its own: args[0].
+        executable: the program, where its name differs from args[0].
     Raises:
         RuntimeError: not called from the main thread; the child would be killed when the calling thread ends.
         OSError: the program can't be started.
@@ -85,14 +85,14 @@ def spawn(
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether `process` has ended. Unlike `poll` it leaves the zombie, which keeps the group's number taken."""
+    """Return whether `process` has ended. Unlike `poll` it leaves the zombie, which keeps the group's number in use."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait for `process` to end, as `has_ended` sees it; False when `timeout_s` is over first."""
+    """Wait for `process` to end, as `has_ended` sees it; False after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not has_ended(process):
         if time.monotonic() >= deadline:
@@ -102,10 +102,10 @@ def wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def stop(process: subprocess.Popen[bytes], grace_s: float) -> int:
-    """End `process` and what is left of its group.
+    """Stop `process` and the rest of its group.
 
-    SIGTERM goes to the process alone, which knows in what order its own children end; after `grace_s` seconds, or when
-    it has ended, SIGKILL goes to the whole group.
+    SIGTERM goes to the process alone, which knows the order in which to stop its children; after `grace_s` seconds, or
+    when it has ended, SIGKILL goes to the whole group.
 
     Returns:
         Its exit code, negative for a signal.
@@ -114,7 +114,7 @@ def stop(process: subprocess.Popen[bytes], grace_s: float) -> int:
         if not has_ended(process) and grace_s > 0:
             process.terminate()
             wait(process, grace_s)
-        with contextlib.suppress(ProcessLookupError):  # nothing is left of the group
+        with contextlib.suppress(ProcessLookupError):  # the group is empty
             os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
 
@@ -130,11 +130,11 @@ def how_it_ended(code: int) -> str:
 
 
 def stop_on_signals(before_exit: Callable[[], None] | None = None) -> threading.Event:
-    """Return the event that the first SIGTERM or SIGINT sets, for an entry point to finish its unit of work.
+    """Return the event that the first SIGTERM or SIGINT sets; the entry point then finishes its unit of work.
 
-    The second one ends the process at once with 128 plus the signal's number (143, 130), after `before_exit`, which is
-    quick. A thread of its own listens, so that this works while the main thread is inside a long call of a library.
-    A fork starts with the default handlers. Call it from the main thread, once.
+    The second signal ends the process at once with 128 plus its number (143, 130), after `before_exit`, which must be
+    quick. A thread listens for signals, so that this works while the main thread is inside a long library call. A fork
+    starts with the default handlers. Call it from the main thread, once.
     """
     event = threading.Event()
     reader, writer = os.pipe()
@@ -142,7 +142,7 @@ def stop_on_signals(before_exit: Callable[[], None] | None = None) -> threading.
     for number in STOP_SIGNALS:
         signal.signal(
             number, lambda _number, _frame: None
-        )  # the interpreter still tells the wake-up descriptor
+        )  # the interpreter still writes to the wake-up descriptor
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     os.register_at_fork(after_in_child=_restore_signals)
 
@@ -162,7 +162,7 @@ def stop_on_signals(before_exit: Callable[[], None] | None = None) -> threading.
 
 
 def _restore_signals() -> None:
-    """Restore the handlers in a forked child: its signals must not be counted as its parent's."""
+    """Restore the handlers in a forked child: its signals must not count as its parent's."""
     if threading.current_thread() is threading.main_thread():
         signal.set_wakeup_fd(-1)
         for number in STOP_SIGNALS:

@@ -1,12 +1,11 @@
-"""This module makes every client of an external Redis: its URL is checked, and a failure of TLS says what to set.
+"""Make every client of an external Redis: check its URL, and explain a TLS failure with what to set.
 
-In: a URL, `redis://`, `rediss://` or `unix://`, with settings behind its `?` as redis-py reads them. Out: a client. No
-connection is made here; files that the URL names are read, so that a missing one is an answer and no outage. Used by
+In: a URL, `redis://`, `rediss://` or `unix://`, with redis-py's settings after its `?`. Out: a client. No connection is
+made here; files that the URL names are read, so that a missing one is a clear error and no outage. Used by
 `broker.connection.RedisLink`, by RQ's workers and by the tools.
 
-A handshake that fails raises `TlsRefused`, a ConnectionError to whoever knows no better. A plain port where TLS was
-expected, and TLS where none was, look like silence and like a lost connection: one question to the port tells them
-apart from an outage.
+A failed handshake raises `TlsRefused`, a subclass of ConnectionError. A plain port where TLS was expected, and TLS
+where none was, look like silence or a lost connection: one probe of the port distinguishes them from an outage.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ WITH_CA = "REDIS_URL=rediss://USER:PASSWORD@HOST:PORT/0?ssl_ca_certs=/path/ca.pe
 FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 MISMATCH = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 EXPIRED, NOT_YET_VALID = 10, 9  # X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID
-# What a server says that does not like this client's certificate, or the lack of one; OpenSSL's words for it.
+# What a server sends that refuses this client's certificate, or the lack of one, in OpenSSL's names.
 CLIENT_REFUSED = re.compile(r"ALERT_(CERTIFICATE|BAD_CERTIFICATE|UNKNOWN_CA|HANDSHAKE_FAILURE|ACCESS_DENIED)")
 NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|UNKNOWN_PROTOCOL|HTTP_REQUEST|RECORD_LAYER_FAILURE|PACKET_LENGTH")
 
 
 class TlsRefused(RedisConnectionError):
-    """Client and server can't agree on TLS, and waiting does not help.
+    """Client and server can't agree on TLS; waiting does not help.
 
     Attributes:
         seen: what is wrong, with the address.
@@ -51,10 +50,10 @@ class TlsRefused(RedisConnectionError):
 
 
 class PlainConnection(Connection):
-    """A connection without TLS, which tells a port that speaks TLS from a lost connection."""
+    """A connection without TLS, which distinguishes a port that speaks TLS from a lost connection."""
 
     def on_connect_check_health(self, check_health: bool = True) -> None:
-        """Exchange the first words with the server. Raises TlsRefused where it does not answer since it speaks TLS."""
+        """Exchange the first commands. Raises TlsRefused where the server does not answer because it speaks TLS."""
         try:
             super().on_connect_check_health(check_health)
         except RedisConnectionError as error:
@@ -67,10 +66,10 @@ class PlainConnection(Connection):
 
 
 class TlsConnection(SSLConnection):
-    """A connection with TLS, whose handshake has a deadline and says why it fails."""
+    """A connection with TLS, whose handshake has a deadline and explains its failure."""
 
     def _wrap_socket_with_ssl(self, sock: socket.socket) -> Any:
-        # None would have OpenSSL ask a terminal for the key's password, whenever a connection is made.
+        # With None, OpenSSL would ask a terminal for the key's password at each connection.
         self.certificate_password = self.certificate_password or ""
         sock.settimeout(HANDSHAKE_S)
         try:
@@ -83,7 +82,7 @@ class TlsConnection(SSLConnection):
         return wrapped
 
     def on_connect_check_health(self, check_health: bool = True) -> None:
-        """Exchange the first words. A server with TLS 1.3 refuses a client's certificate after the handshake: here."""
+        """Exchange the first commands. With TLS 1.3 a refusal of the client's certificate arrives here."""
         try:
             super().on_connect_check_health(check_health)
         except RedisConnectionError as error:
@@ -93,7 +92,7 @@ class TlsConnection(SSLConnection):
             raise
 
     def _alert(self) -> ssl.SSLError | None:
-        """Shake hands once more and only listen: to a client that sends at once, a refusal may be a cut connection."""
+        """Repeat the handshake and only read: to a client that writes, a refusal may look like a lost connection."""
         try:
             with socket.create_connection((self.host, self.port), timeout=PROBE_S) as plain:
                 listening = super()._wrap_socket_with_ssl(plain)  # type: ignore[no-untyped-call]
@@ -106,7 +105,7 @@ class TlsConnection(SSLConnection):
         return None
 
     def _why(self, error: BaseException) -> TlsRefused | None:
-        """Return what to tell people of a failure; None where it may pass, as in an outage."""
+        """Return the explanation of a failure; None where it may pass, as in an outage."""
         found = next((one for one in _chain(error) if isinstance(one, ssl.SSLError)), None)
         if isinstance(found, ssl.SSLCertVerificationError):
             return self._of_certificate(found)
@@ -155,8 +154,8 @@ def redis_client(url: str, **options: Any) -> redis.Redis:
     Args:
         options: of `redis.Redis.from_url`; what the URL sets wins.
     Raises:
-        WrongBroker: `url` is no URL of a Redis, or it has a setting or names a file that can't be used. The message
-            holds no part of the URL that may be secret.
+        WrongBroker: `url` is no URL of a Redis, or a setting or file in it can't be used. The message contains no part
+            of the URL that may be secret.
     """
     try:
         parsed = parse_url(url)
@@ -169,7 +168,7 @@ def redis_client(url: str, **options: Any) -> redis.Redis:
     client: redis.Redis = redis.Redis.from_url(url, **options)
     pool = client.connection_pool
     try:
-        connection = pool.connection_class(**pool.connection_kwargs)  # this connects to nothing
+        connection = pool.connection_class(**pool.connection_kwargs)  # does not connect
     except TypeError as error:
         raise WrongBroker(_unknown_setting(url, error)) from None
     except redis.RedisError as error:
@@ -188,7 +187,7 @@ def _unknown_setting(url: str, error: TypeError) -> str:
 
 
 def _check_files(connection: TlsConnection, parsed: dict[str, Any]) -> None:
-    """Read the files that a URL names, once, and see that they are what they should be."""
+    """Read the files that a URL names, once, and check their contents."""
     for name in FILES:
         if not (file := parsed.get(name)):
             continue
@@ -220,12 +219,12 @@ def _check_files(connection: TlsConnection, parsed: dict[str, Any]) -> None:
 
 
 def is_cut(error: RedisConnectionError) -> bool:
-    """Tell whether a connection ended without a word: a refused password, say, is an error of a subclass."""
+    """Return whether a connection ended without an error reply; a refused password, say, is a subclass."""
     return type(error) is RedisConnectionError
 
 
 def speaks_tls(host: str, port: int) -> bool:
-    """Tell whether a handshake with this port gets an answer, whatever its certificate is."""
+    """Return whether a handshake with this port gets an answer, whatever its certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -242,7 +241,7 @@ def speaks_tls(host: str, port: int) -> bool:
 
 
 def speaks_plainly(host: str, port: int) -> bool:
-    """Tell whether this port answers a PING without TLS, as a Redis does: with a word or a refusal."""
+    """Return whether this port answers a PING without TLS, as a Redis does: with a reply or a refusal."""
     try:
         with socket.create_connection((host, port), timeout=PROBE_S) as plain:
             plain.sendall(b"PING\r\n")
@@ -252,7 +251,7 @@ def speaks_plainly(host: str, port: int) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and those that it came from."""
+    """Yield an error and its causes."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen

@@ -1,7 +1,7 @@
-"""This module decides when a process that ended is started again, and when its failures are too many.
+"""Decide when a process that ended is restarted, and when it has failed too often.
 
 In: the ends of one process, as its parent judges them. Out: the time of its next start, or that there is none. Used by
-the keepers of processes: `millrace up`, the keeper of its Redis, and the scorers' pool. It starts nothing itself.
+supervisors: `millrace up`, the supervisor of its Redis, and the scorers' pool. Starts nothing itself.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """A policy says how often, and how soon, a process that fails is started again."""
+    """How often, and how soon, a failing process is restarted."""
 
-    most: int = 5  # restarts within `window_s`; the next failure in it is the last
-    window_s: float = 60.0  # seconds for which a failure counts; infinite: until `reset`
-    first_pause_s: float = 0.5  # before a start, in seconds; doubled with each failure that counts
+    most: int = 5  # restarts within `window_s`; the next failure is final
+    window_s: float = 60.0  # seconds that a failure counts; infinite: until `reset`
+    first_pause_s: float = 0.5  # before a start, in seconds; doubles with each failure that counts
 
 
 class Restarts:
-    """Counts the failures of one process, and plans its restarts.
+    """Count the failures of one process, and plan its restarts.
 
     Attributes:
-        policy: how many there may be.
+        policy: the limits.
         not_before: monotonic seconds of the next start.
     """
 
@@ -37,7 +37,7 @@ class Restarts:
         return len(self._failed_at)
 
     def fail(self, now: float) -> bool:
-        """Count a failure at `now`, in monotonic seconds, and plan the next start. False: there were too many."""
+        """Count a failure at `now`, in monotonic seconds, and plan the next start. False: too many failures."""
         self._failed_at = [at for at in self._failed_at if now - at < self.policy.window_s]
         earlier = len(self._failed_at)
         self._failed_at.append(now)
@@ -49,5 +49,5 @@ class Restarts:
         self.not_before = now + self.policy.first_pause_s
 
     def reset(self) -> None:
-        """Count no earlier failure any more."""
+        """Forget all earlier failures."""
         self._failed_at.clear()

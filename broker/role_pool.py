@@ -1,9 +1,9 @@
-"""A role's processes on one machine are kept alive by one parent, which ends with the run.
+"""Keep the processes of a role on one machine alive from one parent, which exits with the run.
 
-In: the run, and a part for each process. Out: an exit code. A child that ends is started again, whatever ended it. A
-child that fails again and again, each time within a minute, ends the pool. The last lines of a child are in the log.
-Redis has them for a day, for the letter of the group that the child died of. Used by the scorers' pool and by
-`python -m agents --workers N`.
+In: the run, and a part for each process. Out: an exit code. A child that ends is restarted, whatever the reason. A
+child that keeps failing, each time within a minute, ends the pool. The last lines of a child are in the log, and in
+Redis for a day, for the letter of the group that killed it. Used by the scorers' pool and by `python -m agents
+--workers N`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from broker.restarts import RestartPolicy, Restarts
 log = logging.getLogger(__name__)
 
 POLL_S = 0.2
-LONGEST_LINE = 1 << 16  # bytes of a log line that are passed on at once
+LONGEST_LINE = 1 << 16  # bytes of a log line that are forwarded at once
 LAST_WORDS_S = 1.0  # for the last lines of a dead child to arrive
-LOOK_EVERY_S = 1.0  # between two looks at the run's status
+LOOK_EVERY_S = 1.0  # between two reads of the run's status
 GRACE_S = 15.0  # longer than a worker's own, and shorter than that of `millrace up`
 MOST_FAILURES = 5  # in a row
-FIRST_PAUSE_S = 0.5  # before the next start, doubled with each failure
-SOON_S = 5.0  # a child that lived this long and is killed, or ends with code 0, was ended from outside
-HEALTHY_S = 60.0  # the end of a child that lived this long counts as no failure, whatever ended it
-BAD_CONFIG = 2  # a child's exit code, and then the pool's: another start would change nothing
+FIRST_PAUSE_S = 0.5  # before the next start, doubles with each failure
+SOON_S = 5.0  # a child that lived this long and is killed, or exits with 0, was stopped from outside
+HEALTHY_S = 60.0  # the end of a child that lived this long counts as no failure, whatever the reason
+BAD_CONFIG = 2  # a child's exit code, then the pool's: a restart would not help
 
 
 class Echo(threading.Thread):
-    """This thread passes on what a child writes to its standard error, and keeps the last lines for a letter."""
+    """Forward what a child writes to its standard error, and keep the last lines for a letter."""
 
     def __init__(self, source: IO[bytes]) -> None:
         super().__init__(name="echo", daemon=True)
@@ -51,7 +51,7 @@ class Echo(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Read until the child and its own children have ended. A log that can't be written delays no child."""
+        """Read until the child and its own children have ended. An unwritable log delays no child."""
         with self._source:
             while line := self._source.readline(LONGEST_LINE):
                 self._lines.append(line)
@@ -60,7 +60,7 @@ class Echo(threading.Thread):
                     sys.stderr.buffer.flush()
 
     def last_lines(self) -> list[str]:
-        """Return the last lines that a child has written, once it has ended."""
+        """Return the last lines that a child wrote, once it has ended."""
         self.join(LAST_WORDS_S)
         return [line.decode(errors="replace").rstrip() for line in list(self._lines)]
 
@@ -75,7 +75,7 @@ def _restarts() -> Restarts:
 
 @dataclass(slots=True, kw_only=True)
 class Part:
-    """A part is one process's place in the pool, with the process that fills it now."""
+    """One process's place in the pool, with the process that currently fills it."""
 
     name: str  # for people
     command: Sequence[str]
@@ -94,7 +94,7 @@ class Part:
         self.echo = Echo(self.process.stderr)
 
     def may_restart(self, code: int, now: float) -> bool:
-        """Judge an end by its exit code, negative for a signal, and by how long the process lived before it."""
+        """Judge an end by its exit code, negative for a signal, and by the process's lifetime."""
         lived_s = now - self.started
         if lived_s >= HEALTHY_S or (lived_s >= SOON_S and code in {0, -signal.SIGKILL}):
             self.restarts.reset()
@@ -104,17 +104,17 @@ class Part:
 
 
 class RolePool:
-    """The parent keeps the processes of one role alive, of one run on one machine."""
+    """Keep the processes of one role alive, of one run on one machine."""
 
     def __init__(self, joined: Joined, parts: Sequence[Part]) -> None:
         self._joined = joined
         self.parts = parts
 
     def run(self, stop: threading.Event) -> int:
-        """Watch the children until the run ends or `stop` is set.
+        """Supervise the children until the run ends or `stop` is set.
 
         Returns:
-            0; 1: the run failed, or a child can't be kept alive; 2: a child can't, and another start would not help.
+            0; 1: the run failed, or a child keeps failing; 2: a child keeps failing, and a restart would not help.
         """
         looked = 0.0
         try:
@@ -171,7 +171,7 @@ class RolePool:
         return None
 
     def _end(self) -> None:
-        """Send each child one SIGTERM and wait: a second one would cut a worker's current job short."""
+        """Send each child one SIGTERM and wait: a second one would interrupt a worker's current job."""
         running = [part.process for part in self.parts if part.process is not None]
         for process in running:
             if not processes.has_ended(process):

@@ -1,8 +1,8 @@
-"""This module reads a version's weights on disk: one safetensors file, or several, in which case an index lies beside.
+"""Read a version's weights on disk: one safetensors file, or several with an index.
 
-In: a folder that the learner has written. Out: the files in their order, and their bytes as one stream, file behind
-file. Checksums, deltas and what travels through the relay are those of the stream, so that they need not know how many
-files there are. Used by both ends of the weights' way.
+In: a folder that the learner has written. Out: the files in their order, and their concatenated bytes as one stream.
+Checksums, deltas and the relay work on the stream, so that they need not know the number of files. Used by the learner
+and the generators.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Self
 
-FILE = "model.safetensors"  # where one file has everything
-INDEX = (
-    "model.safetensors.index.json"  # says which file of several has a tensor; transformers and vLLM read it
-)
+FILE = "model.safetensors"  # the name of a single file
+INDEX = "model.safetensors.index.json"  # the file of each tensor; read by transformers and vLLM
 PART = re.compile(r"model-(\d{5})-of-(\d{5})\.safetensors")
 
 
 def part_name(number: int, parts: int) -> str:
-    """Return the name of a file, as transformers has it.
+    """Return the name of a file, in transformers' scheme.
 
     Args:
         number: of the file, from 0.
-        parts: all files.
+        parts: number of files.
     """
     return FILE if parts == 1 else f"model-{number + 1:05}-of-{parts:05}.safetensors"
 
@@ -37,7 +35,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     """Return the files of the weights in a folder, in order.
 
     Raises:
-        FileNotFoundError: there are none, or not all.
+        FileNotFoundError: files are missing.
     """
     parts = sorted(file for file in folder.glob("model-*-of-*.safetensors") if PART.fullmatch(file.name))
     wanted = [part_name(number, len(parts)) for number in range(len(parts))] if len(parts) > 1 else [FILE]
@@ -48,7 +46,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 class WeightStream:
-    """The bytes of files one behind another, held open: they stay readable when their names are gone.
+    """The concatenated bytes of files that are held open: they stay readable after their names are removed.
 
     Raises:
         OSError: a file can't be opened.
@@ -62,27 +60,27 @@ class WeightStream:
 
     @property
     def size_bytes(self) -> int:
-        """Return how many bytes all files have."""
+        """Return the bytes of all files."""
         return self._ends[-1]
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Return the open files', in order."""
+        """Return the descriptors of the open files, in order."""
         return tuple(stream.fileno() for stream in self._streams)
 
     @property
     def sizes_bytes(self) -> tuple[int, ...]:
-        """Return how many bytes each file has, in order."""
+        """Return the bytes of each file, in order."""
         return tuple(end - begin for begin, end in zip([0, *self._ends], self._ends, strict=False))
 
     def read(self, size: int, at: int) -> bytes:
-        """Return at most `size` bytes from byte `at` on; fewer only at the end."""
+        """Return at most `size` bytes from position `at`; fewer only at the end."""
         data = bytearray(max(0, min(size, self.size_bytes - at)))
         view = memoryview(data)
         return bytes(view[: self.read_into(view, at)])
 
     def read_into(self, target: memoryview, at: int) -> int:
-        """Fill `target` from byte `at` on, and return how many bytes there were."""
+        """Fill `target` from position `at`, and return the number of bytes read."""
         done = 0
         while done < len(target):
             number = next((i for i, end in enumerate(self._ends) if at + done < end), None)
@@ -91,13 +89,13 @@ class WeightStream:
             begin = self._ends[number - 1] if number else 0
             view = target[done : done + self._ends[number] - at - done]
             count = os.preadv(self._streams[number].fileno(), [view], at + done - begin)
-            if not count:  # it has become shorter
+            if not count:  # the file was truncated
                 break
             done += count
         return done
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the files."""
         self._opened.close()
 
     def __enter__(self) -> Self:
@@ -105,5 +103,5 @@ class WeightStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let the files go."""
+        """Close the files."""
         self.close()

@@ -1,1 +1,1 @@
-"""This package says what a run is, in frozen, closed, documented sections. Nothing heavy delays a typo's answer."""
+"""Configuration of a run: frozen, documented sections without unknown keys. Imports nothing heavy."""

@@ -1,8 +1,8 @@
-"""This module imports a class of your own for a seam, and has the section that names that class.
+"""Import a user's own class. Also defines the section that names such a class.
 
-In: `import_path: "package.module:Class"` with `options`. Out: the class, called with what its seam hands it and with
-the options as keyword arguments. The class is imported in the process that uses it and nowhere else. A class that can't
-be imported or built is a CustomClassError, which names the class and the reason.
+In: `import_path: "package.module:Class"` and `options`. Out: the class, called with the arguments of its seam, and with
+the options as keyword arguments. It is imported only in the process that uses it. If it can't be imported or built, a
+CustomClassError names the class and the reason.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ImportPath = Annotated[str, AfterValidator(_import_path)]
 
 
 class CustomClassError(Exception):
-    """A custom class can't be imported or built; the message names the class and says why."""
+    """A custom class can't be imported or built. The message names the class and the reason."""
 
 
 def import_own(module_name: str) -> ModuleType:
-    """Import a user's module: installed, in PYTHONPATH, or in the folder of the start.
+    """Import a user's module: an installed one, one in PYTHONPATH, or one in the working directory.
 
-    That folder comes last, so that a `config.py` in it is not taken for a package of this program. What the import
-    raises is raised.
+    The working directory is searched last, so that a `config.py` in it does not replace a package of this program.
+    Exceptions of the import are passed on.
     """
     if not {"", str(Path.cwd())} & set(sys.path):
         sys.path.append(str(Path.cwd()))
@@ -57,11 +57,11 @@ class CustomSection(Section):
 
 
 def build(section: CustomSection, **arguments: Any) -> Any:
-    """Import the class of a section and call it.
+    """Import the class that a section names, and call it.
 
     Args:
         section: names the class and its options.
-        arguments: what the seam hands to each of its implementations; an option of the same name is refused.
+        arguments: what the seam passes to each of its implementations; an option of the same name is refused.
     Raises:
         CustomClassError: the class can't be imported, or does not take these arguments.
     """

@@ -1,7 +1,7 @@
-"""These sections say where prompts come from: datasets by name or file, problems made on the spot, or environments.
+"""Sections of the sources of prompts: datasets by name or file, generated problems, or environments.
 
-`data.train` and `data.held_out` are one source, or a list of them. In a list, a source to train on may say its share
-of the prompts, and a held-out set has a name and may say how it is sampled.
+`data.train` and `data.held_out` are one source or a list of sources. In a list, a training source may set its share of
+the prompts, and a held-out set has a name and may set how it is sampled.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from pydantic import Discriminator, Field, Tag, field_validator
 
 from config.section import Section
 
-# Tags of one source and of a list: parts of an error's place that no key has, see `config.explanations`.
+# Pydantic's tags for one source and for a list. They appear in an error's location but are no keys, see
+# `config.explanations`.
 ONE: Final = "(one source)"
 SEVERAL: Final = "(a list of sources)"
-HELD_OUT_SEEDS: Final = 1_000_000_000  # from which on a seed is held out
+HELD_OUT_SEEDS: Final = 1_000_000_000  # seeds from this one on are held out
 
 
 class DatasetSource(Section):
@@ -84,7 +85,7 @@ class EnvironmentSource(Section):
 
     @property
     def first_seed(self) -> int:
-        """The seed of the first row."""
+        """Seed of the first row."""
         return HELD_OUT_SEEDS if self.split == "eval" else 0
 
 
@@ -92,7 +93,7 @@ SourceConfig = Annotated[DatasetSource | ProceduralSource | EnvironmentSource, F
 
 
 class _Share(Section):
-    """What a source of `data.train` says of its place among the others."""
+    """Share of one source of `data.train` among the others."""
 
     weight: float | None = Field(None, gt=0)
     """Share of the prompts, in proportion to the other sources' weights. Unset: its number of rows times its
@@ -198,7 +199,7 @@ class DataConfig(Section):
     @field_validator("train", "held_out")
     @classmethod
     def _not_empty(cls, sources: Any) -> Any:
-        """Refuse a list without a source."""
+        """Refuse an empty list of sources."""
         if isinstance(sources, Sequence) and not sources:
             raise ValueError("a list of sources needs one")
         return sources
@@ -206,7 +207,7 @@ class DataConfig(Section):
     @field_validator("held_out")
     @classmethod
     def _names_differ(cls, held_out: Any) -> Any:
-        """Refuse two sets of one name."""
+        """Refuse two sets with the same name."""
         if isinstance(held_out, Sequence):
             twice = [name for name, count in Counter(each.name for each in held_out).items() if count > 1]
             if twice:
@@ -215,24 +216,24 @@ class DataConfig(Section):
 
     @property
     def train_sources(self) -> tuple[SourceConfig, ...]:
-        """The sources to train on, whether there is one or a list."""
+        """Training sources, for a single source or a list."""
         return tuple(self.train) if isinstance(self.train, Sequence) else (self.train,)
 
     @property
     def held_out_sources(self) -> tuple[SourceConfig, ...]:
-        """The held-out sets, whether there is none, one or a list."""
+        """Held-out sets, for none, a single one or a list."""
         if self.held_out is None:
             return ()
         return tuple(self.held_out) if isinstance(self.held_out, Sequence) else (self.held_out,)
 
     @property
     def held_out_sets(self) -> tuple[HeldOutSet, ...]:
-        """Those of the held-out sources that have a name, and may say how they are sampled."""
+        """Held-out sources that have a name, and may set how they are sampled."""
         kinds = HeldOutDataset | HeldOutProcedural | HeldOutEnvironment
         return tuple(each for each in self.held_out_sources if isinstance(each, kinds))
 
     def key_of(self, source: SourceConfig) -> str:
-        """Return the key of a source, as one types it: `data.train`, or `data.held_out.0` in a list."""
+        """Return the key of a source as a user writes it: `data.train`, or `data.held_out.0` in a list."""
         keys = (key for key, one in self.keyed_sources().items() if one is source)
         return f"data.{next(keys, 'train')}"
 

@@ -1,7 +1,7 @@
-"""These sections describe a served model that scorers ask, and one that the run serves itself while it goes on.
+"""Sections of a served model that scorers ask, and of a judge that the run serves itself.
 
-`millrace up` starts the latter, and scorers whose endpoint names no server ask it. Another launcher starts it by its
-own means, and says where by the variables below, in the environment of the scorers.
+`millrace up` starts the judge, and scorers whose endpoint names no server ask it. Other launchers start it themselves,
+and pass its address in the variables below to the scorers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pydantic import AfterValidator, Field
 from config.generators import VllmEngineConfig
 from config.section import GpuNumber, Section
 
-URL_VARIABLE = "SERVED_JUDGE_URL"  # where it answers, for scorers; `config.loading` reads it
-KEY_VARIABLE = "SERVED_JUDGE_API_KEY"  # what it wants to be shown
+URL_VARIABLE = "SERVED_JUDGE_URL"  # the judge's address, for scorers; read by `config.loading`
+KEY_VARIABLE = "SERVED_JUDGE_API_KEY"  # the judge's API key
 
 
 def _address(url: str) -> str:
@@ -101,7 +101,7 @@ class ServeConfig(Section):
 
     @property
     def engine(self) -> VllmEngineConfig:
-        """The same as an engine's section, for what reckons with an engine's memory and environment."""
+        """The same arguments as an engine's section, for code that computes an engine's memory and environment."""
         return VllmEngineConfig(
             tensor_parallel=self.tensor_parallel,
             gpu_memory_utilization=self.gpu_memory_utilization,
@@ -126,7 +126,7 @@ def base_url(address: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches what listens at `host`."""
+    """Return whether a server that listens at `host` can be reached from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

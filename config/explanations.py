@@ -1,4 +1,4 @@
-"""This module says what is wrong with a configuration: the key, its place, what was expected, which key is near.
+"""Explain what is wrong with a configuration: the key, where it was written, what was expected, the nearest key.
 
 In: pydantic's errors and the merged tree. Out: the text of a ConfigError. Runs in every entry point, before anything
 heavy is imported.
@@ -21,7 +21,7 @@ from config.run import Run
 _IN_ADDRESS: Final = re.compile(r"//[^/\s]*@")  # a name and a password
 Path = tuple[str, ...]  # keys from the top down
 
-# Sections of TinyV's and RRM's trainer that are near nothing here, and what their keys are called.
+# Sections of TinyV's and RRM's trainer that are similar to no key here, with ours for them.
 _VERIFIER: Final = "of the scorer of `scorers.tasks.tinyv` or `scorers.tasks.rubric`"
 _FOREIGN: Final[Mapping[str, Mapping[str, str]]] = {
     "reward_model": {"tinyv_setup": f"`mode` {_VERIFIER}", "tinyv_weight": f"`weight` {_VERIFIER}"}
@@ -38,7 +38,7 @@ def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[
     Args:
         item: an element of `ValidationError.errors()`.
         merged: what was validated.
-        origin: where each leaf of it was written.
+        origin: where each value of it was written.
     """
     path = _real_path(item["loc"], merged)
     key = ".".join(path)
@@ -64,7 +64,7 @@ def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[
 
 
 def nearest(path: Path, merged: Mapping[str, Any]) -> str:
-    """Return what may have been meant by the unknown key `path`; empty where nothing is near."""
+    """Return a hint at the key that the unknown key `path` may stand for; empty if none is similar."""
     section = _at(merged, path)
     if isinstance(section, dict) and (
         ours := [
@@ -76,7 +76,7 @@ def nearest(path: Path, merged: Mapping[str, Any]) -> str:
         return theirs
     keys = {".".join(key) for key, _ in _all_keys(Run, path)}
     wanted = ".".join(path)
-    if wanted in keys:  # of another member of a union
+    if wanted in keys:  # a key of another member of a union
         section = ".".join(path[:-1])
         return f"; {section}.type is {_at(merged, (*path[:-1], 'type'))!r}, and that kind has no such key"
     same_leaf = [key for key in keys if key.split(".")[-1] == path[-1]]
@@ -91,7 +91,7 @@ def _likeness(one: str, other: str) -> float:
 
 
 def _where(path: Path, origin: Mapping[Path, str]) -> str:
-    """Say where a leaf, a section's choice of type, a part of a section, or the list around an element was written."""
+    """Return where a value, a section's choice of type, a part of a section, or the list of an element was written."""
     places = [origin.get(path), origin.get((*path, "type"))]
     places += [place for key, place in origin.items() if key[: len(path)] == path]
     places += [origin.get(path[:end]) for end in range(len(path) - 1, 0, -1)]
@@ -100,7 +100,7 @@ def _where(path: Path, origin: Mapping[Path, str]) -> str:
 
 
 def _real_path(loc: Sequence[Any], merged: Any) -> Path:
-    """Return `loc` without the tags that pydantic puts in for the members of a union."""
+    """Return `loc` without the tags that pydantic adds for the members of a union."""
     path: list[str] = []
     tree = merged
     for index, part in enumerate(loc):
@@ -119,7 +119,7 @@ def _at(tree: Any, path: Path) -> Any:
 
 
 def _below(tree: Any, key: str) -> Any:
-    """Return what is under a key of a section, or under a number of a list; None where nothing is."""
+    """Return the value under a key of a section or a number of a list; None if there is none."""
     if isinstance(tree, list) and key.isdecimal() and int(key) < len(tree):
         return tree[int(key)]
     return tree.get(key) if isinstance(tree, dict) else None
@@ -129,7 +129,7 @@ def _types(path: Path) -> str:
     wanted = (
         *(key for key in path if not key.isdecimal()),
         "type",
-    )  # an element of a list has its list's keys
+    )  # an element of a list has the keys of its list
     sections = [section for key, section in _all_keys(Run, path) if key == wanted]
     return ", ".join(dict.fromkeys(str(section.model_fields["type"].default) for section in sections))
 
@@ -137,7 +137,7 @@ def _types(path: Path) -> str:
 def _all_keys(
     section: type[BaseModel], path: Path, prefix: Path = ()
 ) -> Iterator[tuple[Path, type[BaseModel]]]:
-    """Yield every key with its section. Names that a run chooses itself (of tasks) are taken from `path`."""
+    """Yield every key with its section. Names that the user chooses (of tasks) are taken from `path`."""
     for name, field in section.model_fields.items():
         key = (*prefix, name)
         yield key, section

@@ -1,4 +1,4 @@
-"""These sections say how groups are sampled: the engine, and how much of it a run uses."""
+"""Sections of sampling: the engine, and how many of its resources a run uses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class HfEngineConfig(Section):
     """Threads of torch. Unset: torch's own choice."""
 
 
-# Arguments of vLLM's engine that a run sets by other keys, or that Millrace sets itself -> what to do.
+# Arguments of vLLM's engine that other keys set, or that Millrace sets itself -> what to do instead.
 NOT_EXTRA = {
     "model": "it is model.path",
     "model_weights": "it is model.path",

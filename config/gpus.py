@@ -1,9 +1,9 @@
-"""This module knows the GPUs of this machine from outside of torch, and which of them a process may see.
+"""Find the GPUs of this machine without torch, and choose which of them a process may see.
 
-In: `nvidia-smi`, `CUDA_VISIBLE_DEVICES`, and the GPUs that a configuration names. Out: their names with the driver's
-version, their memory, the variable for a child process, and why a torch that is built for GPUs sees none. Used by
-`millrace up` and doctor, by learner and generators before they would train or sample on the CPU without a word, and by
-generators before they take a GPU's memory.
+In: `nvidia-smi`, `CUDA_VISIBLE_DEVICES`, and the GPUs that a configuration names. Out: the GPUs' names, the driver's
+version, their memory, the variable for a child process, and the reason why a torch that is built for GPUs sees none.
+Used by `millrace up` and doctor, by learner and generators so that they do not silently run on the CPU, and by
+generators before they reserve a GPU's memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from config.explanations import ConfigError
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-HIDDEN = frozenset({"", "-1", "none", "void", "nodevfiles"})  # values of it that hide every GPU
+HIDDEN = frozenset({"", "-1", "none", "void", "nodevfiles"})  # values of this variable that hide every GPU
 SMI = ("nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader")
 MEMORY_SMI = (
     "nvidia-smi",
@@ -28,32 +28,32 @@ SMI_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SystemGpus:
-    """The GPUs that the driver knows, whatever torch sees."""
+    """GPUs that the driver knows, whether torch sees them or not."""
 
-    driver: str = ""  # its version; "" where there is none
+    driver: str = ""  # the driver's version; "" if there is no driver
     names: tuple[str, ...] = ()
 
 
 def system_gpus() -> SystemGpus:
-    """Ask the driver's own tool for GPUs. None where it is not there or does not answer."""
+    """Ask the driver's tool for the GPUs. Return none if it is missing or does not answer."""
     rows = [line.split(", ", 1) for line in _answer_of(SMI) if ", " in line]
     return SystemGpus(rows[0][0] if rows else "", tuple(name for _, name in rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """The memory of one GPU, whoever has taken it."""
+    """Memory of one GPU, and how much of it all processes together use."""
 
-    name: str  # its number, or as CUDA_VISIBLE_DEVICES names it
+    name: str  # its number, or its name in CUDA_VISIBLE_DEVICES
     free_bytes: int
     total_bytes: int
 
 
 def cards() -> tuple[Card, ...]:
-    """Ask the driver's own tool for the memory of the GPUs that this process sees, in the order in which it sees them.
+    """Ask the driver's tool for the memory of the GPUs that this process sees, in this process's order.
 
-    Empty where there are none, where the tool is not there, or where it does not know one of them, as with parts of a
-    GPU (MIG). Numbers are those of the tool: CUDA's own may be others where GPUs of different kinds are in one machine.
+    Empty if there are none, if the tool is missing, or if it does not know one of them, as with parts of a GPU (MIG).
+    Numbers are those of the tool: CUDA's may differ if the machine has GPUs of different kinds.
     """
     found: dict[str, Card] = {}
     for line in _answer_of(MEMORY_SMI):
@@ -71,7 +71,7 @@ def cards() -> tuple[Card, ...]:
 
 
 def _answer_of(command: Sequence[str]) -> list[str]:
-    """Return the lines that a command of the driver prints; none where it fails or does not answer in time."""
+    """Return the lines that a command of the driver prints; none if it fails or does not answer in time."""
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=SMI_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):
@@ -80,20 +80,20 @@ def _answer_of(command: Sequence[str]) -> list[str]:
 
 
 def are_hidden() -> bool:
-    """Say whether whoever started this process hides all GPUs from it."""
+    """Return whether this process was started with all GPUs hidden."""
     return os.environ.get(VARIABLE, "all").strip().lower() in HIDDEN
 
 
 def visible(key: str, gpus: Sequence[int]) -> str:
-    """Return the variable's value for a process that is to see `gpus`, counted among those that this process sees.
+    """Return the variable's value for a process that should see `gpus`, counted among those that this process sees.
 
-    A scheduler hands out GPUs by the same variable, by numbers or by names. Of `4,5,6,7` the GPUs 0 and 2 are `4,6`.
+    A scheduler assigns GPUs by the same variable, by numbers or by names. Of `4,5,6,7` the GPUs 0 and 2 are `4,6`.
 
     Args:
-        key: of the configuration that names the GPUs, for the message.
-        gpus: numbers from 0 on.
+        key: key of the configuration that names the GPUs, for the message.
+        gpus: numbers, counted from 0.
     Raises:
-        ConfigError: fewer GPUs were handed out.
+        ConfigError: this process has fewer GPUs.
     """
     given = os.environ.get(VARIABLE)
     if given is None:
@@ -108,11 +108,11 @@ def visible(key: str, gpus: Sequence[int]) -> str:
 
 
 def why_unseen(version: str, cuda: str | None) -> str:
-    """Say why a torch that is built for GPUs sees none of those that are here; "" where nothing is wrong.
+    """Return why a torch that is built for GPUs sees none of this machine's GPUs; "" if nothing is wrong.
 
     Args:
-        version: of torch.
-        cuda: the version of CUDA that torch is built with; None: it is built for the CPU, and need not see any.
+        version: torch's version.
+        cuda: the version of CUDA that torch is built with; None: torch is built for the CPU, and needs none.
     """
     if cuda is None or are_hidden():
         return ""

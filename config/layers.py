@@ -1,7 +1,8 @@
-"""This module takes trees of settings apart into values with their places, and puts them together again.
+"""Split trees of settings into values with their origins, and merge them again.
 
-In: what a file, the environment or the command line says. Out: its leaves, the tree that several layers make together,
-and which keys hold text. Pure; called by `config.loading`, which knows the layers and their order.
+In: the settings of a file, of the environment or of the command line. Out: their single values, the tree that several
+layers make together, and which keys hold text. Pure functions; called by `config.loading`, which knows the layers and
+their order.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _TEXTS = (str, Path, SecretStr)
 
 
 class Leaf(NamedTuple):
-    """One value, as one layer says it."""
+    """One value of one layer."""
 
     path: tuple[str, ...]
     value: Any
-    where: str  # it was written, for messages
+    where: str  # where it was written, for messages
 
 
 def leaves_of(where: str, tree: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
@@ -36,32 +37,32 @@ def leaves_of(where: str, tree: Any, path: tuple[str, ...] = ()) -> Iterator[Lea
 
 
 def put(tree: Tree, path: tuple[str, ...], value: Any) -> None:
-    """Write a value into a tree, over what was there.
+    """Write a value into a tree, and replace the present one.
 
-    A number names an entry of a list that is there: `data.train.0.path`.
+    A number selects an existing entry of a list: `data.train.0.path`.
 
     Raises:
-        LookupError: the list has no entry of that number.
+        LookupError: the list has no entry with that number.
     """
     for depth, key in enumerate(path[:-1]):
         inner = tree.get(key)
         if (
             isinstance(inner, list) and path[depth + 1].isdecimal()
-        ):  # another key begins a section in its place
+        ):  # a further key replaces a value by a section
             _put_into_list(tree, path[: depth + 1], path[depth + 1 :], value)
             return
         if not isinstance(inner, dict):
             inner = tree[key] = {}
         tree = inner
-    # A union's members have different keys: choosing another one drops what was said of the first.
+    # The members of a union have different keys: choosing another member drops the values of the first one.
     if path[-1] == "type" and tree.get("type", value) != value:
         tree.clear()
     tree[path[-1]] = value
 
 
 def _put_into_list(tree: Tree, place: tuple[str, ...], rest: tuple[str, ...], value: Any) -> None:
-    """Write a value into a list: at `place` of the whole tree, and the last of its keys in `tree`."""
-    entries = tree[place[-1]] = list(tree[place[-1]])  # the layer that it came from stays as it is
+    """Write a value into a list; `place` is the list's path in the whole tree, its last key is a key of `tree`."""
+    entries = tree[place[-1]] = list(tree[place[-1]])  # a copy: the layer that it came from must not change
     name, number = ".".join(place), rest[0]
     if int(number) >= len(entries):
         what = "one entry, 0" if len(entries) == 1 else f"{len(entries)} entries, 0 to {len(entries) - 1}"
@@ -73,17 +74,17 @@ def _put_into_list(tree: Tree, place: tuple[str, ...], rest: tuple[str, ...], va
 
 
 def without_numbers(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the keys of a path without those that number the entries of a list."""
+    """Return the keys of a path without the numbers of list entries."""
     return tuple(key for key in path if not key.isdecimal())
 
 
 @cache
 def holds_text(section: type[BaseModel], path: tuple[str, ...]) -> bool:
-    """Return whether the key at `path` holds text in every section that it may be of; False for an unknown key.
+    """Return whether the key at `path` holds text in every section that it may be in; False for an unknown key.
 
-    A word of the command line is taken for such a text as it stands: read as YAML, `{question}` is an object.
+    Text on the command line is then used unchanged: read as YAML, `{question}` would be a mapping.
     """
-    found: Sequence[Any] = [section]  # annotations of what the keys so far lead to
+    found: Sequence[Any] = [section]  # annotations of what the keys so far may select
     for key in path:
         if not (key.isdecimal() and any(map(_is_list, found))):
             found = list(dict.fromkeys(inner for one in found for inner in _below(one, key)))
@@ -107,7 +108,7 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _is_text(annotation: Any) -> bool:
-    """Return whether nothing but text is taken, or null beside it; the parts behind Annotated's type say no more."""
+    """Return whether an annotation allows only text, or text and null; the metadata of Annotated is ignored."""
     parts = [part for part in get_args(annotation) if part is not NoneType]
     if hasattr(annotation, "__metadata__"):
         return _is_text(parts[0])

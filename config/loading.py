@@ -1,8 +1,8 @@
-"""This module makes one frozen `Run` of files, environment and command line, or an error that says what to do.
+"""Load files, environment and command line into one frozen `Run`, or raise an error that says what to do.
 
-YAML < environment (`MILLRACE_LEARNER__OPTIMIZER__LR`) < command line (`learner.optimizer.lr=1e-6`). The one module that
-reads the environment's settings (config.logs reads the secrets too, at every line, to mask them). Runs in every
-entry point before anything heavy is imported.
+Order of precedence: YAML < environment (`MILLRACE_LEARNER__OPTIMIZER__LR`) < command line
+(`learner.optimizer.lr=1e-6`). Only this module reads settings from the environment (config.logs also reads the secrets,
+at every line, to mask them). Runs in every entry point before anything heavy is imported.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from config.yaml_text import NotYaml, read_yaml_file, read_yaml_text
 log = logging.getLogger(__name__)
 
 ENV_PREFIX = "MILLRACE_"
-# Secrets are read from here and from nowhere else: variable -> key.
+# Secrets are only read from these variables: variable -> key.
 SECRETS = {"REDIS_URL": ("broker", "url"), "HF_TOKEN": ("model", "hf_token")}
-REWARD_VARIABLE = "MILLRACE_REWARD_TOKEN"  # what clients of the reward server show; no key of a configuration
+REWARD_VARIABLE = "MILLRACE_REWARD_TOKEN"  # token of the reward server's clients; no key of a configuration
 
 
 class Environment(BaseSettings):
-    """These variables belong to this process and to no file: its secrets, and its user's folders."""
+    """Variables that belong to this process and to no file: its secrets, and its user's folders."""
 
     model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, case_sensitive=True)
 
@@ -53,9 +53,10 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
     """Return the run that `argv` describes.
 
     Args:
-        argv: `--config FILE` (of several, the later one wins) and any number of `key=value`, dots between nested keys.
-        below: what holds unless something else says it; with it, no file has to be given.
-        above: what holds whatever else says, a reserved name too.
+        argv: `--config FILE` (of several, the later one takes precedence) and any number of `key=value`, with dots
+            between nested keys.
+        below: defaults, which everything else overrides; with them no file is required.
+        above: values that override everything else; they may contain a reserved name.
     Raises:
         ConfigError: a file that can't be read, an unknown key, a wrong value.
     """
@@ -86,13 +87,13 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
 
 
 def file_of(name: str) -> Path:
-    """Return the file of a configuration: a recipe is found from any folder, as `config/recipes/NAME.yaml`."""
+    """Return the path of a configuration file; recipes `config/recipes/NAME.yaml` are found from any folder."""
     file = Path(name)
     return file if is_there(file) else shipped(file) or file
 
 
 def _placed(leaf: Leaf, beside: Path | None = None) -> Leaf:
-    """Return the leaf with the place that it names, so that it holds from any folder of the start."""
+    """Return the value with the path that it names made independent of the working directory."""
     if leaf.path in LISTS and isinstance(leaf.value, list):
         return leaf._replace(value=[_placed_source(source, beside) for source in leaf.value])
     if without_numbers(leaf.path) not in KEYS or not isinstance(leaf.value, str):
@@ -101,19 +102,19 @@ def _placed(leaf: Leaf, beside: Path | None = None) -> Leaf:
 
 
 def _placed_source(source: Any, beside: Path | None) -> Any:
-    """Return a source of a list with the place that its path names."""
+    """Return a source of a list with its path made independent of the working directory."""
     if not isinstance(source, dict) or not isinstance(source.get("path"), str):
         return source
     return {**source, "path": found(source["path"], beside)}
 
 
 def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:
-    """Merge `layers`, each named by where it was written, later ones over earlier ones, and check the whole."""
+    """Merge `layers`, each keyed by where it was written, later ones over earlier ones, and validate the result."""
     return _within_limits(_resolve([list(leaves_of(where, tree)) for where, tree in layers]))
 
 
 def _within_limits(run: Run) -> Run:
-    """Return the run. Raises ConfigError where its engine would refuse or change a value."""
+    """Return the run. Raises ConfigError if its engine would refuse or change a value."""
     if lines := list(beyond_limits(run, os.environ)):
         raise ConfigError("\n".join(lines))
     return run
@@ -162,16 +163,16 @@ def api_key(variable: str) -> SecretStr | None:
 
 
 def judge_endpoint(variant: str = "default", url: str | None = None) -> EndpointConfig:
-    """Return the judge that the environment names as II-Thought and Reasoning360 do; `url` is stronger."""
+    """Return the judge of II-Thought's and Reasoning360's environment variables; `url` takes precedence."""
     said = {key: value for key, (value, _) in endpoint_settings(os.environ, variant).items()}
     return EndpointConfig.model_validate(said if url is None else said | {"urls": [url]})
 
 
 def at_served_judge(endpoint: EndpointConfig) -> EndpointConfig:
-    """Return the endpoint with the run's own judge where it names no server, if this process was told of one.
+    """Return the endpoint; if it names no server, with the run's own judge, if this process has its address.
 
     Raises:
-        ConfigError: the variable that tells of it holds no address.
+        ConfigError: the variable with the judge's address holds no address.
     """
     url = os.environ.get(URL_VARIABLE, "").strip()
     if endpoint.urls or not url:
@@ -190,12 +191,12 @@ def state_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """Return the folder in which this user's programs keep what they can make again: `$XDG_CACHE_HOME/millrace`."""
+    """Return the folder for this user's caches: `$XDG_CACHE_HOME/millrace`."""
     return (Environment().cache_home or Path.home() / ".cache") / "millrace"
 
 
 def _mapping(text: str | bytes, where: str) -> Tree:
-    """Return the keys and values of `text`, which stands in the file or place `where`."""
+    """Return the keys and values of `text`, which was read from the file or place `where`."""
     tree = read_yaml_text(text, where)
     if not isinstance(tree, dict):
         raise ConfigError(f"{where}: expected keys and values, got {type(tree).__name__}")
@@ -203,7 +204,7 @@ def _mapping(text: str | bytes, where: str) -> Tree:
 
 
 def reward_token() -> SecretStr | None:
-    """Return the token that clients of the reward server have to show, if the environment sets it."""
+    """Return the token that clients of the reward server have to send, if the environment sets it."""
     return SecretStr(token) if (token := os.environ.get(REWARD_VARIABLE, "").strip()) else None
 
 
@@ -211,14 +212,14 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
     merged: Tree = {}
     origin: dict[tuple[str, ...], str] = {}
     for layer in layers:
-        # The choice of a type comes first: `put` drops what was said of another one.
+        # The choice of a type comes first: `put` drops the values of another type.
         for leaf in sorted(map(_renamed, layer), key=lambda leaf: leaf.path[-1] != "type"):
             try:
                 put(merged, leaf.path, leaf.value)
             except LookupError as error:
                 raise ConfigError(f"{'.'.join(leaf.path)} in {leaf.where}: {error.args[0]}") from None
-            for end in range(1, len(leaf.path)):  # a value that has become a section
-                if not leaf.path[end].isdecimal():  # or an entry of a list, which stays where it was written
+            for end in range(1, len(leaf.path)):  # a value that is now a section
+                if not leaf.path[end].isdecimal():  # or an entry of a list, which keeps where it was written
                     origin.pop(leaf.path[:end], None)
             origin[leaf.path] = leaf.where
     try:
@@ -229,7 +230,7 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
 
 
 def _renamed(leaf: Leaf) -> Leaf:
-    """Return the leaf under the present name of its key; log a warning about an old name."""
+    """Return the value under the present name of its key; log a warning about an old name."""
     path = current_path(leaf.path)
     if path != leaf.path:
         log.warning(
@@ -254,20 +255,20 @@ def _from_word(word: str) -> Iterator[Leaf]:
 
 
 def _stands_as_it_is(path: tuple[str, ...], text: str) -> bool:
-    """Return whether a word is a text and no YAML: its key holds text, and it is neither null nor in quotes."""
+    """Return whether an argument is text and not YAML: its key holds text, and it is neither null nor in quotes."""
     bare = text.strip()
     is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
     return bare not in ("", "null", "~") and not is_quoted and holds_text(Run, current_path(path))
 
 
 def _from_environment() -> list[Leaf]:
-    """Return what MILLRACE_… variables say; nested keys are separated by `__`. An empty one counts as unset."""
+    """Return the settings in MILLRACE_… variables; `__` separates nested keys. An empty variable counts as unset."""
     leaves: list[Leaf] = []
     for variable, text in os.environ.items():
         if not variable.startswith(ENV_PREFIX) or variable == REWARD_VARIABLE or not text:
             continue
         path = tuple(variable.removeprefix(ENV_PREFIX).lower().split("__"))
-        value: Any = text  # pydantic makes numbers and booleans of text; only these three are no text
+        value: Any = text  # pydantic converts text to numbers and booleans, but not to these three
         if text == "null" or (text[0] in "[{" and not holds_text(Run, current_path(path))):
             with suppress(NotYaml):
                 value = read_yaml_text(text, variable)

@@ -1,4 +1,4 @@
-"""Logging of every role: one line an event on standard error, secrets masked in messages and tracebacks alike."""
+"""Log each event of a process as one line on standard error, with secrets masked in messages and tracebacks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 from urllib.parse import unquote, urlsplit
 
 MASK = "**********"
-KEY_SUFFIX = "_API_KEY"  # of every variable that holds a served model's key (config.endpoint)
-SECRETS = frozenset({"HF_TOKEN", "MILLRACE_REWARD_TOKEN"})  # other variables that hold a secret as it is
-KEY_PASSWORD = "ssl_password"  # noqa: S105 - of REDIS_URL's settings, the one that is a secret
+KEY_SUFFIX = "_API_KEY"  # end of the name of every variable with a served model's key (config.endpoint)
+SECRETS = frozenset({"HF_TOKEN", "MILLRACE_REWARD_TOKEN"})  # other variables whose whole value is a secret
+KEY_PASSWORD = "ssl_password"  # noqa: S105 - the secret one among the settings of REDIS_URL
 
 
 def mask(text: str) -> str:
@@ -21,7 +21,7 @@ def mask(text: str) -> str:
 
 
 def set_up_logging(role: str, *, level: int = logging.INFO) -> None:
-    """Send the log of this process to standard error, each line with time, role, level and where it came from."""
+    """Send the log of this process to standard error; each line has time, role, level and source."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         _Masking(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
@@ -45,7 +45,7 @@ def _secrets() -> list[str]:
             parts = urlsplit(url)
             settings = (setting.partition("=") for setting in parts.query.split("&"))
             hidden = [parts.password or "", *(value for name, _, value in settings if name == KEY_PASSWORD)]
-        except ValueError:  # not a URL; it is masked whole
+        except ValueError:  # not a URL: mask all of it
             hidden = []
         found += [url, *hidden, *map(unquote, hidden)]
     return sorted((secret for secret in found if len(secret) > 3), key=len, reverse=True)

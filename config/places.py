@@ -1,7 +1,7 @@
-"""This module tells which values must be a place on this machine's disk, and finds it from any folder.
+"""Find the files and folders that a configuration names, from any working directory.
 
-In: a value of the configuration, and the file that it was written in. Out: the same value, or the place that it means.
-A name on the hub is OWNER/NAME, or NAME. It only looks at the disk; called by `config.loading` and by preflight.
+In: a value of the configuration and the file that it was written in. Out: the same value, or the path that it names. A
+name on the hub is OWNER/NAME, or NAME. Only looks at the disk; used by `config.loading` and by preflight.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from config.run import ModelConfig, is_template
 
 SHIPPED: Final = Path(__file__).parent / "recipes"  # with the demo's model
-SHIPPED_PARTS: Final = ("config", "recipes")  # how pages and recipes name that folder
+SHIPPED_PARTS: Final = ("config", "recipes")  # how pages and recipes write that folder
 # Keys whose value may be a file or a folder that a run reads.
 KEYS: Final = frozenset(
     {
@@ -30,11 +30,11 @@ KEYS: Final = frozenset(
 )
 # Keys that may hold a list of sources, each with a path.
 LISTS: Final = frozenset({("data", "train"), ("data", "held_out")})
-_PATTERN: Final = re.compile(r"[*?\[]")  # what makes a path a pattern
+_PATTERN: Final = re.compile(r"[*?\[]")  # characters that make a path a pattern
 
 
 def is_there(place: Path) -> bool:
-    """Return whether something lies at a place; nothing does under a name that is too long for any file."""
+    """Return whether a path exists; a name that is too long for a file does not."""
     try:
         return place.exists()
     except OSError:
@@ -47,14 +47,14 @@ def is_path(text: str) -> bool:
 
 
 def lacks_model(model: ModelConfig) -> bool:
-    """Return whether the model can only be a folder, and that folder is not here."""
+    """Return whether the model can only be a folder, and that folder does not exist."""
     return is_path(model.path) and not Path(model.path).is_dir()
 
 
 def found(text: str, beside: Path | None = None) -> str:
-    """Return the place that `text` names: from the folder of the start, beside the file, or in this program.
+    """Return the path that `text` names: from the working directory, next to the file, or in this program.
 
-    Where there is none, `text` stays: it is a name on the hub, or preflight says that it is missing.
+    If it does not exist, return `text` unchanged: it is a name on the hub, or preflight reports that it is missing.
 
     Args:
         text: as it was written.
@@ -78,14 +78,14 @@ def is_pattern(text: str) -> bool:
 
 
 def _found_pattern(text: str, beside: Path | None) -> str:
-    """Return the pattern from the folder of the start; beside the file where only the file's folder has such files."""
+    """Return the pattern from the working directory, or next to the file if only that folder has matching files."""
     if beside is None or any(Path().glob(text)) or not any(beside.glob(text)):
         return text
     return os.path.relpath(beside / text) if _is_below(beside) else str(beside.resolve() / text)
 
 
 def shipped(place: Path) -> Path | None:
-    """Return what this program has under the name `config/recipes/...`; None where the name is another, or unknown."""
+    """Return this program's own file with the name `config/recipes/...`; None if it has none, or for other names."""
     if place.parts[:2] != SHIPPED_PARTS:
         return None
     here = SHIPPED.joinpath(*place.parts[2:])

@@ -1,4 +1,4 @@
-"""The configuration of a run: all its sections, and the values that they share."""
+"""The configuration of a run: all its sections, and values computed from them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from config.scorer_kinds import PUT_OFF_FROM
 from config.scorers import ScorersConfig
 from config.section import Section
 
-SLOW_WAIT_S = 60.0  # that a group which was put off lets others go first
-SLOW_WAIT_SHARE = 0.25  # of the time that a group has in all, if that is less
-SCORING_SHARE = 0.4  # of the same, for its answers' runs
-API = "api"  # the reward server's: it has scorers, and neither learner nor generators
+SLOW_WAIT_S = 60.0  # that a postponed group waits while others are scored
+SLOW_WAIT_SHARE = 0.25  # of the whole deadline of a group, if that is less
+SCORING_SHARE = 0.4  # of the whole deadline of a group, for running its answers
+API = "api"  # name of the reward server's run: it has scorers, and neither learner nor generators
 RESERVED_NAMES = frozenset({API})
 
 
@@ -37,7 +37,7 @@ class ChatTemplateConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, given: Any) -> Any:
-        """Read the file, unless the text is there already."""
+        """Read the template's file, unless the value is the text already."""
         if is_template(given):
             return {"text": given}
         if isinstance(given, str | Path):
@@ -113,12 +113,12 @@ class Run(Section):
 
     @property
     def folder(self) -> Path:
-        """The run's own folder."""
+        """Folder of the run."""
         return self.runs_dir / self.name
 
     @property
     def budget(self) -> int:
-        """Groups that may be in flight: (L + 1) x S, or fewer where `learner.groups_in_flight` says so."""
+        """Groups that may be in flight: (L + 1) x S, or fewer with `learner.groups_in_flight`."""
         most = (self.learner.max_lag + 1) * self.learner.groups_per_step
         return min(most, self.learner.groups_in_flight or most)
 
@@ -128,24 +128,24 @@ class Run(Section):
         return found is not None and found.environment is not None
 
     def deadline_of(self, task: str) -> float:
-        """Return the seconds from the issue of a task's group to its death."""
+        """Return the seconds after which a group of a task is given up, counted from its issue."""
         found = self.scorers.tasks.get(task)
         return (found and found.deadline_s) or self.learner.group_deadline_s
 
     @property
     def deadlines(self) -> tuple[float, float]:
-        """The shortest and the longest deadline of any group."""
+        """Shortest and longest deadline of any group."""
         every = [self.learner.group_deadline_s, *map(self.deadline_of, self.scorers.tasks)]
         return min(every), max(every)
 
     def makes_prompt(self, task: str) -> bool:
-        """Return whether the environment of a task begins an episode of a row that has no prompt."""
+        """Return whether the environment of a task begins an episode for a row without a prompt."""
         found = self.scorers.tasks.get(task)
         return found is not None and found.environment is not None and found.environment.makes_prompt
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that travel with their rows: those of `data.columns`, and those that an environment reads."""
+        """Columns that are carried along with rows: those of `data.columns`, and those that an environment reads."""
         sections = [task.environment for task in self.scorers.tasks.values() if task.environment is not None]
         return tuple(dict.fromkeys([*self.data.columns, *(name for one in sections for name in one.columns)]))
 
@@ -156,7 +156,7 @@ class Run(Section):
 
     @property
     def walls_agents(self) -> bool:
-        """Whether a task's agent works behind walls, whatever its row."""
+        """Whether a task's agent runs in bubblewrap for every row."""
         sections = (task.environment for task in self.scorers.tasks.values())
         return any(
             isinstance(one, SweAgentConfig) or (isinstance(one, CommandConfig) and one.sandbox)
@@ -165,7 +165,7 @@ class Run(Section):
 
     @property
     def has_agents_inside(self) -> bool:
-        """Whether a task's agent may reach no address, so that the policy has a Unix socket."""
+        """Whether a task's agent may reach no address, so that it reaches the policy by a Unix socket."""
         sections = (task.environment for task in self.scorers.tasks.values())
         return any(
             (isinstance(one, CommandConfig) and one.sandbox)
@@ -175,12 +175,12 @@ class Run(Section):
 
     @property
     def has_agents_elsewhere(self) -> bool:
-        """Whether a task's agent is one that nobody here starts."""
+        """Whether a task's agent is started elsewhere, not by Millrace."""
         return any(isinstance(task.environment, RemoteAgentConfig) for task in self.scorers.tasks.values())
 
     @property
     def slow_wait_s(self) -> float:
-        """Seconds that a group which was put off lets others go first."""
+        """Seconds that a postponed group waits while others are scored."""
         return min(SLOW_WAIT_S, SLOW_WAIT_SHARE * self.learner.group_deadline_s)
 
     @property
@@ -189,7 +189,10 @@ class Run(Section):
         return self.scorers.group_deadline_s or SCORING_SHARE * self.learner.group_deadline_s
 
     def with_queues_s(self, scoring_s: float) -> float:
-        """Seconds from a group's first job on, if its answers run so long; put off, half a try and a wait more."""
+        """Return the most seconds from a group's first job to its scores, if its answers run for `scoring_s`.
+
+        A postponed group loses up to half of that time in its first try, and then waits for `slow_wait_s`.
+        """
         is_put_off = self.scorers.patience_s is not None and any(
             task.scorer.queue == PUT_OFF_FROM for task in self.scorers.tasks.values()
         )
@@ -197,7 +200,7 @@ class Run(Section):
 
     @property
     def held_out_budget(self) -> int:
-        """Held-out groups that may be in flight: `evaluation.groups_in_flight`, or as many as training's."""
+        """Held-out groups that may be in flight: `evaluation.groups_in_flight`, or as many as for training."""
         return self.evaluation.groups_in_flight or self.budget
 
     @field_validator("name")

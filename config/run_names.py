@@ -1,4 +1,4 @@
-"""This module says what may name a run. It imports nothing heavy: a typo is answered at once."""
+"""Check the name of a run. Imports nothing heavy, so that a typo is reported at once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ NAME = r"[A-Za-z0-9_-]+"
 
 
 def is_run_name(text: str) -> bool:
-    """Return whether `text` may name a run: its keys, its folder and its address are found by exactly these letters."""
+    """Return whether `text` may name a run: its Redis keys, its folder and its address contain exactly this name."""
     return re.fullmatch(NAME, text) is not None
 
 
 def run_name(text: str) -> str:
-    """Return an argument's RUN, a run's name, without the one `/` that a shell appends to a folder's.
+    """Return the run's name from an argument RUN, without the one `/` that a shell appends to a folder's name.
 
     Raises:
-        ArgumentTypeError: it is no name; another one would name other keys than those of the run that is meant.
+        ArgumentTypeError: it is not a valid name. Correcting it could select another run.
     """
     name = text.removesuffix("/")
     if is_run_name(name):

@@ -1,7 +1,7 @@
 """Sections of the scorers, one for each kind.
 
-`ScorerConfig` is their union, told apart by `type`. `tasks.kinds` declares what each is for; `config.scorers` gives one
-to each task.
+`ScorerConfig` is their union, selected by `type`. `tasks.kinds` declares the purpose of each; `config.scorers` assigns
+one to each task.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from config.section import Section
 
 QueueName = Literal["light", "math", "code", "judge"]
 QUEUES: tuple[QueueName, ...] = ("light", "math", "code", "judge")
-# Queues whose groups cost no work here, only a wait for somebody else: a served model, a reward server.
+# Queues whose groups need no work of this machine, only a wait for another server: a served model, a reward server.
 WAITING: frozenset[QueueName] = frozenset({"judge"})
-# Groups of `code` with an answer that takes long are put off to the queue `slow`, which workers of `code` serve last.
+# Groups of `code` with a slow answer are moved to the queue `slow`, which workers of `code` serve last.
 SlowQueue = Literal["slow"]
 SLOW: SlowQueue = "slow"
 PUT_OFF_FROM: QueueName = "code"
@@ -32,11 +32,11 @@ class ScorerSection(Section):
     type: str
     queue: QueueName = "light"
     """Queue, which decides the workers that take this scorer's groups."""
-    # The kinds whose rows it can judge beside those of its own; None: all kinds.
+    # Kinds whose rows it can judge besides those of its own; None: all kinds.
     reads: ClassVar[frozenset[str] | None] = frozenset()
-    # Whether it takes its rows as they are: what their answers hold is its own affair.
+    # Whether rows are used unchecked: their answers are for the scorer alone.
     takes_rows_as_they_are: ClassVar[bool] = False
-    # Whether rows that name no other task of the run are its.
+    # Whether it scores the rows that name no other task of the run.
     takes_other_rows: ClassVar[bool] = False
 
 

@@ -25,7 +25,7 @@ from config.scorer_kinds import (
 )
 from config.section import Section
 
-# What scorers and those who ask them say beside a value: a part of that name would stand for it.
+# Keys of a score besides its value; a part with such a name would be mistaken for it.
 _COMPONENTS = frozenset(
     {
         "bad_row",
@@ -84,7 +84,7 @@ class TaskConfig(Section):
 
     @property
     def all_scorers(self) -> dict[str, ScorerConfig]:
-        """The sections of all that judge an answer, by their keys; the task's own is the first."""
+        """Sections of all scorers of an answer, by key; the task's own is the first."""
         extra = {f"extra_scorers.{name}.scorer": part.scorer for name, part in self.extra_scorers.items()}
         return {"scorer": self.scorer, **extra}
 
@@ -126,7 +126,7 @@ class TaskConfig(Section):
 
     @model_validator(mode="after")
     def _scorer_and_environment_agree(self) -> TaskConfig:
-        """Refuse an environment that would call right between tries what the scorer does not."""
+        """Refuse an environment that, between tries, accepts what the scorer does not."""
         match self.scorer, self.environment:
             case GymConfig(part=own), GymTriesConfig(part=other):
                 key = "part"
@@ -222,7 +222,7 @@ class ScorersConfig(Section):
     """Seconds before the first retry; doubled each time."""
 
     def endpoints(self) -> Iterator[tuple[str, EndpointConfig]]:
-        """Yield the served models that scorers ask, each by its key."""
+        """Yield the served models that scorers ask, each with its key."""
         for name, task in self.tasks.items():
             for where, scorer in task.all_scorers.items():
                 endpoint = getattr(scorer, "endpoint", None)
@@ -231,7 +231,7 @@ class ScorersConfig(Section):
 
     @model_validator(mode="after")
     def _one_limit(self) -> ScorersConfig:
-        """Check that sections with the same servers agree on the limits, since their calls are counted together."""
+        """Refuse sections with the same servers but different limits, since their calls are counted together."""
         agreed: dict[frozenset[str], tuple[str, int, int | None]] = {}
         for place, endpoint in self.endpoints():
             if not endpoint.urls:

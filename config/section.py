@@ -1,4 +1,4 @@
-"""The base of every section of a run's configuration, and how a union of sections gets a default type."""
+"""Base class of all sections of a configuration, and the default type of a union of sections."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ GpuNumber = Annotated[int, Field(ge=0)]  # counted from 0 among the GPUs that th
 
 
 class Section(BaseModel):
-    """A group of keys. Frozen after loading; a key that the section does not know is an error with the nearest key."""
+    """A group of keys. Frozen after loading; an unknown key is an error that names the nearest key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
 
 def default_type(name: str) -> BeforeValidator:
-    """Let a union's section leave out its `type`: the section then is of type `name`.
+    """Allow a section of a union to omit its `type`; it then has the type `name`.
 
-    Configurations that are older than the union stay valid, and so do stored ones.
+    Configurations from before the union existed stay valid, stored ones too.
     """
 
     def fill(value: Any) -> Any:

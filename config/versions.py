@@ -1,4 +1,4 @@
-"""This module gives the versions that `--version` shows and a bug report needs. It imports none of the libraries."""
+"""Collect the versions for `--version` and bug reports, without importing the libraries."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Every text of YAML is read here, within bounds that no honest one comes near.
+"""Read every YAML text within limits that no real configuration reaches.
 
-In: a text, and where it stands. Out: what it says in lists, dicts and single values, or its nodes with their lines. Run
-by every entry point that reads a file, a word or a variable of somebody's, and by those who read what a run wrote of
-itself. A text that is too long, nested too deeply, too large with its aliases written out, or refers to itself; a key
-that is written twice; a value that its own tag can't have: each is a `ConfigError` that names the place. Nothing is
-evaluated, and no alias is followed before the size of what it stands for is known.
+In: a text and the name of its source. Out: its lists, dicts and single values, or its nodes with their line numbers.
+Used by every entry point that reads a file, an argument or a variable of a user, and by code that reads a run's own
+files. A text that is too long, too deeply nested, too large with its aliases expanded, or refers to itself, a key that
+is written twice, and a value that is invalid for its tag: each is a `ConfigError` that names the place. Nothing is
+evaluated, and no alias is followed before its expanded size is known.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ import yaml
 
 from config.explanations import ConfigError
 
-MOST_BYTES: Final = 1 << 20  # of a text; a run with all its keys has 10 KiB
-MOST_NODES: Final = 20_000  # of keys, values, lists and sections, with every alias written out
-MOST_DEPTH: Final = 64  # of lists and sections in one another
+MOST_BYTES: Final = 1 << 20  # of a text; a run with all keys has 10 KiB
+MOST_NODES: Final = 20_000  # of keys, values, lists and sections, with every alias expanded
+MOST_DEPTH: Final = 64  # of nested lists and sections
 MOST_DIGITS: Final = 1000  # of a whole number: Python prints 4,300, whatever base it was written in
-EARLIER: Final = "the configuration of an earlier start"  # where a ledger's text stands
+EARLIER: Final = "the configuration of an earlier start"  # name of the source of a ledger's text
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _INT: Final = "tag:yaml.org,2002:int"
 
 
 class NotYaml(ConfigError):
-    """A text is no YAML, or has a value that its tag can't have."""
+    """A text is not YAML, or has a value that is invalid for its tag."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML within the bounds, whose keys are written once: else the first would be lost without a word."""
+    """YAML loader with limits that refuses duplicate keys: PyYAML would silently drop the first value."""
 
     def __init__(self, text: str | bytes, where: str) -> None:
         super().__init__(text)
         self.name = where  # for messages
         self._depth = self._count = 0
-        self._extents: dict[int, tuple[int, int]] = {}  # of each whole node: nodes in it, and their depth
+        self._extents: dict[int, tuple[int, int]] = {}  # number of nodes in each complete node, and depth
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Return the next node, once it is known to be within the bounds."""
+        """Return the next node, after checking the limits."""
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
         self._depth += 1
         self._count += 1
@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Return a node's value; one that its tag can't have is no YAML."""
+        """Return a node's value. Raises NotYaml if the value is invalid for its tag."""
         if node.tag == _INT and isinstance(node.value, str) and len(node.value) > MOST_DIGITS:
             raise ConfigError(f"{_place(node)}: a whole number of {len(node.value)} characters")
         if not isinstance(node, yaml.ScalarNode):
@@ -73,7 +73,7 @@ class _Loader(yaml.SafeLoader):
             ) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Return a section, each of whose keys is written once."""
+        """Return a section; refuse duplicate keys."""
         seen: set[Hashable] = set()
         for key_node, _ in node.value:
             if key_node.tag == _MERGE:
@@ -94,20 +94,20 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml_file(path: Path) -> bytes:
-    """Return a file's bytes. Raises ConfigError where there is none, or more of it than a text of YAML may have."""
+    """Return a file's bytes. Raises ConfigError if it does not exist or is larger than a YAML text may be."""
     try:
         with path.open("rb") as file:
-            return file.read(MOST_BYTES + 1)  # one byte too many is noticed by whoever reads them as YAML
+            return file.read(MOST_BYTES + 1)  # with one byte more, the text is found to be too long
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
 
 
 def read_yaml_text(text: str | bytes, where: str) -> Any:
-    """Return what a text says; None for an empty one.
+    """Return the content of a text; None for an empty one.
 
     Raises:
-        NotYaml: it is no YAML.
-        ConfigError: it is beyond the bounds, or has a key twice.
+        NotYaml: the text is not YAML.
+        ConfigError: it exceeds the limits, or has a key twice.
     """
     with yaml_nodes(text, where) as (loader, node):
         return None if node is None else loader.construct_document(node)
@@ -115,10 +115,10 @@ def read_yaml_text(text: str | bytes, where: str) -> Any:
 
 @contextmanager
 def yaml_nodes(text: str | bytes, where: str) -> Iterator[tuple[yaml.SafeLoader, yaml.Node | None]]:
-    """Yield the text's first node, None for an empty text, and the loader that makes values of nodes.
+    """Yield the text's first node, None for an empty text, and the loader that constructs the values of nodes.
 
     Raises:
-        NotYaml, ConfigError: as `read_yaml_text`, also for what the loader says within the block.
+        NotYaml, ConfigError: as `read_yaml_text`, also for errors of the loader within the block.
     """
     if len(text) > MOST_BYTES:
         raise ConfigError(f"{where}: longer than {MOST_BYTES >> 20} MiB")

@@ -1,1 +1,1 @@
-"""Prompt in, group out. Stateless: everything a generator knows, it reads from Redis."""
+"""Sample groups from prompts. Stateless: everything a generator knows, it reads from Redis."""

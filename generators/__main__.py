@@ -1,4 +1,4 @@
-"""`python -m generators --run NAME`: one generator, as many as you like, started and stopped at any time."""
+"""`python -m generators --run NAME`: run one generator; start and stop any number of them at any time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# `python -m` looks into the folder of the start first, where a `config.py` may lie that is not this program's.
+# `python -m` searches the current folder first, where an unrelated `config.py` may lie.
 if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != str(Path(__file__).parents[1]):
     sys.path.append(sys.path.pop(0))
-    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a module of the user's all the same
+    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a user's modules anyway
 
 from config.logs import set_up_logging
 from config.run_names import run_name
@@ -24,7 +24,7 @@ from config.versions import versions
 
 log = logging.getLogger("generators")
 
-AT_ONCE_S = 2.0  # for the second signal, which ends the process at once, to hand back what it holds
+AT_ONCE_S = 2.0  # for the second signal, which ends the process at once, to hand back its leases
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
         joined = join(args.run, args.runs_dir, stop)
         if joined is None:
             return 0
-        from generators.engines.build import build_engine  # heavy, on purpose after joining
+        from generators.engines.build import build_engine  # heavy, so it comes after joining
         from generators.worker import ROLE, Generator
 
         heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)
@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
             heartbeat.stop()
     except PipelineError as error:
         log.error("ended reason=%s", error)  # noqa: TRY400 - the reason is what people need
-        return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) else 1  # its leases run out
+        return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) else 1  # its leases expire
     except Exception:
         log.exception("ended by a bug or a broken machine")
         return 1

@@ -1,7 +1,7 @@
-"""This module answers prompts and calls: it asks an engine for tokens, and makes completions and records of them.
+"""Answer prompts and calls: request tokens from an engine, and make completions and records of them.
 
 In: a `Prompt`, or a `TurnPrompt` of an episode. Out: its completions with their texts, or the record of the turn.
-Engines know tokens alone (`generators.engine`), and a `Chat` knows what they say.
+Engines only know tokens (`generators.engine`); a `Chat` decodes them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tasks.thoughts import parted
 
 
 async def answer(prompt: Prompt, engine: Engine, chat: Chat) -> tuple[Completion, ...]:
-    """Sample the completions of a group, which share what is computed of their prompt. Raises as `generate` does."""
+    """Sample the completions of a group, with one computation of their prompt. Raises as `generate` does."""
     if not len(prompt.token_ids):  # of an episode, whose prompt agents make
         raise BadMessage("a prompt has at least one token")
     samples = await engine.generate(prompt.token_ids, params_of(prompt, chat), prompt.n)
-    # In a thread: making text takes long, and the event loop drives the engine meanwhile.
+    # In a thread: decoding is slow, and the event loop drives the engine meanwhile.
     return await asyncio.to_thread(completions_of, prompt, samples, chat)
 
 
@@ -44,10 +44,10 @@ async def answer_turn(prompt: TurnPrompt, engine: Engine, chat: Chat, generator:
 
 
 def stopped(prompt: TurnPrompt, sample: Sample, chat: Chat) -> Sample:
-    """Return a sample up to the token that completes the first stop sequence in its answer; all of it where none is.
+    """Return a sample up to the token that completes its answer's first stop sequence; all of it for none.
 
-    What is left was sampled just so, and is as likely as if sampling had ended there. Thoughts do not count: what a
-    caller means to stop at is said to it.
+    The remaining tokens have the same probability as if sampling had ended there. Stop sequences in thoughts do not
+    count: the caller means the visible answer.
     """
     prompt_ids, ids = prompt.token_ids.tolist(), sample.token_ids.tolist()
 
@@ -75,7 +75,7 @@ def stopped(prompt: TurnPrompt, sample: Sample, chat: Chat) -> Sample:
 
 
 def params_of(prompt: Prompt | TurnPrompt, chat: Chat) -> SamplingParams:
-    """Return how a prompt is sampled."""
+    """Return the sampling parameters of a prompt."""
     return SamplingParams(
         max_tokens=prompt.max_tokens,
         stop_token_ids=chat.stop_token_ids,

@@ -1,9 +1,9 @@
-"""A generator's calls: turns of the policy that agents ask for, answered beside the groups of `prompts`.
+"""Answer the calls of a generator: turns of the policy that agents request, in addition to the groups of `prompts`.
 
-In: leased entries of `policy_calls`, and of the generator's own stream, where conversations come that it has in its
-cache. Out: a record a call. A call takes the room of one completion. Calls come before prompts, but an eighth of the
-room is for prompts while any wait. A generator that dies loses no call: its leases run out, and its own stream expires,
-so that whoever waits asks again. Belongs to one generator's worker, and lives in its event loop.
+In: leased entries of `policy_calls`, and of the generator's own stream, which gets conversations that are in its cache.
+Out: one record per call. A call takes the room of one completion. Calls come before prompts, but an eighth of the room
+is reserved for prompts while any wait. A generator that dies loses no call: its leases and its own stream expire, so
+that the waiting agent asks again. Belongs to one generator's worker, and runs in its event loop.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ TAKE_OVER_EVERY_S = 1.0
 
 
 class CallDesk:
-    """Leases and answers the calls of one generator.
+    """Lease and answer the calls of one generator.
 
     Args:
-        run: its groups of `sampling.group_size` are what room is counted in.
-        own: the calls that come to this generator alone.
-        prompts: leased beside them.
+        run: room is counted in its groups of `sampling.group_size`.
+        own: the calls for this generator alone.
+        prompts: leased at the same time.
         has_floor: waits for the weights of a floor; False: they are late.
-        count: told of each answer, the tokens sampled.
+        count: called after each answer, with the sampled tokens.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CallDesk:
         has_floor: Callable[[str, int], Awaitable[bool]],
         count: Callable[[int], None],
     ) -> None:
-        self.streams = (own, shared)  # in the order in which they are asked
+        self.streams = (own, shared)  # in the order in which they are read
         self.weight = 1 / run.sampling.group_size  # of a call, in groups
         self._run = run
         self._prompts = prompts
@@ -68,8 +68,8 @@ class CallDesk:
         """Lease calls and groups, waiting up to `block_s` for the first.
 
         Args:
-            room: what is left, in groups.
-            groups: of `prompts`, that are held.
+            room: free room, in groups.
+            groups: number of held groups of `prompts`.
             most: groups that the generator holds at once.
         """
         reserve = min(max(1, int(most * PROMPTS_SHARE)) - groups, int(room))
@@ -91,11 +91,11 @@ class CallDesk:
         return read_any([*consumers, *[self._prompts] * (room >= 1)], block_s=block_s)
 
     def of(self, entry: Entry) -> Calls | None:
-        """Return the calls that an entry is of; None: it is a group of `prompts`."""
+        """Return the stream of calls that an entry is from; None: it is a group of `prompts`."""
         return next((calls for calls in self.streams if calls.consumer.stream == entry.stream), None)
 
     def is_wanted(self, entry: Entry) -> bool:
-        """Return whether a leased call is still asked, as far as the last renewal has told."""
+        """Return whether a leased call is still awaited, as of the last renewal."""
         calls = self.of(entry)
         return calls is None or calls.consumer.holds(entry)
 
@@ -126,12 +126,12 @@ class CallDesk:
             record = await answer_turn(prompt, self._engine, chat, calls.consumer.name)
         except Retryable as error:
             log.warning("sampling_failed group=%s attempt=%d error=%s", entry.group_id, asked.number, error)
-            calls.consumer.release(entry)  # its lease runs out, and a generator tries again
+            calls.consumer.release(entry)  # its lease expires, and a generator tries again
             return
         except Permanent:
             raise
         except Exception:
-            self._turnstile.shut()  # a call that began now would use up an attempt for nothing
+            self._turnstile.shut()  # a call that began now would waste an attempt
             raise
         if await asyncio.to_thread(calls.answer, asked, with_id(pack(record))):
             self._count(len(record.token_ids))

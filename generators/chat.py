@@ -1,7 +1,7 @@
-"""This module opens what turns a completion's token ids into text, and knows which tokens end a completion.
+"""Open the chat of a policy, which decodes token ids and knows which tokens end a completion.
 
-In: the run. Out: its policy's chat, which the worker asks for text for scorers and people, in the generator's process;
-prompts arrive as ids, so nothing here tokenizes. A tokenizer that can't be loaded stops the generator.
+In: the run. Out: its policy's chat, which the worker uses to decode text for scorers and people; prompts arrive as ids,
+so nothing here tokenizes. A tokenizer that can't be loaded ends the generator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tasks.model_chat import load_chat
 
 
 class Chat(Protocol):
-    """A chat knows what the tokens of a policy say."""
+    """Decodes the tokens of a policy."""
 
     @property
     def stop_token_ids(self) -> frozenset[int]:

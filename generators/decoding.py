@@ -1,9 +1,9 @@
-"""This module turns the journal's token ids back into the very text that the generator gave to the scorers.
+"""Decode the journal's token ids to the exact text that the generator gave to the scorers.
 
-In: a run, and its groups as the journal keeps them, without text. Out: text. Used by the tools that show, export and
-rescore what was trained on. The text is made by the way of the engine that sampled, so both agree to the letter.
-A tokenizer that can't be loaded, or that a hub does not give in time, is a `RunFailed`. transformers imports torch
-with its tokenizers where torch is installed, and does without torch elsewhere.
+In: a run, and its groups from the journal, without text. Out: text. Used by the tools that show, export and rescore
+trained groups. The text is made as the sampling engine makes it, so both are identical. A tokenizer that can't be
+loaded, or that a hub does not deliver in time, is a `RunFailed`. transformers imports torch with its tokenizers where
+torch is installed, and works without torch elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HUB_S = 60.0  # for a tokenizer that is neither in a folder nor in the cache: a 
 
 
 class Decoder:
-    """Makes the texts of one run's completions.
+    """Decode one run's completions.
 
     Args:
         chat: of the run's policy.
@@ -37,10 +37,10 @@ class Decoder:
         self._chat = chat
 
     def text(self, prompt: Prompt, completion: Completion) -> str:
-        """Return one completion's text, as its scorer had it.
+        """Return one completion's text, as its scorer got it.
 
-        Of an episode it is that of the last tokens that were sampled in one go, and "" where none were. An episode may
-        be cut behind a turn that came to its end: the turn's last token says so.
+        For an episode this is the text of the last contiguous sampled tokens, and "" for none. An episode may be cut
+        after a complete turn, which then ends with a stop token.
         """
         if not completion.segments:
             return ""
@@ -67,7 +67,7 @@ def open_decoder(run: Run) -> Decoder:
     """Open the decoder of a run's completions.
 
     Raises:
-        RunFailed: the model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
+        RunFailed: the model's tokenizer can't be loaded, or is not local and the hub does not deliver it in time.
     """
     try:
         return Decoder(open_chat(run, is_offline=True))
@@ -83,7 +83,7 @@ def open_decoder(run: Run) -> Decoder:
 
 
 def _from_hub(model: ModelConfig) -> Chat:
-    """Load from the hub, in a thread that may be left behind: the library tries for minutes, and can't be stopped."""
+    """Load from the hub, in a thread that may be abandoned: the library tries for minutes, and can't be stopped."""
     loaded: Future[Chat] = Future()
 
     def load() -> None:

@@ -1,9 +1,9 @@
-"""The seam between a generator's worker and its engine: one Protocol, which each implementation satisfies.
+"""Define the seam between a generator's worker and its engine: one Protocol for all engines.
 
-In: token ids, and how many samples of which kind are wanted behind them. Out: the samples, in tokens; chat and text
-stay outside. The worker (generators.worker) calls `generate` from as many asyncio tasks as it has requests in flight,
-and `load_weights` from one more. An engine decides itself how to batch requests and when new weights are safe to load.
-A version is recorded with every token, so nobody has to guess which weights sampled the token.
+In: token ids, and the number and parameters of samples after them. Out: the samples, in tokens; chat and text stay
+outside. The worker (generators.worker) calls `generate` from as many asyncio tasks as it has requests in flight, and
+`load_weights` from one more. The engine itself decides how to batch requests and when to load new weights. A version is
+recorded with every token, so it is known which weights sampled it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from numpy.typing import NDArray
 
 from broker.messages import FinishReason, Span
 
-NO_VERSION = -1  # an engine that has not been given weights yet
+NO_VERSION = -1  # an engine without weights yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
     """How tokens are sampled."""
 
-    max_tokens: int  # most of one sample
-    stop_token_ids: frozenset[int]  # each ends a sample, and belongs to it
+    max_tokens: int  # longest sample
+    stop_token_ids: frozenset[int]  # each ends a sample, and is included
     temperature: float  # of the softmax; 0: the likeliest token each time
     top_p: float  # nucleus, in (0, 1]
-    seed: int  # for an engine that can use it
+    seed: int  # for engines that can use it
 
     @property
     def is_greedy(self) -> bool:
-        """Whether each token is the likeliest one, so that all samples are alike."""
+        """Whether each token is the likeliest one, so that all samples are equal."""
         return self.temperature == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sample:
-    """Tokens that an engine sampled in one go."""
+    """Contiguous tokens sampled by an engine."""
 
     token_ids: NDArray[np.int32]  # [T], T >= 1, the stop token included
     logprobs: NDArray[np.float32]  # [T], nats, as `broker.messages.Segment` says
@@ -48,35 +48,35 @@ class Sample:
 
 
 class Engine(Protocol):
-    """An engine samples tokens. All its methods run on one event loop."""
+    """Sample tokens. All methods run on one event loop."""
 
     @property
     def version(self) -> int:
-        """Policy version that the next token will be sampled with; NO_VERSION before the first `load_weights`."""
+        """Policy version of the next token; NO_VERSION before the first `load_weights`."""
         ...
 
     @property
     def room(self) -> int:
-        """Groups that the engine has use for at once; known when `start` has returned."""
+        """Groups that the engine can use at once; known after `start`."""
         ...
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the engine has counted by itself so far, by the names of `broker.monitoring.work_meter`."""
+        """Counts of the engine itself so far, by the names of `broker.monitoring.work_meter`."""
         ...
 
     async def start(self) -> None:
-        """Load the architecture, and no weights. Raises RunFailed with what a person can do about it."""
+        """Load the architecture, without weights. Raises RunFailed with what a person can do about it."""
         ...
 
     async def generate(
         self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
     ) -> tuple[Sample, ...]:
-        """Sample n times behind `token_ids`, which are read once.
+        """Sample n times after `token_ids`, which are prefilled once.
 
         Raises:
-            BadMessage: the engine can't sample behind these ids.
-            Retryable: the engine ended the request for a reason of its own.
+            BadMessage: the engine can't sample after these ids.
+            Retryable: the engine ended the request itself.
         """
         ...
 
@@ -85,5 +85,5 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None:
-        """Free the accelerator's memory and end every child."""
+        """Free the accelerator's memory and end all child processes."""
         ...

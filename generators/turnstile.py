@@ -1,8 +1,8 @@
-"""The turnstile decides which groups are sampled side by side, and which group is sampled alone.
+"""Decide which groups are sampled concurrently, and which group is sampled alone.
 
-In: groups that are about to be sampled, in order. Out: their turn. An engine that dies takes all its groups with it.
-A group that was under way in nearly as many deaths as it may be is suspected, and has its last attempt alone: then only
-the guilty group uses its attempts up. Belongs to one generator's event loop.
+In: groups about to be sampled, in order. Out: their turn. An engine that dies takes all its groups with it. A group
+that was in progress in nearly as many deaths as allowed is suspected, and gets its last attempt alone: so only the
+group at fault uses up its attempts. Belongs to one generator's event loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 
 class Turnstile:
-    """Lets groups in side by side, or one alone; first come, first served."""
+    """Admit groups concurrently, or one alone; first come, first served."""
 
     def __init__(self) -> None:
         self._gate = asyncio.Lock()
@@ -23,7 +23,7 @@ class Turnstile:
         self._is_shut = False
 
     def shut(self) -> None:
-        """Let no group in any more: the engine has failed, and this generator will end and cancel its groups."""
+        """Admit no more groups: the engine has failed, and this generator will end and cancel its groups."""
         self._is_shut = True
 
     @asynccontextmanager
@@ -31,7 +31,7 @@ class Turnstile:
         """Wait for the group's turn, which lasts until the end of the block.
 
         Args:
-            alone: wait until no group is inside, and keep all others out meanwhile.
+            alone: wait until no group is inside, and exclude all others meanwhile.
         """
         async with self._gate:
             if alone:
@@ -39,7 +39,7 @@ class Turnstile:
             if self._is_shut:
                 await asyncio.get_running_loop().create_future()  # until it is cancelled
             if alone:
-                yield  # with the gate held, so that no other group comes in
+                yield  # with the gate locked, so that no other group enters
                 return
             self._inside += 1
             self._empty.clear()

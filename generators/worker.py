@@ -1,10 +1,10 @@
-"""The generator's loop samples groups until the run ends, and answers calls of agents where the run has agents.
+"""Sample groups until the run ends, and answer calls of agents: the generator's loop.
 
-In: leased entries of `prompts`, and calls (`generators.calls`). Out: one entry of `rollouts` a group, by one hand-over;
-a record a call. Each group or call in flight is an asyncio task; blocking calls to Redis run in threads beside the
-loop. A crash loses nothing: prompts and calls are still pending, and another generator takes them over when the lease
-has run out. A generator that is told to end finishes its groups, and hands back those that take longer than its grace
-time.
+In: leased entries of `prompts`, and calls (`generators.calls`). Out: one entry of `rollouts` per group, by one
+hand-over; one record per call. Each group or call in flight is an asyncio task; blocking calls to Redis run in threads
+outside the loop. A crash loses nothing: prompts and calls are still pending, and another generator takes them over when
+the lease expires. A generator that is asked to end finishes its groups, and hands back those that take longer than its
+grace time.
 Consumes: prompts, calls, announcements. Produces: rollouts, records. Ends with the run.
 """
 
@@ -41,16 +41,16 @@ from generators.weight_sync.follower import WeightFollower
 log = logging.getLogger(__name__)
 
 ROLE = "generator"
-BLOCK_S = 0.5  # for which a read waits for prompts; groups under way go on meanwhile
+BLOCK_S = 0.5  # longest wait of a read for prompts; groups in progress continue meanwhile
 LOOK_EVERY_S = 1.0
-GRACE_S = 15.0  # for groups in flight when the run ends or a stop is asked for; `millrace up` waits longer
+GRACE_S = 15.0  # for groups in flight when the run ends or a stop is requested; `millrace up` waits longer
 
 
 def groups_at_once(run: Run, engine_room: int) -> int:
-    """Return how many groups a generator holds: what the run says, or what its engine has use for.
+    """Return how many groups a generator holds: the run's setting, or as many as its engine can use.
 
-    Where the run says nothing, a generator that came first must not take the whole budget: what waits in its engine
-    would be sampled at once by another.
+    Without a setting, the first generator must not take the whole budget: groups that wait in its engine could be
+    sampled at once by another.
 
     Args:
         run: the run, with its budget and the number of its generators.
@@ -64,14 +64,14 @@ def groups_at_once(run: Run, engine_room: int) -> int:
 
 
 class Generator:
-    """Runs one generator process.
+    """Run one generator process.
 
     Args:
-        name: unique, HOST-PID-HEX; its consumer in the group and its heartbeat.
-        stop: set by a signal: groups in flight are finished, and no new group is taken.
+        name: unique, HOST-PID-HEX; of its consumer in the group and its heartbeat.
+        stop: set by a signal: groups in flight are finished, and no new ones are taken.
     Attributes:
-        groups: handed over so far, and counted.
-        tokens: in these.
+        groups: handed over so far.
+        tokens: sampled in these.
     """
 
     def __init__(self, joined: Joined, engine: Engine, name: str, stop: threading.Event) -> None:
@@ -93,11 +93,11 @@ class Generator:
         self._receiver = build_receiver(joined.run, joined.link, joined.keys, name)
         self.follower = WeightFollower(Announcements(joined.link, joined.keys), engine, self._receiver)
         self.turnstile = Turnstile()
-        self._chat: Chat | None = None  # there when the engine starts
+        self._chat: Chat | None = None  # set when the engine starts
         self._room = 1  # groups at once; the engine's number once it has started
         self._tasks: dict[asyncio.Task[None], Entry] = {}
-        self._meter = WorkMeter()  # of the heartbeat, once it is there
-        self._began: dict[str, float] = {}  # groups that are being sampled -> Unix seconds of the beginning
+        self._meter = WorkMeter()  # of the heartbeat, once there is one
+        self._began: dict[str, float] = {}  # groups in progress -> Unix seconds of their start
         self.groups = 0
         self.tokens = 0
         self.turns = 0
@@ -149,7 +149,7 @@ class Generator:
         state = RunState("", "")
         while not self.stop.is_set():
             if following.done():
-                following.result()  # raises what ended it
+                following.result()  # raises its error
             if time.monotonic() - looked > LOOK_EVERY_S:
                 looked = time.monotonic()
                 state = await asyncio.to_thread(state_of, self.link, self.keys)
@@ -174,7 +174,7 @@ class Generator:
         return state
 
     def _lease(self, room: float) -> list[Entry]:
-        """Lease what there is room for, and wait up to `BLOCK_S` for the first of it."""
+        """Lease as much as there is room for, waiting up to `BLOCK_S` for the first entry."""
         if self._desk is None:
             return self.prompts.lease(int(room), block_s=BLOCK_S)
         return self._desk.lease(room, self._groups_held, self._room, block_s=BLOCK_S)
@@ -185,18 +185,18 @@ class Generator:
 
     @property
     def _taken(self) -> float:
-        """How much of the room is taken, in groups."""
+        """How much room is taken, in groups."""
         groups = self._groups_held
         under_way = sum(not task.done() for task in self._tasks)
         return groups + (under_way - groups) * (0 if self._desk is None else self._desk.weight)
 
     @property
     def _least(self) -> float:
-        """The least room that anything can have."""
+        """The smallest room that an entry takes."""
         return 1 if self._desk is None else self._desk.weight * 0.999
 
     def _cancel_unwanted(self) -> None:
-        """End the sampling of calls that nobody asks any more."""
+        """Cancel calls that are no longer awaited."""
         for task, entry in self._tasks.items():
             if self._desk is not None and not task.done() and not self._desk.is_wanted(entry):
                 log.info("unwanted group=%s: its call is sampled no further", entry.group_id)
@@ -204,11 +204,11 @@ class Generator:
 
     @property
     def _has_weights(self) -> bool:
-        """Whether the weights are there that groups need which this generator might lease."""
+        """Whether the weights are loaded that leased groups would need."""
         return self.engine.version != NO_VERSION and self.engine.version >= self._late_for
 
     async def _finish(self) -> None:
-        """Give the groups in flight `GRACE_S` to end, and hand the rest back, so that nobody waits for their leases.
+        """Give the groups in flight `GRACE_S` to end, and hand the rest back, so that their leases need not expire.
 
         Leases are handed back even if a group fails meanwhile; the failure is raised afterwards.
         """
@@ -220,11 +220,11 @@ class Generator:
             if self._tasks:
                 log.warning("unfinished groups=%d after_s=%.0f", len(self._tasks), GRACE_S)
         finally:
-            await self._cancel_tasks()  # a group that went on would hand over an entry that is handed back
+            await self._cancel_tasks()  # else a group would hand over an entry that is handed back
             await self._hand_back()
 
     def hand_back(self) -> int:
-        """Give every lease up, so that other generators go on at once. Returns how many there were."""
+        """Give up all leases, so that other generators continue at once. Returns their number."""
         return sum(one.hand_back() for one in (self.prompts, *(calls.consumer for calls in self._calls)))
 
     async def _hand_back(self) -> None:
@@ -233,7 +233,7 @@ class Generator:
             await asyncio.to_thread(self.prompts.leave)
             for calls in self._calls:
                 await asyncio.to_thread(calls.leave)
-        except BrokerUnavailable as error:  # the leases run out by themselves
+        except BrokerUnavailable as error:  # the leases expire by themselves
             log.warning("not_handed_back stream=%s error=%s", PROMPTS, error)
 
     async def _cancel_tasks(self) -> None:
@@ -249,7 +249,7 @@ class Generator:
             await asyncio.sleep(0.1)
 
     async def _reap(self) -> None:
-        """Drop finished tasks. A task that failed ends the generator, and its group is leased again."""
+        """Remove finished tasks. A failed task ends the generator, and its group is leased again."""
         await asyncio.sleep(0)
         for task in [task for task in self._tasks if task.done()]:
             del self._tasks[task]
@@ -302,10 +302,10 @@ class Generator:
         except Retryable as error:
             log.warning("sampling_failed group=%s attempt=%d error=%s", prompt.group_id, attempts, error)
             await self._note_failure(entry)
-            self.prompts.release(entry)  # its lease runs out, and a generator tries again
+            self.prompts.release(entry)  # its lease expires, and a generator tries again
             return
         except Exception:
-            self.turnstile.shut()  # a group that began now would use up an attempt for nothing
+            self.turnstile.shut()  # a group that began now would waste an attempt
             await self._note_failure(entry)
             raise
         counted = await asyncio.to_thread(self._hand_over, entry, rollout)
@@ -335,9 +335,9 @@ class Generator:
         return self.prompts.hand_over(entry, ROLLOUTS, codec.encode_rollout(group))
 
     async def _note_failure(self, entry: Entry) -> None:
-        """Keep the exception that is being handled, for the letter of a group that fails each time."""
+        """Record the exception being handled, for the letter of a group that fails each time."""
         text = traceback.format_exc()
-        with contextlib.suppress(PipelineError):  # Redis is away: the letter says a little less
+        with contextlib.suppress(PipelineError):  # Redis is away: the letter has less information
             await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
     def _count_turn(self, tokens: int) -> None:
@@ -348,11 +348,11 @@ class Generator:
     async def _has_floor(self, group_id: str, floor: int) -> bool:
         """Wait for the version of a group's floor, before its first token. False: it is late; others may have it.
 
-        A group that waited on would hold up the learner, which needs the oldest first, while others could sample it.
+        A group that kept waiting would delay the learner, which needs the oldest first, while others could sample it.
         """
         deadline_s = self._run.generators.update_deadline_s
         try:
-            # `wait_for` of Python 3.11 may forget a cancellation that comes with the weights.
+            # `wait_for` of Python 3.11 may lose a cancellation that comes with the weights.
             async with asyncio.timeout(deadline_s):
                 await self.follower.at_least(floor)
         except TimeoutError:
@@ -391,12 +391,12 @@ class Generator:
         return self._chat
 
     def _measure(self) -> None:
-        """Tell the meter how much of this generator's room is taken."""
+        """Report to the meter how much of this generator's room is taken."""
         taken = self._taken / self._room
         self._meter.hold(taken, "prompts" if self._has_weights else "weights")
 
     def _facts(self) -> dict[str, str]:
-        # A lease says which generator has a group and not since when: each renewal begins the lease anew.
+        # A lease names the generator of a group but not since when: each renewal restarts its clock.
         began = " ".join(f"{group_id}@{at:.3f}" for group_id, at in self._began.items())
         return {
             "version": str(self.engine.version),

@@ -1,1 +1,1 @@
-"""Groups in, weights out."""
+"""Train on groups and publish weights."""

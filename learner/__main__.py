@@ -1,6 +1,6 @@
 """`python -m learner --config FILE [key=value ...]`: train a run.
 
-Exit codes: 0 done (or this run was done already), 1 failed with the reason in its status, 2 a bad configuration or a
+Exit codes: 0 done (or the run had already finished), 1 failed with the reason in its status, 2 a bad configuration or a
 name that is taken.
 """
 
@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-# `python -m` looks into the folder of the start first, where a `config.py` may lie that is not this program's.
+# `python -m` searches the current folder first, where an unrelated `config.py` may lie.
 if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != str(Path(__file__).parents[1]):
     sys.path.append(sys.path.pop(0))
-    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a module of the user's all the same
+    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a user's modules anyway
 
 from config.explanations import ConfigError
 from config.learner.training import DeepSpeedConfig
@@ -87,14 +87,14 @@ def _start(run: Run, words: Sequence[str]) -> int:
         return ranks
     try:
         return _lead(run, ranks.world_size) if ranks.rank == 0 else _follow(run, ranks)
-    except Exception as error:  # through the log, which masks secrets in tracebacks too
+    except Exception as error:  # logged, since the log masks secrets in tracebacks
         log.exception("ended rank=%d", ranks.rank)
         say_last(error)
         return 1
 
 
 def _tell_of_groups(run: Run) -> None:
-    """Warn at every start where nothing will train."""
+    """Warn at every start where no group can train."""
     from learner.launch.preflight import single_answers
 
     if os.environ.get("RANK", "0") == "0" and (says := single_answers(run)):
@@ -102,7 +102,7 @@ def _tell_of_groups(run: Run) -> None:
 
 
 def _check_places(run: Run) -> None:
-    """Check the places of a run that has not begun, before torch is imported; else the session reports faults."""
+    """Check the paths of a new run before torch is imported; of a begun run, the session reports faults."""
     from learner.journal.ledger import ledgers
     from learner.launch.preflight import check_places
 
@@ -111,7 +111,7 @@ def _check_places(run: Run) -> None:
 
 
 def _is_finished(run: Run) -> bool:
-    """Return whether the run's folder says that the run has finished; log it then."""
+    """Return whether the run's folder says that the run has finished, and log it."""
     from learner.status import has_reached_end, read_status, where_the_model_is
 
     status = read_status(run.folder)
@@ -135,7 +135,7 @@ def _follow(run: Run, ranks: Ranks) -> int:
 
 
 def _leave_if_finished(run: Run, has_joined: threading.Event) -> None:
-    """End this process if rank 0 finds that there is nothing to do: it does not come to where the ranks meet then."""
+    """Exit if rank 0 finds nothing to do: it then never reaches the ranks' rendezvous."""
     while not has_joined.wait(POLL_S):
         if _is_finished(run):
             os._exit(0)  # the main thread is inside torch, and waits for rank 0
@@ -154,7 +154,7 @@ def _lead(run: Run, world_size: int) -> int:
 
 
 def _load(session: Session, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
-    """Load what is heavy, once the run's name is known to be free. The policy comes last: nothing fails after it."""
+    """Load tokenizer and policy, once the run's name is free. The policy comes last: nothing fails after it."""
     from learner.base_model.base_files import report, what_is_odd
     from learner.base_model.own_head import settled
     from learner.data.prompts import check_reference, load_tokenizer
@@ -167,9 +167,9 @@ def _load(session: Session, world_size: int) -> tuple[PreTrainedTokenizerBase, T
     check_adapter(run)
     if isinstance(
         run.learner.backend, DeepSpeedConfig
-    ):  # another one loads and writes its model in its own way
+    ):  # another backend loads and writes its model differently
         report(what_is_odd(run.model, tokenizer), run.model)
-        session.status.run = settled(run)  # what generators read
+        session.status.run = settled(run)  # for the generators
     return tokenizer, build_backend(run, rank=0, world_size=world_size)
 
 

@@ -1,9 +1,8 @@
-"""One process that owns a run: how it takes the run, and how it leaves a reason behind however it ends.
+"""Own a run for the life of one process: take the run, and record a reason however the process ends.
 
 In: a resolved run. Out: an exit code, `status.json`, and the run's status in Redis, which tells the other roles to end.
-Rank 0 of a learner is one (`learner.session`), and so is what samples a data set in a learner's place
-(`learner.collect.session`). A run has one such process at a time: the folder's lock, the fence and the heartbeat see to
-that.
+Used by rank 0 of a learner (`learner.session`) and by the collector in its place (`learner.collect.session`). The
+folder's lock, the fence and the heartbeat ensure that a run has one such process at a time.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ from learner.status import Status, check_redis, read_status
 
 log = logging.getLogger(__name__)
 
-LAST_WORDS_S = 5.0  # to tell Redis why this incarnation ends
+LAST_WORDS_S = 5.0  # to write to Redis why this incarnation ends
 BY_SIGNAL = "a signal asked for it"
 FINISHED, DRAINED, STOPPED = "finished", "drained", "stopped"
 
 
 class Incarnation:
-    """The owner of a run, for as long as its process lives. `open` refuses a taken name before anything else is read.
+    """The owner of a run, while its process lives. `open` refuses a taken name before anything else is read.
 
     Attributes:
-        purpose: what the run is for, one of `learner.resume.history`.
-        version: optimizer steps done before this incarnation, as far as is known.
+        purpose: of the run, one of `learner.resume.history`.
+        version: optimizer steps done before this incarnation, if known.
     """
 
     purpose = TRAINS
@@ -59,13 +58,13 @@ class Incarnation:
         self._journal: Journal | None = None  # of this incarnation, once it has claimed the run
 
     def open(self) -> None:
-        """Take the run's folder and look what is there.
+        """Take the run's folder and read its state.
 
-        Where a run that has begun can't go on, the processes that wait for it hear why; a name that is new stays free.
+        Where a begun run can't continue, waiting processes get the reason; a new name stays free.
 
         Raises:
-            What `locked`, `check_redis` and `look` of `learner.resume.history` raise, or RunFailed: the configuration
-            may not change so.
+            Errors of `locked`, `check_redis` and `look` of `learner.resume.history`, or RunFailed: the configuration
+            may not change like this.
         """
         try:
             self._held.enter_context(locked(self.run.folder))
@@ -88,17 +87,17 @@ class Incarnation:
     def _carry_out(
         self, work: Callable[[Heartbeat], None], stop: threading.Event, *, end: Callable[[], None]
     ) -> int:
-        """Do the process's work, and publish how it ended where `work` does not. Returns the exit code.
+        """Do the process's work, and publish how it ended unless `work` does. Returns the exit code.
 
         Args:
-            work: given the heartbeat, for its state.
+            work: receives the heartbeat, for its state.
             stop: set by a signal.
-            end: frees what `work` has begun, however it ended.
+            end: frees the resources of `work`, however it ended.
         """
         heartbeat = Heartbeat(self.link, self.keys, "learner", f"{socket.gethostname()}-{os.getpid()}")
         try:
             work(heartbeat)
-        except Fenced as error:  # the run is another learner's now, and so is its status
+        except Fenced as error:  # another learner owns the run and its status now
             log.error("run=%s ended reason=%s", self.run.name, error)  # noqa: TRY400
             return 1
         except PipelineError as error:
@@ -122,7 +121,7 @@ class Incarnation:
     def _end(self, how: str) -> None:
         """Publish that the run is finished, drained or stopped."""
         if self._journal is not None:
-            self._journal.check_fence()  # status.json is written before Redis is asked whose the run is
+            self._journal.check_fence()  # status.json is written before Redis is asked who owns the run
         reason = {FINISHED: "", DRAINED: "drained: an operator asked for it", STOPPED: BY_SIGNAL}[how]
         self.status.end(
             FINISHED if how == FINISHED else STOPPED,
@@ -133,19 +132,19 @@ class Incarnation:
         log.info("run=%s ended status=%s version=%d", self.run.name, how, self._reached())
 
     def _reached(self) -> int:
-        """Return the optimizer steps done by now."""
+        """Return the optimizer steps done so far."""
         return self.version
 
     def _refuse(self, error: PipelineError) -> None:
-        """Say why the run does not go on, to everybody who can still be told."""
+        """Report why the run does not continue, to everybody reachable."""
         self.link.wait_at_most(LAST_WORDS_S)
         try:
-            refuse_living(self.run, self.link, self.keys)  # whose status it is
+            refuse_living(self.run, self.link, self.keys)  # which owns the status
             reset_run_state(self.link, self.keys)
         except NameTaken as taken:
             log.warning("status_not_told error=%s", taken)
             return
-        except PipelineError as unreached:  # maybe the very reason: status.json is left
+        except PipelineError as unreached:  # possibly the very reason: status.json remains
             log.warning("status_not_taken_back error=%s", unreached)
         self.status.go_on()
         version = int(read_status(self.run.folder).get("version", 0))  # nothing of the run has changed
@@ -155,13 +154,13 @@ class Incarnation:
             self._publish_status("failed", str(error), version)
 
     def _known_version(self) -> int:
-        """Return the optimizer steps done before this incarnation, as far as is known without a policy."""
+        """Return the optimizer steps done before this incarnation, as far as known without a policy."""
         if not self.history.has_begun:
             return 0
         return self.history.version or int(read_status(self.run.folder).get("version", 0))
 
     def _say_changes(self) -> None:
-        """Log what changed in the configuration since the last incarnation. Raises RunFailed for a forbidden change."""
+        """Log the changes of the configuration since the last incarnation. Raises RunFailed for a forbidden one."""
         if before := self.history.ledger.incarnations[-1].get("config"):
             for change in self._changes(before):
                 log.info("config_changed %s", change)
@@ -177,11 +176,11 @@ class Incarnation:
         ]
 
     def _claim(self, facts: Mapping[str, Any]) -> Journal:
-        """Take the run over by a fence that no other incarnation has: Redis may have forgotten the newest fence."""
+        """Claim the run with a fence that no other incarnation has: Redis may have lost the newest fence."""
         fence = self.history.ledger.fence
         while True:
             fence = self.run_owner.claim(fence)
-            if self.history.has_begun:  # Redis may have been started anew since, and nobody saw it
+            if self.history.has_begun:  # Redis may have been restarted since, unnoticed
                 self.run_owner.rewrite_append_only_file()
             try:
                 return Journal(
@@ -205,7 +204,7 @@ class Incarnation:
         self.status.tell_wanted(wanted)
 
     def _publish_status(self, status: str, reason: str, version: int) -> None:
-        """Tell everybody how it ended, as far as Redis can be reached; nobody where a newer learner has the run."""
+        """Publish how it ended, if Redis can be reached; not where a newer learner owns the run."""
         self.link.wait_at_most(LAST_WORDS_S)
         try:
             if self._journal is not None:
@@ -216,5 +215,5 @@ class Incarnation:
 
 
 def _is_asked_for(error: PipelineError, stop: threading.Event) -> bool:
-    """Return whether `error` is only that Redis was away when the learner was to stop: the journal has it all."""
+    """Return whether `error` is only that Redis was away when asked to stop: the journal has everything."""
     return stop.is_set() and isinstance(error, BrokerUnavailable)

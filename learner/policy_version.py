@@ -1,19 +1,19 @@
-"""The learner's policy version: optimizer steps done, and how many of them the generators were told of.
+"""Count the optimizer steps done, and those announced to the generators: the learner's policy version.
 
-`learner.trainer` alone changes it. Intake compares groups with it, and the feeder issues by it from its own thread.
+Only `learner.trainer` changes it. Intake compares groups with it, and the feeder reads it from its own thread.
 """
 
 from __future__ import annotations
 
 
 class PolicyVersion:
-    """Counts versions.
+    """The learner's version and the announced one.
 
     Args:
         trained: optimizer steps done.
     Attributes:
         trained: the version of the weights that the learner holds.
-        announced: the newest version that was announced; behind `trained` between a step and its announcement.
+        announced: the newest announced version; behind `trained` between a step and its announcement.
     """
 
     def __init__(self, trained: int = 0) -> None:

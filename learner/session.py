@@ -1,8 +1,8 @@
-"""Put one incarnation of the learner together, run it, and leave a reason behind however it ends.
+"""Assemble and run one incarnation of the learner, and record a reason however it ends.
 
 In: a resolved run, and how its policy is loaded. Out: an exit code, `status.json`, and the run's status in Redis, which
-tells the other roles to end. Rank 0 runs it. A run that has begun goes on: the newest good checkpoint, then the
-journal's later steps, then what Redis has.
+tells the other roles to end. Rank 0 runs it. A restarted run continues: from the newest good checkpoint, then the
+journal's later steps, then the groups in Redis.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Load = Callable[[], "tuple[PreTrainedTokenizerBase, TrainingBackend]"]
 
 
 class Session(Incarnation):
-    """What rank 0 holds beside the policy."""
+    """The objects of rank 0, except the policy."""
 
     def __init__(self, run: Run, link: RedisLink) -> None:
         super().__init__(run, link)
@@ -97,20 +97,20 @@ class Session(Incarnation):
             policy, journal, sources, start, metrics=metrics, stop=stop, beat=heartbeat, keep_alive=keep_alive
         )
         how = trainer.train()
-        metrics.close()  # who hears that the run is finished finds every step's object
+        metrics.close()  # a process that reads `finished` then finds every step's record
         self._end(how)
 
     def _reached(self) -> int:
         return self._trainer.version if self._trainer else self.version
 
     def _check_start(self, heartbeat: Heartbeat) -> None:
-        """Check the checkpoint that a new run begins from, if it names one. Raises what `check_start` raises."""
+        """Check the checkpoint that a new run begins from, if it names one. Raises the errors of `check_start`."""
         if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
             heartbeat.set_state("checking the checkpoint to begin from")
             check_start(self.run, self.run.learner.resume)
 
     def _end_in_replay(self, metrics: Metrics, journal: Journal) -> None:
-        """End after a signal that came while the journal's steps were trained again."""
+        """End after a signal that came during the replay."""
         metrics.close()
         journal.close()
         journal.check_fence()
@@ -128,7 +128,7 @@ class Session(Incarnation):
         return train, held_out
 
     def _count_steps(self, train: PromptSource) -> None:
-        """Set the steps of a run that is to last a number of epochs: so many as they make where nothing is dropped."""
+        """Set the steps of a run configured by epochs: as many as they make where no group is dropped."""
         learner = self.run.learner
         if learner.epochs is None or not learner.steps_follow_epochs:
             return
@@ -150,7 +150,7 @@ class Session(Incarnation):
         return 0 if start in {"auto", "never"} else read_progress(Path(start)).version
 
     def _begin_incarnation(self, train: PromptSource) -> Journal:
-        """Claim the run and open the journal, whose first record says how this incarnation is configured."""
+        """Claim the run and open the journal, whose first record has this incarnation's configuration."""
         run, first = self.run, self.history.first_incarnation
         known = first.get("fingerprint", train.fingerprint)
         if known != train.fingerprint and known != earlier_fingerprint(run, len(train)):
@@ -184,7 +184,7 @@ class Session(Incarnation):
         metrics: Metrics,
         stop: threading.Event,
     ) -> Progress | None:
-        """Bring the policy to where the ledger ends; None if a signal came first."""
+        """Bring the policy to the ledger's end; None if a signal came first."""
         facts = journal.ledger.incarnations[0]
         newest = self.checkpoints.newest_good(ledger=journal.ledger) if self.history.has_begun else None
         folder = newest or (Path(facts["start"]) if facts["start"] else None)
@@ -193,9 +193,7 @@ class Session(Incarnation):
         version = 0 if found is None else found.version
         if newest is not None:
             log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(journal.ledger.steps))
-        if (
-            folder is not None and newest is None
-        ):  # a copy of our own: the other run may remove its checkpoint
+        if folder is not None and newest is None:  # copied: the other run may remove its checkpoint
             self.checkpoints.save(
                 policy, Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint)
             )
@@ -316,7 +314,7 @@ class Session(Incarnation):
         )
 
     def _pause(self) -> None:
-        """Ask this very run for a pause, as an operator does, unless an operator has asked for something already."""
+        """Pause this run, as an operator would, unless an operator has already requested something."""
         ask_unless_asked(self.link, self.keys, PAUSE)
 
     def _free(self) -> None:
@@ -326,9 +324,9 @@ class Session(Incarnation):
             self._policy.close()
 
     def _close(self, trainer: TrainingLoop) -> None:
-        """Close the files, draw the picture and write the report, which are worth having even of a run that failed.
+        """Close the files, draw the picture and write the report, also for a run that failed.
 
-        Nothing here may hide how the run ended: not a disk that is full, nor a picture that can't be drawn.
+        Nothing here may hide how the run ended: neither a full disk, nor a picture that can't be drawn.
         """
         trainer.feeder.stop()
         trainer.publisher.close()

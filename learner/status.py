@@ -1,4 +1,4 @@
-"""This module says what the run is doing: to the other roles (the hash `run`), to people and tools (status.json)."""
+"""Publish the run's status: to the other roles (the hash `run`), to people and tools (status.json)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Status:
     """The run's public state.
 
     Args:
-        run_owner: of the learner that tells it; what one tells whose run is a newer learner's changes nothing in Redis.
-            None: of one that claims no run.
+        run_owner: of this learner; if a newer learner owns the run, nothing in Redis changes. None: of a process that
+            claims no run.
     """
 
     def __init__(self, run: Run, link: RedisLink, keys: Keys, run_owner: RunOwner | None = None) -> None:
@@ -49,37 +49,35 @@ class Status:
         self._version = 0
         self._lost_s = self._lost_told_s = 0.0
         self._seen = last_written(run.folder)
-        self._rows: tuple[int, int] | None = (
-            None  # with an outcome, and in all; of a run that trains on nothing
-        )
-        self._begun = "no"  # a run that failed before, over a typo say, leaves its name free
+        self._rows: tuple[int, int] | None = None  # with an outcome, and in all; in a run without training
+        self._begun = "no"  # a run that failed earlier, because of a typo for example, leaves its name free
 
     @cached_property
     def away_s(self) -> float:
-        """The seconds for which the run had no learner before this one, when first asked; 0 where none was before."""
+        """The seconds that the run had no learner before this one, at the first call; 0 where there was none."""
         return 0.0 if self._seen is None else max(0.0, time.time() - self._seen)
 
     def go_on(self) -> None:
-        """Take the run as begun before: its name stays taken, however early this incarnation ends."""
+        """Mark the run as begun earlier: its name stays taken, however early this incarnation ends."""
         self._begun = "yes"
 
     def refuse(self, reason: str) -> None:
-        """Say that the begun run can't go on, for `reason`: the run has not changed, and its name stays taken."""
+        """Report that the begun run can't continue, for `reason`: the run is unchanged, and its name stays taken."""
         self.go_on()
         self.end("failed", reason, int(read_status(self.run.folder).get("version", 0)))
 
     def restore(self) -> None:
-        """Write status.json again where a finished run's folder has lost it: the other ranks read it, too."""
+        """Write status.json again where a finished run's folder has lost it: the other ranks also read it."""
         if not read_status(self.run.folder):
             self._begun = "yes"
             newest = RunReader(self._link, self._keys).version()
             self._write_file("finished", "", self.run.learner.steps if newest is None else newest)
 
     def begin(self, version: int) -> None:
-        """Say that the run is on: the other roles may read its configuration now, and its name is taken from here on.
+        """Report that the run is running: other roles may now read its configuration, and its name is taken.
 
         Raises:
-            Fenced: a newer learner has the run.
+            Fenced: a newer learner owns the run.
         """
         self._begun = "yes"
         self._lost_s = self._lost_s or self.away_s
@@ -95,38 +93,38 @@ class Status:
             raise Fenced(f"a newer learner has taken run {self.run.name} over from this one")
 
     def advise(self, text: str) -> None:
-        """Say what the operator might change. No step waits for that: a Redis that does not take it now is not told."""
+        """Report advice for the operator. No step waits for that: it is lost if Redis does not take it now."""
         self._advice = text
         self._write_file("running", "", self._version)
         self._tell("advice", text)
 
     def tell_lost(self, lost_s: float) -> None:
-        """Say for how many seconds of this incarnation nobody could work, for agents, who end what is late.
+        """Report the seconds of this incarnation in which no process could work, for agents, who end late groups.
 
-        A Redis that does not take it is told at the next call.
+        A failed write is repeated at the next call.
         """
         self._lost_s = lost_s
         if self.run.has_agents and lost_s != self._lost_told_s and self._tell("lost_s", f"{lost_s:.3f}"):
             self._lost_told_s = lost_s
 
     def tell_wanted(self, wanted: str) -> None:
-        """Say in status.json what an operator has asked for; Redis has it already."""
+        """Write an operator's request to status.json; Redis already has it."""
         self._wanted = wanted
         self._write_file("running", "", self._version)
 
     def count_rows(self, done: int, rows: int) -> None:
-        """Say in status.json how many of a run's rows have an outcome, in a run that trains on nothing."""
+        """Write to status.json how many of a run's rows have an outcome, in a run without training."""
         self._rows = done, rows
         self._write_file("running", "", self._version)
 
     def end(self, status: str, reason: str, version: int, *, wanted: str | None = None) -> None:
-        """Say that the run is `finished`, `stopped` or `failed`.
+        """Report that the run is `finished`, `stopped` or `failed`.
 
-        Where a signal stopped the run and its sender has said why, the run has failed for that reason. status.json says
-        so, whatever becomes of Redis.
+        Where a signal stopped the run and its sender has given a reason, the run has failed for that reason.
+        status.json says so, whatever happens to Redis.
 
         Args:
-            wanted: what the operator asked for becomes this at the same moment, where it was done.
+            wanted: the new value of the operator's request, set at the same moment, where it was fulfilled.
         """
         more = {} if wanted is None else {"wanted": wanted}
         if status == "stopped" and wanted is None and (why := self._explanation()):
@@ -135,7 +133,7 @@ class Status:
             log.warning("status_not_told status=%s: a newer learner has run %s", status, self.run.name)
 
     def _explanation(self) -> str:
-        """Return why the signal was sent; "" where nobody said why, or Redis does not answer."""
+        """Return why the signal was sent; "" where no reason was given, or Redis does not answer."""
         try:
             return explanation(self._link, self._keys)
         except PipelineError:
@@ -158,7 +156,7 @@ class Status:
         return self._run_owner.fence if self._run_owner else 0
 
     def _write(self, status: str, reason: str, version: int, **more: str) -> bool:
-        """Write the status to file and Redis. False: a newer learner has the run, and Redis was told nothing."""
+        """Write the status to file and Redis. False: a newer learner owns the run, and Redis is unchanged."""
         self._write_file(status, reason, version)
         fields = {"status": status, "reason": reason, "begun": self._begun, **more}
         flat = [part for pair in fields.items() for part in pair]
@@ -183,7 +181,7 @@ class Status:
         try:
             self.run.folder.mkdir(parents=True, exist_ok=True)
             _write_content(self._file, content)
-        except OSError as error:  # a full disk may be the very reason: the other roles must hear of it
+        except OSError as error:  # a full disk may be the very reason: the other roles must get it
             log.error("status_not_written file=%s error=%s", self._file, error)  # noqa: TRY400
 
     def _ended_by_epochs(self, status: str, version: int) -> int | None:
@@ -193,9 +191,9 @@ class Status:
 
 
 def write_failed(run: Run, reason: str) -> None:
-    """Say in status.json alone that the run has failed, for whoever holds the run's folder without a Redis.
+    """Write to status.json alone that the run has failed, for callers with the run's folder and no Redis.
 
-    What else the file says stays. Where it can't be written, that is logged.
+    The file's other fields stay. A failed write is logged.
     """
     file = run.folder / "status.json"
     known = {
@@ -212,7 +210,7 @@ def write_failed(run: Run, reason: str) -> None:
 
 
 def _write_content(file: Path, content: Mapping[str, Any]) -> None:
-    """Write status.json. On a full disk the reason is cut to what finds room. Raises OSError."""
+    """Write status.json. On a full disk the reason is truncated to fit. Raises OSError."""
     text = json.dumps(content, indent=1) + "\n"
     try:
         replace_in_place(file, text)
@@ -227,10 +225,10 @@ def _write_content(file: Path, content: Mapping[str, Any]) -> None:
 
 
 def has_reached_end(run: Run, version: int) -> bool:
-    """Return whether a run that has finished has nothing left to do: its steps are done, or its epochs are over.
+    """Return whether a finished run has nothing left to do: its steps are done, or its epochs are over.
 
     Args:
-        run: as it is configured now.
+        run: its current configuration.
         version: optimizer steps done.
     """
     learner = run.learner
@@ -240,7 +238,7 @@ def has_reached_end(run: Run, version: int) -> bool:
 
 
 def where_the_model_is(folder: Path) -> str:
-    """Say where a finished run's model is, which may be in a folder that this machine does not have.
+    """Describe where a finished run's model is, possibly in a folder that this machine does not have.
 
     Args:
         folder: of the run, as this process is configured.
@@ -251,7 +249,7 @@ def where_the_model_is(folder: Path) -> str:
 
 
 def last_written(folder: Path) -> float | None:
-    """Return the Unix time at which a learner last wrote to a run's folder; None where none has."""
+    """Return the Unix time of the last write of a learner to a run's folder; None for none."""
     times = []
     for file in (folder / "status.json", folder / "metrics.jsonl", *(folder / "journal").glob("*")):
         with contextlib.suppress(OSError):
@@ -260,7 +258,7 @@ def last_written(folder: Path) -> float | None:
 
 
 def read_status(folder: Path) -> dict[str, Any]:
-    """Return what status.json in a run's folder says; empty where there is none."""
+    """Return the content of status.json in a run's folder; empty where there is none."""
     try:
         return dict(json.loads((folder / "status.json").read_text()))
     except (OSError, ValueError, RecursionError):
@@ -271,7 +269,7 @@ def check_redis(run: Run, link: RedisLink) -> None:
     """Refuse a Redis that would lose work.
 
     Raises:
-        WrongBroker: it is too old, evicts keys, or keeps nothing on disk; the message has the command that mends it.
+        WrongBroker: it is too old, evicts keys, or persists nothing; the message has the command to fix it.
     """
     info = link(lambda client: client.info())
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])

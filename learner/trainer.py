@@ -1,10 +1,9 @@
-"""The learner's loop: take, journal, step, gather; publishing goes on behind the next step.
+"""The learner's loop: take, journal, step, gather; the version is published during the next step.
 
-In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get their shards through the
-`TrainingBackend`. A crash between any two of these leaves a batch in Redis, in the journal, or in both, and it can be
-trained from either. What the next groups have to start from is told before there is room for them, both by the
-publisher's thread. Where Redis turns out to have forgotten something, whatever was being done is done again after
-`learner.resume.recovery`.
+In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get their shards through the `TrainingBackend`.
+A crash between any two of these leaves a batch in Redis, in the journal, or in both, and it can be trained from either.
+The publisher's thread announces a version before it frees slots for groups that must start from it. Where Redis turns
+out to have lost data, the current action is repeated after `learner.resume.recovery`.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ log = logging.getLogger(__name__)
 
 
 class TrainingLoop:
-    """Trains in one incarnation of the learner. Everything it needs is handed in; `learner.session` puts it together.
+    """Train in one incarnation of the learner. `learner.session` provides all parts.
 
     Args:
-        start: where training stands: version 0, or what a checkpoint and the journal's later steps make.
+        start: the current progress: version 0, or the result of a checkpoint and the journal's later steps.
     """
 
     def __init__(
@@ -93,12 +92,12 @@ class TrainingLoop:
         """Train until the last step, or until an operator or a signal ends the run: finished, drained or stopped."""
         surviving = self.recovery.surviving
         self.recovery.recover()
-        # Before the feeder: a run that is drained or paused lets nothing in.
+        # Before the feeder starts: a drained or paused run issues nothing.
         surviving(self.selection.poll_operator)
         self.feeder.start()
         surviving(self._evaluate_what_is_due)
         while self.version < self.run.learner.steps:
-            groups = surviving(lambda: self.selection.take(self.version))  # waits; says for whom
+            groups = surviving(lambda: self.selection.take(self.version))  # waits, and reports for whom
             if groups is None:
                 break
             self._step(groups)
@@ -117,8 +116,8 @@ class TrainingLoop:
             self.version, groups, advantages, published=self.publisher.take_checksums(), kl=kl
         )
         self.selection.buffer.discard(group.group_id for group in groups)
-        self._clock.lap("journal")  # the step stands, whatever happens now
-        # The number of steps that epochs make is known since the data were read, and not to the backend.
+        self._clock.lap("journal")  # the step counts, whatever happens now
+        # Only the read data give the number of steps of the epochs, which the backend does not know.
         stepped = self.policy.step(batch, learner if learner.epochs else None)
         if kl is not None:
             stepped = self._adapt(kl, batch, stepped)
@@ -148,10 +147,10 @@ class TrainingLoop:
     def _penalized_rewards(
         self, groups: list[ScoredGroup]
     ) -> tuple[list[list[float | None]], dict[str, float] | None]:
-        """Return the groups' rewards, less the divergence to the reference where it is taken from the reward.
+        """Return the groups' rewards, minus the divergence to the reference where it is part of the reward.
 
         Returns:
-            The rewards, and what the journal keeps of the divergence; None where there is no reference.
+            The rewards, and the journal's record of the divergence; None where there is no reference.
         """
         rewards = [list(group.rewards) for group in groups]
         kl = self.run.learner.objective.kl
@@ -159,7 +158,7 @@ class TrainingLoop:
             return rewards, None
         if kl.place == "loss":
             return rewards, {"coef": self._kl.value}
-        # Truncated completions count in the baseline, so they are measured too.
+        # Truncated completions count in the baseline, so they are measured, too.
         scored = [[None if reward is None else 0.0 for reward in group] for group in rewards]
         batch = self._pack(groups, scored, truncated="keep")
         divergences = self.policy.divergences(batch)
@@ -169,13 +168,13 @@ class TrainingLoop:
         }
 
     def _adapt(self, kl: dict[str, float], batch: Batch, stepped: dict[str, float]) -> dict[str, float]:
-        """Adapt the coefficient after a step, and return the step's metrics with the coefficient that it had."""
+        """Adapt the coefficient after a step, and return the step's metrics with the coefficient it used."""
         divergence = kl.get("divergence", stepped.get("reference_kl", 0.0))
         self._kl.update(divergence=divergence, completions=len(batch.prompts))
         return {**stepped, "reference_kl": divergence, "kl_coef": kl["coef"]}
 
     def _publish_behind(self) -> None:
-        """Gather the new version if it is to be published: the publisher announces it behind the next step."""
+        """Gather the new version if it is to be published: the publisher announces it during the next step."""
         if self._is_published(self.version):
             self.selection.meter.hold(0.0, "publishing")
             self.publisher.settle()
@@ -184,7 +183,7 @@ class TrainingLoop:
         self._clock.lap("publish")
 
     def _is_published(self, version: int) -> bool:
-        """Return whether a version is published: every nth, the last, and those of an evaluation or a checkpoint."""
+        """Return whether a version is published: every nth, the last, and those with an evaluation or a checkpoint."""
         return (
             version % self.run.learner.weights.every == 0
             or version >= self.run.learner.steps
@@ -202,14 +201,14 @@ class TrainingLoop:
         self._clock.lap("other")
 
     def _finish(self) -> str:
-        """Make the last evaluation, checkpoint and model; give up the rounds that have not ended, and say so.
+        """Make the last evaluation, checkpoint and model; give up and log the rounds that have not ended.
 
-        Where a signal comes first, nothing is given up: groups in flight stay in Redis, and the next learner goes on.
+        After a signal nothing is given up: groups in flight stay in Redis, and the next learner continues.
         """
-        self.publisher.begin(self.policy, self.version)  # whatever ended it: the last version is published
+        self.publisher.begin(self.policy, self.version)  # however it ended, the last version is published
         self.publisher.settle()
         if self.version >= self.run.learner.steps:
-            with self.feeder.held():  # it issues nothing more: the last version is announced
+            with self.feeder.held():  # the feeder issues no more: the last version is announced
                 self.intake.drop_the_rest()
         is_done = self.version >= self.run.learner.steps or (
             self.selection.has_run_dry() and not self.selection.has_drained()
@@ -220,7 +219,7 @@ class TrainingLoop:
             if not self.selection.is_stopped:
                 self._give_up_rounds()
         self._record_rounds()
-        self.feeder.stop()  # not earlier: a Redis that goes back wants open rounds issued again
+        self.feeder.stop()  # not earlier: a Redis that goes back needs open rounds issued again
         self._save()
         if not is_last or self.evaluation.rounds.open:
             return STOPPED
@@ -228,20 +227,20 @@ class TrainingLoop:
         return FINISHED if is_done else DRAINED
 
     def _give_up_rounds(self) -> None:
-        """Give up the older rounds that are still open, with what has come by now."""
+        """Give up the older rounds that are still open, with the groups returned so far."""
         while self.evaluation.rounds.open and self.intake.read(block_s=0):
             pass
         self.evaluation.give_up()
 
     def _save(self) -> None:
-        """Save a checkpoint; the journal may let go what all checkpoints cover."""
-        self.journal.check_fence()  # an older learner that wakes touches no checkpoint of the newer one
+        """Save a checkpoint; then the journal may remove payloads that all checkpoints cover."""
+        self.journal.check_fence()  # an older learner must not touch the newer one's checkpoints
         self.metrics.flush()
         self.checkpoints.save(self.policy, self.progress())
         self.journal.retain(self.checkpoints.oldest_version() or 0)
 
     def progress(self) -> Progress:
-        """Return where a run from here would begin: with the oldest group that has no outcome."""
+        """Return where a run from here would begin: at the oldest group without an outcome."""
         oldest = min(
             (
                 ordinal_of(group_id)
@@ -260,12 +259,12 @@ class TrainingLoop:
         )
 
     def _evaluate_what_is_due(self) -> None:
-        """Evaluate the first version, for whose round training may wait, and then each version that is due."""
+        """Evaluate the first version, whose round training may wait for, and then each version that is due."""
         if self.evaluation.is_due(self.version):
             self._evaluate(wait=self.version == 0 and self.run.evaluation.first_round == "before")
 
     def _evaluate(self, *, wait: bool) -> None:
-        """Ask for a round of the current version, unless the ledger has it."""
+        """Request a round of the current version, unless the ledger has it."""
         if not self.evaluation.has_rounds or self.evaluation.is_recorded(self.version):
             return
         if self.version not in self.evaluation.rounds.open:

@@ -1,1 +1,1 @@
-"""This package says what a row is, from its users' form to the task that scores it. It imports `config` alone."""
+"""What a row is, from its users' format to the task that scores it. Imports `config` alone."""

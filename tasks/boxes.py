@@ -1,12 +1,12 @@
-"""The agents' demo: boxes that hold a number, or the name of another box, and the tool that looks into them.
+"""The agents' demo: boxes that hold a number or the name of another box, and the tool that opens them.
 
-In: a split and a size, or a box. Out: rows of the shape that a data set's rows have; what lies in the box. The
-learner's prompt source calls `box_problems`, `tools.make_demo_model` draws its demonstrations from the train split, and
-the agents' children call `look` when the policy does. It reads nothing but its arguments, and fails only for a size or
-a box that does not exist.
+In: a split and a size, or a box. Out: rows in the same shape as a data set's rows, or the content of the box. The
+learner's prompt source calls `box_problems`, `tools.make_demo_model` takes its demonstrations from the train split, and
+the agents' child processes call `look` when the policy does. Reads nothing but its arguments, and fails only for a size
+or a box that does not exist.
 
-What lies in a box is a hash of its name, so nobody can tell it without looking, and no policy can learn it by heart for
-boxes that it has not seen. No box of the one split leads to a box of the other.
+The content of a box is a hash of its name. So it can't be known without looking, and a policy can't memorize it for
+boxes that it has not seen. No box of one split leads to a box of the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIGITS = "123456789"
 LENGTH = 4  # digits of a box's name, and of a number
 HELD_OUT = 0.25  # share of the boxes that only the eval split has
 HOLDS_NUMBER = 0.5  # share of the boxes that hold a number; the others name another box
-MOST_LOOKS = 3  # boxes that a problem leads through
+MOST_LOOKS = 3  # the most boxes that a problem leads through
 QUESTION = "Which number is in box {box}? Answer in \\boxed{{}}."
 NUMBER, NEXT = "The number is {}.", "Look in box {}."
 
@@ -42,18 +42,18 @@ def look(box: str) -> str:
 
 
 def holds_number(box: str) -> bool:
-    """Return whether a number lies in the box, and not the name of another box."""
+    """Return whether the box holds a number, and not the name of another box."""
     return _hash("kind", box) < HOLDS_NUMBER * 2**64
 
 
 def inside(box: str) -> str:
-    """Return the digits that lie in the box: a number, or the name of a box of the same split."""
+    """Return the digits in the box: a number, or the name of a box of the same split."""
     found = (_digits(box, number) for number in itertools.count())
     return next(one for one in found if holds_number(box) or _is_held_out(one) == _is_held_out(box))
 
 
 def path(box: str) -> list[str]:
-    """Return the boxes that one looks into, from `box` to the one that holds the number; at most MOST_LOOKS + 1."""
+    """Return the boxes to look into, from `box` to the one that holds the number; at most MOST_LOOKS + 1."""
     boxes = [box]
     while not holds_number(boxes[-1]) and len(boxes) <= MOST_LOOKS:
         boxes.append(inside(boxes[-1]))
@@ -61,7 +61,7 @@ def path(box: str) -> list[str]:
 
 
 def boxes(split: Split, size: int) -> list[str]:
-    """Return the first `size` boxes that problems of `split` begin with, in an order that never changes.
+    """Return the first `size` boxes with which problems of `split` begin, in an order that never changes.
 
     Raises ValueError for a size that the split does not have.
     """
@@ -100,7 +100,7 @@ def _is_held_out(box: str) -> bool:
 
 
 def _digits(box: str, number: int) -> str:
-    """Return digits drawn by the box's name; `number` tells draws apart."""
+    """Return digits drawn from the box's name; `number` makes the draws differ."""
     drawn = _hash("inside", box, str(number))
     return "".join(DIGITS[drawn // 9**place % 9] for place in range(LENGTH))
 

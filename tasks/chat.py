@@ -1,8 +1,8 @@
-"""This module reads the chat of a row, however its file holds it: as a list, as JSON's text of one, or as plain text.
+"""Read the chat of a row, whether the file has it as a list, as JSON text, or as plain text.
 
-In: a value of the prompt's column. Out: a list of turns where it is a chat, else the value as it is. CSV has no lists,
-so a chat in it is text; so it is where a table was written by a program that knows no objects. Used by the learner's
-data, and by `tasks.route` and `tasks.verl` for the question of a row.
+In: a value of the prompt's column. Out: a list of turns if it is a chat, else the value unchanged. CSV has no lists, so
+a chat in it is text; the same holds for tables written by programs that know no objects. Used by the learner's data,
+and by `tasks.route` and `tasks.verl` to find the question of a row.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import numpy as np
 from broker.errors import BadMessage
 from tasks.values import python_text, shown, unpacked
 
-_TURN_KEYS: Final = frozenset({"role", "content", "from", "value"})  # of chats, ShareGPT's with the last two
+_TURN_KEYS: Final = frozenset({"role", "content", "from", "value"})  # of chats; ShareGPT has the last two
 _WRAPPERS: Final = ("messages", "prompt", "conversations")  # keys of an object that holds a chat
-# What begins as a chat and is no JSON was cut, or written by another program: it is no question of anybody's.
+# A text that begins as a chat but is not JSON was cut, or written by another program: it is not a question.
 _BEGINS_AS_CHAT: Final = re.compile(
     r"""\s*\[?\s*\{\s*\\?["']+(?:role|content|from|value|messages)\\?["']+\s*:"""
 )
 _IS_LIST_OF_OBJECTS: Final = re.compile(r"\s*\[\s*\{")
 _ROLE: Final = re.compile(r"""["']role\\?["']+\s*:""")
-_HEAD_CHARS: Final = 100_000  # of a text, in which a chat has its first role
+_HEAD_CHARS: Final = 100_000  # of a text; a chat has its first role within these
 _MOST_LAYERS: Final = 3  # JSON text in JSON text
 
 
 def chat_of(value: Any) -> Any:
-    """Return the turns of a chat, or a value that is none as it is.
+    """Return the turns of a chat, or any other value unchanged.
 
     Args:
         value: a list of turns, one turn, the JSON (or Python's) text of either, or the text of a question.
     Raises:
-        BadMessage: a text that begins as a chat and can't be read as one.
+        BadMessage: a text begins as a chat and can't be read as one.
     """
     if isinstance(value, np.ndarray):
         value = value.tolist()
@@ -68,7 +68,7 @@ def _of_text(text: str) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    """Return what JSON's text says, or Python's, which a table of Python's objects has once it is written as CSV."""
+    """Return the value of a text in JSON, or in Python's notation, which tables of Python objects have in CSV."""
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError) as error:
@@ -83,7 +83,7 @@ def _parsed(text: str) -> Any:
 
 
 def _begins_as_chat(text: str) -> bool:
-    """Return whether a text begins with a turn, or as a list of objects that have roles somewhere."""
+    """Return whether a text begins with a turn, or is a list of objects that contain roles."""
     return bool(
         _BEGINS_AS_CHAT.match(text)
         or (_IS_LIST_OF_OBJECTS.match(text) and _ROLE.search(text, 0, _HEAD_CHARS))
@@ -91,7 +91,7 @@ def _begins_as_chat(text: str) -> bool:
 
 
 def _of_object(value: Mapping[str, Any]) -> list[Any] | None:
-    """Return the chat that an object is or holds; None where it is neither."""
+    """Return the chat that an object is or contains; None if it is neither."""
     if {"role", "content"} <= value.keys():
         return [dict(value)]
     held = [value[key] for key in _WRAPPERS if isinstance(value.get(key), list)]
@@ -99,7 +99,7 @@ def _of_object(value: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _turn(turn: Any) -> Any:
-    """Return a turn, which some files hold as JSON's text."""
+    """Return a turn, which some files have as JSON text."""
     if not isinstance(turn, str) or not _begins_as_chat(turn):
         return turn
     found = _parsed(turn)

@@ -1,8 +1,8 @@
-"""The chat template that renders a run's prompts: the tokenizer's own, or `model.chat_template` in its place.
+"""The chat template that renders a run's prompts: the tokenizer's own, or `model.chat_template`.
 
-In: the policy's tokenizer and section. Out: the same tokenizer with the template; the place in a template where it
+In: the policy's tokenizer and section. Out: the same tokenizer with the template, or the line at which a template
 failed. Used by the learner and by agents where they load the tokenizer, and by the learner where it writes a model, so
-that a model is exported with the template that it was trained with. Whatever is rendered, transformers renders in its
+that a model is exported with the template that it was trained with. All rendering is done by transformers in its
 sandbox.
 """
 
@@ -21,14 +21,14 @@ KEY: Final = "model.chat_template"
 PROBE: Final = ({"role": "user", "content": "Hello"},)
 _FRAMES: Final = frozenset(
     {"<template>", "<unknown>"}
-)  # how jinja names the code of a template without a file
+)  # jinja's names for the code of a template without a file
 
 
 def with_template(tokenizer: PreTrainedTokenizerBase, model: ModelConfig) -> PreTrainedTokenizerBase:
-    """Return the tokenizer with the template of the section, if that has one.
+    """Return the tokenizer with the section's template, if it has one.
 
     Raises:
-        RunFailed: the template is no jinja; the message names its file and the line.
+        RunFailed: the template is not valid jinja; the message names its file and the line.
     """
     if model.chat_template is not None:
         tokenizer.chat_template = model.chat_template.text
@@ -38,7 +38,7 @@ def with_template(tokenizer: PreTrainedTokenizerBase, model: ModelConfig) -> Pre
 
 
 def template_name(model: ModelConfig) -> str:
-    """Return the words for where a policy's template comes from."""
+    """Return a description of the source of the policy's template."""
     template = model.chat_template
     if template is None:
         return f"the chat template of {model.path}"
@@ -46,14 +46,14 @@ def template_name(model: ModelConfig) -> str:
 
 
 def syntax_error(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the line of a tokenizer's template that is no jinja, and why; "" where all is. Rows find other errors."""
+    """Return the line and the reason of a syntax error in a tokenizer's template; "" if there is none."""
     from jinja2 import TemplateSyntaxError
 
     try:
         render(tokenizer, PROBE)
     except TemplateSyntaxError as error:
         return reason_of(error)
-    except Exception:  # noqa: BLE001 - a template raises what it likes; it may want other turns than these
+    except Exception:  # noqa: BLE001 - a template may raise anything; it may need other turns
         return ""
     return ""
 
@@ -61,7 +61,7 @@ def syntax_error(tokenizer: PreTrainedTokenizerBase) -> str:
 def render(
     tokenizer: PreTrainedTokenizerBase, chat: Any, *, add_generation_prompt: bool = True, **arguments: Any
 ) -> str:
-    """Return the text that a chat is rendered to. Raises whatever the template raises."""
+    """Return the text that a chat is rendered to. Raises any exception of the template."""
     return str(
         tokenizer.apply_chat_template(
             [dict(turn) for turn in chat],
@@ -73,14 +73,14 @@ def render(
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a template failed, behind the line of it where that is known."""
+    """Return why a template failed, after the line if that is known."""
     line = getattr(error, "lineno", None) or _line(error.__traceback__)
     where = "" if line is None else f"line {line}: "
     return f"{where}{type(error).__name__}: {error}"
 
 
 def _line(trace: TracebackType | None) -> int | None:
-    """Return the innermost line of a template that a traceback goes through."""
+    """Return the innermost line of a template in a traceback."""
     found = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename in _FRAMES:

@@ -1,8 +1,9 @@
-"""A Harbor task directory: an instruction, limits, an environment and tests, as `millrace prepare` and agents read it.
+"""Read a Harbor task directory: an instruction, limits, an environment and tests.
 
 In: a folder in the format of Harbor (harborframework.com/docs/tasks; schema 1.4 and older, as of harbor 0.25.0, read on
-2026-11-28): `task.toml`, `instruction.md`, `environment/`, `tests/`, maybe `solution/`. Out: a `HarborTask`. What this
-version can't play is refused by name. Nothing of the folder is run here.
+2026-11-28): `task.toml`, `instruction.md`, `environment/`, `tests/`, maybe `solution/`. Out: a `HarborTask`. Features
+that this version does not support are refused by name. Nothing of the folder is run here. Used by `millrace prepare`
+and by agents.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ INSTRUCTION: Final = "instruction.md"
 ENVIRONMENT, TESTS = "environment", "tests"
 DOCKERFILE: Final = "Dockerfile"
 COMPOSE: Final = ("docker-compose.yaml", "docker-compose.yml")
-TEST_SCRIPTS: Final = ("test.sh", "run-tests.sh")  # the first that is there is run
+TEST_SCRIPTS: Final = ("test.sh", "run-tests.sh")  # the first that exists is run
 OLDER: Final = "task.yaml"  # of Terminal-Bench's own format
 MOST_BYTES: Final = 256 << 20  # of a folder
 
@@ -33,7 +34,7 @@ _Network = Literal["public", "no-network", "allowlist"]
 
 
 class _Part(BaseModel):
-    """A table of task.toml. Keys that are not named here say nothing of how a task is played, as Harbor has it."""
+    """A table of task.toml. As in Harbor, keys that are not listed here do not change how a task is played."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -81,38 +82,38 @@ class HarborTask:
 
     folder: Path
     instruction: str
-    agent_s: float | None  # of the agent's own work; None: it names no limit
-    verifier_s: float  # of the tests
-    build_s: float  # of the image
-    image: str | None  # that is pulled; None: built of `environment/`, or none
+    agent_s: float | None  # for the agent's own work; None: no limit
+    verifier_s: float  # for the tests
+    build_s: float  # for building the image
+    image: str | None  # to pull; None: it is built from `environment/`, or not needed
     has_dockerfile: bool
     cpus: float
     memory_mb: int
-    env: Mapping[str, str]  # of agent and tests; values may be templates, ${NAME} or ${NAME:-default}
-    verifier_env: Mapping[str, str]  # of the tests, beside these
+    env: Mapping[str, str]  # for agent and tests; values may be templates, ${NAME} or ${NAME:-default}
+    verifier_env: Mapping[str, str]  # for the tests, in addition
     agent_user: str | None  # None: the image's
     verifier_user: str | None
     wants_network: bool  # while the agent works
-    script: str  # of `tests/`
+    script: str  # in `tests/`
 
     @property
     def needs_image(self) -> bool:
-        """Whether it is played in a container."""
+        """Whether the task runs in a container."""
         return self.image is not None or self.has_dockerfile
 
     @property
     def environment(self) -> Path:
-        """The folder of the Dockerfile, or of the files that the agent works on."""
+        """Folder of the Dockerfile, or of the files that the agent works on."""
         return self.folder / ENVIRONMENT
 
     @property
     def tests(self) -> Path:
-        """The folder of the tests."""
+        """Folder of the tests."""
         return self.folder / TESTS
 
 
 def read_task(folder: Path) -> HarborTask:
-    """Read a task directory. Raises BadMessage that names what is wrong, or what can't be played here."""
+    """Read a task directory. Raises BadMessage that names what is wrong or not supported."""
     settings = _settings(folder)
     environment, agent, verifier = settings.environment, settings.agent, settings.verifier
     if lacking := _unplayable(folder, settings):
@@ -162,7 +163,7 @@ def _settings(folder: Path) -> _Settings:
 
 
 def _unplayable(folder: Path, settings: _Settings) -> str:
-    """Say what of a task can't be played here; "": nothing."""
+    """Return which feature of a task is not supported; "" if none."""
     environment, verifier = settings.environment, settings.verifier
     compose = next((name for name in COMPOSE if (folder / ENVIRONMENT / name).is_file()), None)
     modes = {environment.network_mode, settings.agent.network_mode, verifier.network_mode}
@@ -199,10 +200,10 @@ def _text(path: Path) -> str:
 
 
 def digest_of(folder: Path) -> str:
-    """Return the SHA-256 of all files of a folder, by their names, their contents and whether they can be run.
+    """Return the SHA-256 of all files of a folder: of their names, their contents and whether they are executable.
 
     Raises:
-        BadMessage: it can't be read, or is larger than MOST_BYTES.
+        BadMessage: the folder can't be read, or is larger than MOST_BYTES.
     """
     whole, left = hashlib.sha256(), MOST_BYTES
     try:
@@ -221,7 +222,7 @@ def digest_of(folder: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Give the files and links below a folder, in order, but for Python's caches."""
+    """Yield the files and links below a folder in order, except Python's caches."""
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
             if path.name not in {"__pycache__", ".git"}:

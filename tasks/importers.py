@@ -1,8 +1,8 @@
-"""This module makes an `answer` of what verl's rows say in `reward_model.ground_truth` and `extra_info`.
+"""Convert `reward_model.ground_truth` and `extra_info` of verl's rows to an `answer`.
 
-In: the ground truth, and `extra_info` with the text of the row's prompt under "prompt" where it brings no other. Out:
-the `answer` of a `verification_info`. `tasks.kinds` names one of these functions for each row type that needs one; a
-type without one has the answer `{"value": ground_truth}`.
+In: the ground truth, and `extra_info`, with the text of the row's prompt under "prompt" unless it has its own. Out: the
+`answer` of a `verification_info`. `tasks.kinds` names one of these functions for each row type that needs one; other
+types have the answer `{"value": ground_truth}`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Importer = Callable[[Any, Mapping[str, Any]], dict[str, Any]]
 
 
 def code(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Read an object of tests; a function's prefix may stand beside it."""
+    """Read an object of tests, maybe with a function's prefix."""
     answer = to_object(truth, "reward_model.ground_truth")
     return {**answer, "prefix": extra["prefix"]} if "functional" in answer and extra.get("prefix") else answer
 
 
 def ifeval(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the ground truth as the list of kwargs; the instructions are beside it. Raises BadMessage."""
+    """Read the ground truth as the list of kwargs; `extra_info` has the instructions. Raises BadMessage."""
     ids = extra.get("instruction_id_list")
     if not ids:
         raise BadMessage(
@@ -34,11 +34,11 @@ def ifeval(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ifbench(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the instructions as they are, and the prompt that some of them repeat."""
+    """Read the instructions unchanged, and the prompt that some of them repeat."""
     return {"value": truth, "prompt": extra["prompt"]}
 
 
-# What in a question makes 54.8, 54.8% and 0.548 one answer: the tables have their shares in all three forms.
+# Words in a question that make 54.8, 54.8% and 0.548 the same answer: the tables have shares in all three forms.
 _PERCENT: Final = re.compile(
     r"per\s*cent|%|\bpct\b|\b(?:proportion|share|rate|probabilit(?:y|ie)|likelihood)s?\b", re.IGNORECASE
 )
@@ -46,7 +46,7 @@ _QUESTION: Final = "The question is:"  # after the tables, in Reasoning360's pro
 
 
 def table(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Read from the question's text whether it asks for a percentage, or for several answers in its order."""
+    """Find out from the question's text whether it asks for a percentage, or for several answers in order."""
     question = str(extra["prompt"]).rpartition(_QUESTION)
     answer = {"value": truth}
     if question[1] and _PERCENT.search(question[2]):
@@ -56,11 +56,11 @@ def table(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     return answer
 
 
-_WITH_PROMPT: Final = ("tablereformat", "plot_unscrambling")  # tasks of LiveBench whose rules read it
+_WITH_PROMPT: Final = ("tablereformat", "plot_unscrambling")  # tasks of LiveBench whose rules read the prompt
 
 
 def livebench(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the task, which decides by what rule; the prompt goes along where that rule needs it."""
+    """Read the task, which selects the rule; include the prompt if that rule needs it."""
     task, prompt = extra.get("task"), extra.get("prompt")
     answer = {"value": truth, "task": task, "category": extra.get("category")}
     prompt = prompt[-1] if isinstance(prompt, list) and prompt else prompt
@@ -68,7 +68,7 @@ def livebench(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def qa_em(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the ground truth of Search-R1: `{"target": [...]}`, or the JSON text of it."""
+    """Read the ground truth of Search-R1: `{"target": [...]}`, or its JSON text."""
     del extra
     if isinstance(truth, str) and not truth.lstrip().startswith("{"):
         aliases = texts_of(truth)

@@ -1,7 +1,7 @@
-"""Every task kind, declared once: its section, its scorer, its row types, what their answers hold, their data sources.
+"""Declare every task kind once: its section, scorer, row types, keys of answers, and data sources.
 
-In: nothing. Out: `KINDS`, and the tables that are derived from it. Routing (`tasks.route`), rows of verl (`tasks.verl`)
-and the scorers' registry (`scorers.registry`) read them. So do the shapes of answers (`scorers.format.answer_shapes`),
+In: nothing. Out: `KINDS`, and the tables that are derived from it. They are used by routing (`tasks.route`), rows of
+verl (`tasks.verl`), the scorers' registry (`scorers.registry`), the shapes of answers (`scorers.format.answer_shapes`),
 the defaults of `score` (`scorers.api`) and docs/row_types.md. To add a scorer: its folder in `scorers/`, its
 section in `config/scorer_kinds.py`, and one entry here.
 """
@@ -21,11 +21,11 @@ from tasks.importers import Importer
 from tasks.reasoning360 import codeio, cruxeval
 from tasks.values import UnknownType, hint, listed, reference, shown, unread
 
-# What an answer has to look like where nothing else is configured; `scorers.format.answer_shapes` has the functions.
+# Default shape of an answer; `scorers.format.answer_shapes` has the functions.
 Shape = Literal[
     "any", "box", "block", "tag", "box_block_or_object", "letter", "hash", "total", "program", "edit"
 ]
-# What a scorer is built from beside its section: nothing, all of `scorers`, or the run that shares an endpoint.
+# What a scorer is built from besides its section: nothing, all of `scorers`, or the run that shares an endpoint.
 Given = Literal["section", "scorers", "endpoint"]
 Check = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -36,27 +36,27 @@ class RowType:
 
     name: str
     shape: Shape = "any"
-    answer_of: Importer | None = None  # reads verl's ground truth; None: it is the value itself
-    sources: tuple[str, ...] = ()  # names of verl's `data_source`, `*` stands for any text
-    marks: tuple[str, ...] = ()  # parts of a `data_source` that decide before any name
+    answer_of: Importer | None = None  # converts verl's ground truth; None: it is the value itself
+    sources: tuple[str, ...] = ()  # names of verl's `data_source`; `*` matches any text
+    marks: tuple[str, ...] = ()  # parts of a `data_source` that take precedence over names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskKind:
-    """What one kind of scorer is for; its name is the `type` of its section."""
+    """One kind of scorer and its rows; its name is the `type` of its section."""
 
     section: type[Section]
     scorer: str  # `module:callable`, imported where a task needs it
     given: Given = "section"
     rows: tuple[RowType, ...] = ()
     answers: tuple[tuple[str, ...], ...] = (("value",),)  # all keys of one of these must be in an answer
-    beside: tuple[str, ...] | None = ()  # keys that an answer may have, too; None: the scorer says which
-    check: Check | None = None  # tidies an answer, or raises BadMessage; before the keys are looked at
-    wants_question: bool = False  # whether its rows carry the prompt's question
+    beside: tuple[str, ...] | None = ()  # further allowed keys of an answer; None: the scorer decides
+    check: Check | None = None  # normalizes an answer or raises BadMessage, before the keys are checked
+    wants_question: bool = False  # whether its rows contain the prompt's question
     own_tasks: Mapping[str, str] | None = (
-        None  # default tasks beside its name: task to variant of its endpoint
+        None  # default tasks besides its name: task to variant of its endpoint
     )
-    about: str  # what it judges, for docs/row_types.md
+    about: str  # what it scores, for docs/row_types.md
 
     @property
     def name(self) -> str:
@@ -65,17 +65,17 @@ class TaskKind:
 
 
 def with_reference(answer: dict[str, Any]) -> dict[str, Any]:
-    """Make the answer's reference text. Raises BadMessage where there is none."""
+    """Write the answer's reference as text. Raises BadMessage if there is none."""
     return {**answer, "value": reference(answer.get("value"))}
 
 
 def with_criteria(answer: dict[str, Any]) -> dict[str, Any]:
-    """Take blank criteria for none, and make the reference text where the row has one. Raises BadMessage."""
+    """Treat blank criteria as none, and write the reference as text if the row has one. Raises BadMessage."""
     kept = {key: value for key, value in answer.items() if key != "criteria" or str(value).strip()}
     return with_reference(kept) if "value" in kept else kept
 
 
-# What `answer.task` of a row of LiveBench may be; the rules are in `scorers.livebench.scorer`.
+# Values of `answer.task` in rows of LiveBench; the rules are in `scorers.livebench.scorer`.
 LIVEBENCH_TASKS: Final = (
     "web_of_lies_v2",
     "web_of_lies_v3",
@@ -117,7 +117,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
             RowType(
                 name="hendrycks_math",
                 shape="box",
-                # `math` is RRM's and, read otherwise, verl's: see `tasks.verl.IN_DOUBT`
+                # `math` is a type of RRM's and, with another meaning, of verl's: see `tasks.verl.IN_DOUBT`
                 sources=(
                     *(
                         "math",
@@ -189,7 +189,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         scorer="scorers.logic.scorer:LogicAnswer",
         given="scorers",
         about="zebra puzzles, orderings, graph puzzles, and the grids of ARC-AGI and BARC",
-        # Reasoning360 files ARC under simulation, and its puzzles have no prefix at first: users write both.
+        # Reasoning360 files ARC under simulation, and its puzzles first had no prefix: users write both.
         rows=(
             RowType(name="zebra", shape="tag", sources=("logic__zebra_puzzle*", "zebra_puzzle*")),
             RowType(name="ordering", shape="tag", sources=("logic__ordering_puzzle*", "ordering_puzzle*")),
@@ -314,11 +314,11 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         scorer="scorers.rubric.scorer:RubricAnswer",
         given="endpoint",
         beside=("value",),
-        answers=(("criteria",),),  # and a question, where the row has no prompt to stand for it
+        answers=(("criteria",),),  # and a question, if the row has no prompt
         check=with_criteria,
         wants_question=True,
         about="whole solutions, graded by their row's criteria by a served rubric model",
-        # TinyV has the same names for its sources: `tasks.verl` tells them apart by the row's criteria.
+        # TinyV uses the same names for its sources: `tasks.verl` distinguishes them by the row's criteria.
         rows=(RowType(name="rubric", answer_of=importers.graded, marks=("_tinyv", "HardVerify-Math")),),
     ),
     TaskKind(
@@ -356,12 +356,12 @@ BY_NAME: Final[Mapping[str, TaskKind]] = {kind.name: kind for kind in KINDS}
 ROW_TYPES: Final[Mapping[str, RowType]] = {row.name: row for kind in KINDS for row in kind.rows}
 TASK_OF_TYPE: Final[Mapping[str, str]] = {row.name: kind.name for kind in KINDS for row in kind.rows}
 
-# Data sources of Reasoning360 that this version has no scorer for. Any name of a row type comes before them.
+# Data sources of Reasoning360 without a scorer in this version. Names of row types take precedence over them.
 _UNSCORED: Final = ("simulation__*", "logic__*", "stem__*", "ood__*")
 
 
 def _order(source: tuple[str, str | None]) -> tuple[int, int]:
-    """Return a sort key: marks, then whole names, then the longer beginning of a name, then a part inside it."""
+    """Return a sort key: marks, then whole names, then longer prefixes of names, then parts inside."""
     pattern, row_type = source
     if pattern.startswith("*"):
         is_mark = row_type is not None and pattern.strip("*") in ROW_TYPES[row_type].marks
@@ -369,8 +369,7 @@ def _order(source: tuple[str, str | None]) -> tuple[int, int]:
     return (2, -len(pattern)) if pattern.endswith("*") else (1, 0)
 
 
-# verl's data sources and the type that their rows have here, None where this version has no scorer. The first that
-# fits decides.
+# verl's data sources and the type of their rows here, None if this version has no scorer. The first match decides.
 DATA_SOURCES: Final[tuple[tuple[str, str | None], ...]] = tuple(
     sorted(
         [
@@ -389,10 +388,10 @@ def kind_of(row_type: str) -> TaskKind:
 
 
 def check_answer(answer: dict[str, Any], row_type: str) -> dict[str, Any]:
-    """Hold an answer against its kind's declaration.
+    """Check an answer against its kind's declaration.
 
     Raises:
-        BadMessage: naming what the answer lacks.
+        BadMessage: the answer lacks something; the message names it.
     """
     kind = kind_of(row_type)
     found = kind.check(answer) if kind.check else answer
@@ -405,7 +404,7 @@ def check_answer(answer: dict[str, Any], row_type: str) -> dict[str, Any]:
 
 
 def refuse_unread(answer: Mapping[str, Any], row_type: str) -> None:
-    """Refuse an answer with something under a key that the scorer of its rows does not read. Raises BadMessage."""
+    """Refuse an answer with a value under a key that the scorer of its rows does not read. Raises BadMessage."""
     kind = kind_of(row_type)
     if kind.beside is None:
         return
@@ -419,7 +418,7 @@ def refuse_unread(answer: Mapping[str, Any], row_type: str) -> None:
 
 
 def needs(row_type: str) -> str:
-    """Say in words what the answer of a row of that type must hold."""
+    """Describe the keys that the answer of a row of that type must have."""
     return ", or ".join(" and ".join(names) for names in kind_of(row_type).answers)
 
 

@@ -1,7 +1,7 @@
-"""A model's tokenizer, what its tokens say, and which of them end a completion.
+"""A model's tokenizer, the text of its tokens, and the tokens that end a completion.
 
-In: the run's model section; a prompt's ids and sampled ids. Out: text for scorers and people. Generators and agents
-load it, each in its own process; nothing here asks for torch. A tokenizer that can't be loaded is named.
+In: the run's model section, a prompt's ids and sampled ids. Out: text for scorers and people. Generators and agents
+load it, each in its own process; nothing here imports torch. If a tokenizer can't be loaded, the error names it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 _TAIL_TOKENS: Final = (
-    48  # of a prompt, searched for an opening mark: one for each byte of it, and some white space
+    48  # of a prompt's end, searched for an opening mark: one per byte of the mark, and white space
 )
 
 
 class ModelChat:
-    """Holds a model's tokenizer and stop tokens, and the marks by which it thinks.
+    """Hold a model's tokenizer and stop tokens, and its thinking marks.
 
     Args:
-        tokenizer: of the model.
-        stop_token_ids: those that end a completion.
+        tokenizer: the model's.
+        stop_token_ids: the tokens that end a completion.
         marks: as `tasks.thoughts.marks_of` reads them from the model's template and tokens.
     """
 
@@ -41,20 +41,20 @@ class ModelChat:
         self.marks = marks
 
     def said(self, prompt_ids: Sequence[int], token_ids: Sequence[int], finish_reason: FinishReason) -> str:
-        """Decode one completion as it was sampled, behind the mark that its prompt ends with.
+        """Decode one completion unchanged, after the opening mark that its prompt ends with.
 
-        The stop token at its end is left out. Special tokens inside are kept: a scorer of formats has to see them.
-        Where the chat template ends the prompt with a mark that opens a thought, the text begins with that mark.
-        Otherwise a thought that was cut off would look like an answer.
+        The stop token at its end is left out. Special tokens inside are kept: a scorer of formats has to see them. If
+        the chat template ends the prompt with a mark that opens a thought, the text begins with that mark. Otherwise a
+        thought that was cut off would look like an answer.
         """
         spoken = token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids
         return opened_by(self._decode(prompt_ids[-_TAIL_TOKENS:]), self.marks) + self._decode(spoken)
 
     def text(self, prompt_ids: Sequence[int], token_ids: Sequence[int], finish_reason: FinishReason) -> str:
-        """Decode one completion for those who do not know its model.
+        """Decode one completion for readers that do not know its model.
 
-        Marks of another model, which a reader of the text would take for this one's, are told apart here: nobody
-        behind the generators knows the model.
+        Marks of another model, which a reader could mistake for this one's, are resolved here: later processes do not
+        know the model.
         """
         return told(self.said(prompt_ids, token_ids, finish_reason), self.marks)
 
@@ -70,8 +70,8 @@ def load_tokenizer(model: ModelConfig, *, is_offline: bool = False) -> PreTraine
     """Load a model's tokenizer.
 
     Args:
-        model: its section.
-        is_offline: look into a folder and the cache, and ask no hub.
+        model: the model's section.
+        is_offline: use only folders and the cache, not the hub.
     Raises:
         RunFailed: it can't be loaded.
     """
@@ -91,10 +91,10 @@ def load_tokenizer(model: ModelConfig, *, is_offline: bool = False) -> PreTraine
 
 
 def load_templated_tokenizer(model: ModelConfig, *, is_offline: bool = False) -> PreTrainedTokenizerBase:
-    """Load a model's tokenizer with its chat template, or with `model.chat_template` in its place.
+    """Load a model's tokenizer with its own chat template, or with `model.chat_template`.
 
     Raises:
-        RunFailed: it can't be loaded, there is no template, or the template is no jinja.
+        RunFailed: it can't be loaded, there is no template, or the template is not valid jinja.
     """
     tokenizer = with_template(load_tokenizer(model, is_offline=is_offline), model)
     if not tokenizer.chat_template:
@@ -105,12 +105,13 @@ def load_templated_tokenizer(model: ModelConfig, *, is_offline: bool = False) ->
 
 
 def load_chat(model: ModelConfig, *, is_offline: bool = False) -> ModelChat:
-    """Load tokenizer and stop tokens: those of `generation_config.json` and the tokenizer's own end of sequence.
+    """Load tokenizer and stop tokens: those of `generation_config.json` and the tokenizer's end of sequence.
 
     Args:
-        is_offline: look into a folder and the cache, and ask no hub.
+        is_offline: use only folders and the cache, not the hub.
     Raises:
-        RunFailed: there is no tokenizer, or no token that could end a completion, or no use of the file that names it.
+        RunFailed: there is no tokenizer, no token that could end a completion, or the file with the stop tokens is
+            invalid.
     """
     tokenizer = load_tokenizer(model, is_offline=is_offline)
     stop_token_ids = _generation_stops(model, is_offline=is_offline)
@@ -125,12 +126,12 @@ def load_chat(model: ModelConfig, *, is_offline: bool = False) -> ModelChat:
 
 
 def own_marks(tokenizer: PreTrainedTokenizerBase, model: ModelConfig) -> Sequence[Marks]:
-    """Return the marks between which a model thinks, as its template and its tokens show them."""
+    """Return the marks between which a model thinks, according to its template and tokens."""
     return marks_of(template_of(tokenizer, model), tokenizer.get_added_vocab())
 
 
 def template_of(tokenizer: PreTrainedTokenizerBase, model: ModelConfig) -> str:
-    """Return the text of the template that renders the prompts; of several the tokenizer's all."""
+    """Return the text of the template that renders the prompts; if there are several, all of them."""
     if model.chat_template is not None:
         return model.chat_template.text
     found = tokenizer.chat_template
@@ -145,7 +146,7 @@ def _generation_stops(model: ModelConfig, *, is_offline: bool) -> frozenset[int]
     """Read the ids under `eos_token_id` in the model's generation_config.json: none, one or several.
 
     Raises:
-        RunFailed: transformers refuses the file, or it names what is no id.
+        RunFailed: transformers refuses the file, or a value is not an id.
     """
     from transformers import GenerationConfig
 
@@ -166,4 +167,4 @@ def _generation_stops(model: ModelConfig, *, is_offline: bool) -> frozenset[int]
             f"model.path={model.path}: eos_token_id of its generation_config.json has {wrong[0]!r}, which is no "
             "token's id"
         )
-    return frozenset(each for each in ids if each >= 0)  # -1 stands for none
+    return frozenset(each for each in ids if each >= 0)  # -1 means none

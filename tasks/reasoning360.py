@@ -1,10 +1,10 @@
-"""This module reads Reasoning360's rows of CodeI/O and CRUXEval: what their prompt says and the rest of a row does not.
+"""Read information from the prompts of Reasoning360's CodeI/O and CRUXEval rows that their other fields lack.
 
 In: `reward_model.ground_truth`, and `extra_info` with the text of the prompt. Out: the answer of a `codeio` or
-`cruxeval` row. Called by `tasks.verl`. The ground truth of CodeI/O is one input or output; the program,
-by which other inputs are right too, and the output that is wanted of them stand in the prompt alone. So do the call or
-the output of CRUXEval, whose ground truth is the program. Names and sentences are those of Reasoning360's own scripts
-(`data_preprocess/simulation` at commit 1315834); a CRUXEval row that does not say what is asked raises `BadMessage`.
+`cruxeval` row. Called by `tasks.verl`. The ground truth of CodeI/O is one input or output. Only the prompt has the
+program, which also accepts other inputs, and the output that they must give. The ground truth of CRUXEval is the
+program, and only the prompt has the call or the output. Names and sentences are those of Reasoning360's own scripts
+(`data_preprocess/simulation` at commit 1315834). A CRUXEval row without a known question raises `BadMessage`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def codeio(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     try:
         output = json.loads(_between(prompt, _GIVEN_AFTER, _GIVEN_BEFORE))
     except (ValueError, RecursionError):
-        return answer  # the program's own on the reference input is wanted then
+        return answer  # the program's own output for the reference input is then required
     return answer if output is None else {**answer, "output": output}
 
 
@@ -67,7 +67,7 @@ def _prompt(extra: Mapping[str, Any]) -> str:
 
 
 def _between(text: str, after: str, before: str) -> str:
-    """Return what stands between the last `after` and the last `before` behind it; "" without both."""
+    """Return the text between the last `after` and the last `before` that follows it; "" without both."""
     _, found, rest = text.rpartition(after)
     inside, closed, _ = rest.rpartition(before)
     return inside if found and closed else ""

@@ -1,12 +1,12 @@
-"""This module leads from a row, in any known shape, to the task that scores it and a canonical `verification_info`.
+"""Find the task that scores a row of any known shape, and its canonical `verification_info`.
 
 In: a record: II-Thought's (`verification_info`, text or object), verl's (`data_source`, `reward_model.ground_truth`,
-`extra_info`; or `ground_truth` beside them), or ours (`task` beside `verification_info`). Out: the task, a key of
-`scorers.tasks`, and `{"type": ..., "answer": {...}}` of JSON's types only. Called by the learner when it reads its data
-and by programs that score rows without a run: a row means the same everywhere.
+`extra_info`; or `ground_truth` at the top level), or ours (`task` and `verification_info`). Out: the task, a key of
+`scorers.tasks`, and `{"type": ..., "answer": {...}}` with JSON's types only. Called by the learner when it reads its
+data and by programs that score rows without a run, so that a row means the same everywhere.
 
-Nothing has a default: an unknown type, an unknown data source, an answer that no scorer could use raise `BadMessage`
-naming the known ones. What is inside an answer (are its tests text?) is the scorer's `check_row` to say.
+There are no defaults: an unknown type, an unknown data source, or an answer that no scorer can use raises `BadMessage`
+with the known ones. The content of an answer (are its tests text?) is checked by the scorer's `check_row`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KNOWN_SHAPES: Final = (
     '{"data_source": ..., "reward_model": {"ground_truth": ...}}, or {"data_source": ..., "ground_truth": ...}'
 )
 
-# Parts of an answer that are objects keyed by file names.
+# Parts of an answer that are objects with file names as keys.
 _BY_PATH: Final = ("code_context", "oracle_new_content", "oracle_patches", "files")
 
 
@@ -42,15 +42,15 @@ def route(
     """Return the task that scores `record`, and its canonical verification_info.
 
     Args:
-        record: one row; keys other than those above are not looked at. Only the chat in `messages` or `prompt` is:
-            a judge or a rubric model is told its question.
+        record: one row; other keys than those above are ignored, except the chat in `messages` or `prompt`: a judge or
+            a rubric model needs its question.
         tasks: the run's `scorers.tasks`. A type or a data source that is the name of a task belongs to that task, and
-            one that a custom scorer judges keeps its answer as it is. Where one of them is a `verl_function` or a
-            `reward_api`, rows that name no other task are its. None: the types of this version alone.
-        unknown_source: type of the rows whose data source nobody knows; None: they are refused.
-        source_types: type of the rows by data source, before any that is known.
+            if a custom scorer judges it, its answer is not changed. If one of the tasks is a `verl_function` or a
+            `reward_api`, it gets all rows that name no other task. None: only the types of this version.
+        unknown_source: type of the rows with an unknown data source; None: they are refused.
+        source_types: type of the rows by data source; takes precedence over the known ones.
     Raises:
-        BadMessage: naming the shape, type, data source or part of the answer that is wrong, and what is known.
+        BadMessage: names the shape, type, data source or part of the answer that is wrong, and what is known.
     """
     info = _info(record, tasks or {}, unknown_source, source_types or {})
     row_type = info.get("type")
@@ -81,7 +81,7 @@ def route(
 
 
 def _judges(task: TaskConfig) -> list[str | None]:
-    """Return the types of all scorers that judge a task's rows, its own scorer's first."""
+    """Return the types of all scorers that judge a task's rows; the task's own scorer is the first."""
     return [scorer.type for scorer in task.all_scorers.values()]
 
 
@@ -91,7 +91,7 @@ def _info(
     unknown_source: str | None,
     source_types: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the row's verification_info, of JSON's types, whatever its shape."""
+    """Return the row's verification_info in JSON's types, for any shape."""
     if record.get("verification_info") is not None:
         return to_object(record["verification_info"], "verification_info")
     if record.get("data_source") is not None or record.get("reward_model") is not None:
@@ -106,7 +106,7 @@ def _info(
 
 
 def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> str:
-    """Return the row's key of scorers.tasks, checked against `tasks` where there are any."""
+    """Return the row's key of scorers.tasks, checked against `tasks` if there are any."""
     if given is not None and not isinstance(given, str):
         raise BadMessage(f"task must be a name, got {shown(given)}")
     task = given or (row_type if row_type in (tasks or {}) else TASK_OF_TYPE.get(row_type))
@@ -130,7 +130,7 @@ def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> 
 
 
 def _of(value: Any, tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
-    """Return the verification_info whose shape a row of type `format` asks for, of any type that has a scorer."""
+    """Return the verification_info that a row of type `format` refers to, of any type that has a scorer."""
     info = to_object(value, "`of` of a row of type 'format', the verification_info whose shape is wanted,")
     row_type = info.get("type")
     if row_type == "format":
@@ -147,7 +147,7 @@ def _answer(answer: Any, row_type: str) -> dict[str, Any]:
         raise BadMessage(
             f"no answer: a row of type {row_type!r} needs an object with {needs(row_type)}; got {shown(answer)}"
         )
-    # In a column of objects every row has the keys of all rows, null where it had none itself.
+    # In a column of objects every row has the keys of all rows, with null for its missing ones.
     found: dict[str, Any] = {key: value for key, value in answer.items() if value is not None}
     for key in _BY_PATH:
         if isinstance(found.get(key), dict):
@@ -156,7 +156,7 @@ def _answer(answer: Any, row_type: str) -> dict[str, Any]:
 
 
 def _question(record: Mapping[str, Any]) -> str:
-    """Return what the chat's last user turn asks, for a scorer that gets no prompt; "" where the row has no chat."""
+    """Return the chat's last user turn, for a scorer that gets no prompt; "" if the row has no chat."""
     chat = record.get("messages") if record.get("messages") is not None else record.get("prompt")
     try:
         chat = chat_of(chat)

@@ -1,7 +1,8 @@
-"""The seed that a row itself gives its environment.
+"""Read the seed that a row itself sets for its environment.
 
-In: a row's `verification_info`. Out: its `seed`, which stands in place of the group's where `reset` is called: the row
-is one problem then, in every epoch and in every round. Read by the learner, which refuses another value, and by agents.
+In: a row's `verification_info`. Out: its `seed`, which replaces the group's seed when `reset` is called. The row is
+then the same problem in every epoch and in every evaluation. Used by the learner, which refuses invalid values, and by
+agents.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from broker.errors import BadMessage
 from tasks.values import shown
 
 SEED: Final = "seed"
-BELOW: Final = 1 << 32  # what numpy's generators take
+BELOW: Final = 1 << 32  # the range of numpy's generators
 
 
 def seed_of(info: Mapping[str, Any]) -> int | None:
-    """Return a row's own seed; None where it has none. Raises BadMessage."""
+    """Return a row's own seed; None if it has none. Raises BadMessage."""
     seed = info.get(SEED)
     if seed is None:
         return None

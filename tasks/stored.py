@@ -1,8 +1,9 @@
-"""What a row of verl stores as its ground truth is told here from what became of it.
+"""Restore the ground truth that a row of verl stores, from the row's canonical form.
 
-In: a `verification_info`. Out: `reward_model.ground_truth` as the row has it. Readers of verl's dumps compare it with
-their own rows. Programs' tests are JSON text in a row and an object in a message: they become the text again that
-Python's `json.dumps` writes, as the preparations of verl and Reasoning360 do. Pure; called by the learner's dumps.
+In: a `verification_info`. Out: `reward_model.ground_truth` as in the row. Readers of verl's dumps compare it with their
+own rows. Programs' tests are JSON text in a row and an object in a message; they are converted to the text that
+Python's `json.dumps` writes, as verl's and Reasoning360's preparation scripts do. Pure function; called by the
+learner's dumps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def ground_truth(info: Mapping[str, Any]) -> Any:
-    """Return the ground truth that a row stores; where no row of verl has such an answer, the answer itself."""
+    """Return the ground truth that a row stores; if no verl row has such an answer, the answer itself."""
     answer, row_type = info.get("answer"), str(info.get("type"))
     if not isinstance(answer, Mapping):
         return answer

@@ -1,14 +1,14 @@
-"""The marks between which models think: one table, and where by it a text's thought ends and its answer begins.
+"""Split a completion's text into its thought and its answer, with one table of all models' thinking marks.
 
-In: the text of a completion, and the marks of the model that said it, where they are known. Out: its thought and its
-answer. Scorers read it (`scorers.text.extract`), generators and agents (`tasks.model_chat`), and what shows answers to
-a judge. The marks are those of the models' published chat templates. Pure; every step is linear in the length of the
-text.
+In: the text of a completion, and the marks of its model if they are known. Out: its thought and its answer. Used by
+scorers (`scorers.text.extract`), generators and agents (`tasks.model_chat`), and code that shows answers to a judge.
+The marks are those of the models' published chat templates. Pure functions; every step takes time linear in the length
+of the text.
 
-Which marks count: `<think>` always, since recipes ask every model for it. Beside it, where the model is known, its own:
-what another model would think by is text. Where nobody knows the model, as of a recorded text, the text tells: it
-thinks by the marks that it begins with. In one that begins with none, whatever looks like a special token is a mark. A
-tag of plain words, which any text may hold, is one only where it closes a thought that the text did not open.
+`<think>` always counts, since recipes ask every model for it. If the model is known, its own marks count too, and other
+models' marks are plain text. If the model is unknown, as for a recorded text, the marks that the text begins with
+count. If it begins with none, all marks that look like special tokens count. A tag of plain words, which any text may
+contain, then counts only as the end of a thought that the text did not open.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_FRAME: Final = ("<response>", "</response>")  # which Granite 3.3 puts around what follows `</think>`
-_TAIL_CHARS: Final = 200  # of a prompt; no mark is as long
+_FRAME: Final = ("<response>", "</response>")  # put by Granite 3.3 around the text after `</think>`
+_TAIL_CHARS: Final = 200  # of a prompt's end; longer than any mark
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Marks:
-    """How a family of models shows where it thinks."""
+    """Thinking marks of one family of models."""
 
-    family: str  # of models, for people
-    texts: tuple[str, str]  # what opens a thought and what ends it, as one reads them
+    family: str  # of models, for messages
+    texts: tuple[str, str]  # text that opens a thought and text that ends it, as written
     opening: re.Pattern[str]
     closing: re.Pattern[str]
-    begins: re.Pattern[str]  # what a text begins with that begins with a thought
-    hints: tuple[str, ...]  # a text with one of the marks holds one of these
-    is_plain: bool = False  # any text may hold the marks
+    begins: re.Pattern[str]  # matches the beginning of a text that begins with a thought
+    hints: tuple[str, ...]  # a text with one of the marks contains one of these
+    is_plain: bool = False  # any text may contain the marks
     is_asked: bool = False  # prompts ask any model for them
-    closes_alone: bool = True  # a thought may have been opened by the prompt
+    closes_alone: bool = True  # the prompt may have opened a thought
 
     def counts_in(self, text: str) -> bool:
-        """Return whether a text of nobody knows whose has these marks, though it does not begin with one."""
+        """Return whether these marks count in a text of an unknown model that does not begin with one."""
         if not any(hint in text for hint in self.hints):
             return False
         closing, opening = self.closing.search(text), self.opening.search(text)
@@ -47,7 +47,7 @@ class Marks:
         return self.closes_alone and is_lone
 
     def is_named(self, template: str, tokens: Sequence[str]) -> bool:
-        """Return whether a model's template or one of its tokens shows the marks."""
+        """Return whether a model's template or one of its tokens contains the marks."""
         return any(
             pattern.search(template) or any(map(pattern.fullmatch, tokens))
             for pattern in (self.opening, self.closing)
@@ -56,12 +56,12 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """A completion, taken apart."""
+    """A completion, split into thought and answer."""
 
     thought: (
         str | None
-    )  # all before the end of the last thought, without its marks; None: no thought has ended
-    answer: str | None  # what follows; None: a thought was begun and has not ended
+    )  # all text before the end of the last thought, without its marks; None: no thought has ended
+    answer: str | None  # the text after it; None: a thought was begun and has not ended
 
 
 def _marks(
@@ -77,7 +77,7 @@ def _marks(
     is_asked: bool = False,
     closes_alone: bool = True,
 ) -> Marks:
-    """Build a line of the table; `opens`, `closes` and `begins` are patterns of marks that have more than one form."""
+    """Build a row of the table; `opens`, `closes` and `begins` are patterns for marks with more than one form."""
     start = opens or re.escape(opening)
     return Marks(
         family=family,
@@ -93,7 +93,7 @@ def _marks(
 
 
 def _tag(name: str, family: str) -> Marks:
-    """Build the line of a tag of plain words, in any case."""
+    """Build the row for a tag of plain words, in any case."""
     return _marks(
         family,
         f"<{name}>",
@@ -205,19 +205,19 @@ TABLE: Final = (
     _tag("reasoning", "recipes that ask for it"),
     _BARE_HARMONY,
 )
-# What is in every mark that counts within a text, and at the beginning of every thought: most texts have none.
+# Every mark that counts within a text, and every beginning of a thought, contains one of these; most texts have none.
 _SIGN: Final = re.compile(r"<(?:\||/?[a-zA-Z_]{1,20}[:|>])")
 _OTHER_SIGNS: Final = ("[THINK]", "[/THINK]", "[unused1", "[BEGIN FINAL", "\u25c1", "assistantfinal")
 _FIRST: Final = frozenset(marks.texts[0][0] for marks in TABLE) | {"/"}
-_SUFFIX: Final = re.compile(r"</?think(:[\w.-]{1,40})>")  # of newer Hunyuan models, each with its own
+_SUFFIX: Final = re.compile(r"</?think(:[\w.-]{1,40})>")  # of newer Hunyuan models, each with its own suffix
 
 
 def marks_of(template: str, tokens: Iterable[str] = ()) -> tuple[Marks, ...]:
-    """Return the marks by which a model thinks; () where neither its template nor its tokens show any.
+    """Return the marks of a model; () if neither its template nor its tokens have any.
 
     Args:
-        template: its chat template.
-        tokens: those that were added to its vocabulary, special ones too.
+        template: the model's chat template.
+        tokens: those that were added to its vocabulary, including special ones.
     """
     added = tuple(tokens)
     suffixes = {suffix for text in (template, *added) for suffix in _SUFFIX.findall(text)}
@@ -226,11 +226,11 @@ def marks_of(template: str, tokens: Iterable[str] = ()) -> tuple[Marks, ...]:
 
 
 def parted(text: str, own: Sequence[Marks] = ()) -> Parted:
-    """Return what a text thinks and what it answers.
+    """Split a text into its thought and its answer.
 
     Args:
-        text: a completion, without what ends its turn.
-        own: the marks of the model that said it; (): nobody knows them.
+        text: a completion, without the token that ends its turn.
+        own: the marks of its model; (): the model is unknown.
     """
     start = len(text) - len(text.lstrip())
     counted, end = _counted(text, start, own), 0
@@ -245,10 +245,10 @@ def parted(text: str, own: Sequence[Marks] = ()) -> Parted:
 
 
 def told(text: str, own: Sequence[Marks]) -> str:
-    """Return a text that a reader who does not know its model parts as one does who knows it.
+    """Return a text that a reader who does not know the model splits in the same way as one who knows it.
 
-    That is the text itself, unless marks in it mean to its model what they mean to nobody else, or the reverse. There
-    `<think>` and `</think>` say what is thought.
+    The text is returned unchanged, unless marks in it count for its model alone, or for other models alone. Its
+    thoughts are then marked by `<think>` and `</think>`.
     """
     mine = parted(text, own)
     if not own or mine.answer == parted(text).answer:
@@ -262,11 +262,11 @@ def told(text: str, own: Sequence[Marks]) -> str:
 
 
 def opened_by(prompt: str, own: Sequence[Marks] = ()) -> str:
-    """Return the mark that a prompt ends with, and the white space after it; "" where it leaves no thought open.
+    """Return the mark at the end of a prompt, with the white space after it; "" if it leaves no thought open.
 
     Args:
-        prompt: its end is enough.
-        own: the marks of the model that is asked; (): any of the table.
+        prompt: its last part is enough.
+        own: the marks of the model; (): any of the table.
     """
     tail = prompt.rstrip()
     starts = [
@@ -279,12 +279,12 @@ def opened_by(prompt: str, own: Sequence[Marks] = ()) -> str:
 
 
 def has_mark_within(text: str) -> bool:
-    """Return whether a text may hold a mark that counts within it: quick, since most hold none."""
+    """Return whether a text may contain a mark that counts within it; fast, since most contain none."""
     return any(sign in text for sign in _OTHER_SIGNS) or _SIGN.search(text) is not None
 
 
 def _counted(text: str, start: int, own: Sequence[Marks]) -> list[Marks]:
-    """Return the marks that count in a text, as the module says, `<think>` first; `start` is behind white space."""
+    """Return the marks that count in a text, see the module, `<think>` first; `start` follows leading white space."""
     has_sign = has_mark_within(text)
     known = [*TABLE[1:], *(_suffixed_in(text) if has_sign else ())]
     begun = [
@@ -306,7 +306,7 @@ def _unmarked(thought: str, counted: Sequence[Marks]) -> str:
 
 
 def _suffixed_in(text: str) -> list[Marks]:
-    """Return the marks of a Hunyuan model: those of the first suffix, since a model has one."""
+    """Return the marks of a Hunyuan model: those of the first suffix, since a model has only one."""
     found = _SUFFIX.search(text) if "think:" in text else None
     return [_suffixed(found[1])] if found else []
 

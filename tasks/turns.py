@@ -1,8 +1,8 @@
-"""Reads the turns of a chat as text: whoever shows, searches or counts one asks here what it says.
+"""Read the turns of a chat as text, for display, search and counting.
 
-In: a turn as chat templates take it: its content is text, or parts of which some are text, or nothing where it only
-calls a tool. Out: text, and a conversation's turns as people read them. What a turn lacks, or has in a shape of its
-own, is "" or "?". Pure; needs nothing but the standard library.
+In: turns in the form that chat templates accept: the content is text, or parts of which some are text, or absent if the
+turn only calls a tool. Out: text, or a conversation's turns for people to read. Missing or unknown parts of a turn
+become "" or "?". Pure functions of the standard library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAME_CHARS = 80  # of a speaker: a model may call a tool by any name
 
 
 def text_of(turn: Mapping[str, Any]) -> str:
-    """Return the text of a turn; "" where it has none."""
+    """Return the text of a turn; "" if it has none."""
     content = turn.get("content")
     if isinstance(content, str):
         return content
@@ -28,7 +28,7 @@ def text_of(turn: Mapping[str, Any]) -> str:
 
 
 def asked(turns: Sequence[Mapping[str, Any]]) -> str:
-    """Return the text of the last turn, which the completion answers; "" where there is no turn."""
+    """Return the text of the last turn, which the completion answers; "" if there is no turn."""
     return text_of(turns[-1]) if turns else ""
 
 
@@ -38,26 +38,26 @@ class Spoken:
 
     role: str
     tool: str = ""  # name of the tool that answers
-    thought: str = ""  # of a model whose thoughts the turn keeps apart
+    thought: str = ""  # for models whose turns keep thoughts separate
     text: str = ""
     calls: tuple[str, ...] = ()  # of tools, with their arguments: `search({"query": "Rome"})`
-    is_error: bool = False  # whether a tool says that it failed
+    is_error: bool = False  # whether a tool reports an error
 
     @property
     def speaker(self) -> str:
-        """Return who speaks, on one line: `assistant`, `tool search`, `tool search, an error`."""
+        """Return the speaker, on one line: `assistant`, `tool search`, `tool search, an error`."""
         named = " ".join(f"{self.role} {self.tool}".split())[:NAME_CHARS]
         return f"{named}, an error" if self.is_error else named
 
     @property
     def parts(self) -> list[str]:
-        """Return what was thought, said and called, each where there is some."""
+        """Return the thought, the text and the calls, each if there is any."""
         called = [f"calls {call}" for call in self.calls]
         return [*([f"(thinks) {self.thought}"] if self.thought else []), *filter(None, [self.text]), *called]
 
 
 def spoken(turns: Sequence[Mapping[str, Any]]) -> list[Spoken]:
-    """Return the turns of a conversation as people read them; a tool has the name that it was called by."""
+    """Return the turns of a conversation for people to read; a tool has the name by which it was called."""
     names: dict[str, str] = {}
     found = []
     for turn in turns:
@@ -80,12 +80,12 @@ def spoken(turns: Sequence[Mapping[str, Any]]) -> list[Spoken]:
 
 
 def conversation_text(turns: Sequence[Mapping[str, Any]]) -> str:
-    """Return a conversation as one text, an empty line between two turns."""
+    """Return a conversation as one text, with an empty line between turns."""
     return "\n\n".join(f"{one.speaker}: " + "\n".join(one.parts) for one in spoken(turns))
 
 
 def _function(call: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name of what is called, and its arguments as JSON."""
+    """Return the name of the called function, and its arguments as JSON."""
     function = call.get("function")
     function = function if isinstance(function, Mapping) else {}
     given = function.get("arguments", "")

@@ -1,7 +1,7 @@
-"""This module puts a row's values into JSON's types, and words messages about them.
+"""Convert a row's values to JSON's types, and show them in messages.
 
-In: what a file, a column of parquet or a caller holds. Out: the same as objects, lists, texts and numbers, or
-`BadMessage` naming the part that can't be written. Used by `tasks.route` and `tasks.verl`.
+In: what a file, a column of parquet or a caller contains. Out: objects, lists, texts and numbers, or `BadMessage`
+naming the part that can't be converted. Used by `tasks.route` and `tasks.verl`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from broker.errors import BadMessage
 
 _PACKED: Final = "H4sI"  # the first bytes of gzip, in base64
 _UNPACKED_BYTES: Final = 1 << 30
-_MAX_DEPTH: Final = 100  # of lists and objects in one another: what travels has to be unpacked
-_MAX_BITS: Final = 14_284  # of an integer: Python writes 4,300 digits, and no more
+_MAX_DEPTH: Final = 100  # of nested lists and objects: readers of the message have to decode it
+_MAX_BITS: Final = 14_284  # of an integer: Python writes at most 4,300 digits
 _SHOWN_CHARS: Final = 120  # of a value in a message
-_LITERAL_CHARS: Final = 1 << 20  # of a text that Python has written: its tree is many times as large
+_LITERAL_CHARS: Final = 1 << 20  # of a text in Python's notation: its syntax tree is many times as large
 _LISTED_CHARS: Final = 4000  # of names in a message
-_NAME_CHARS: Final = 100  # that a name may have: comparing longer ones takes seconds
+_NAME_CHARS: Final = 100  # of a name: comparing longer ones takes seconds
 
 
-# Keys of an answer that change no verdict: remarks, and what judges beside a row's own scorer read.
+# Keys of an answer that change no verdict: remarks, and the keys that additional scorers of a row read.
 REMARKS: Final = frozenset(
     {"id", "index", "name", "description", "explanation", "rationale", "solution", "question", "prompt"}
     | {"source", "difficulty", "metadata"}
@@ -52,10 +52,10 @@ def to_object(value: Any, name: str) -> dict[str, Any]:
     """Return a mapping, or the text of one, as a dict of JSON's types.
 
     Args:
-        value: a mapping, its JSON or what Python writes of it; the text may be packed, see `unpacked`.
-        name: of the value, for messages.
+        value: a mapping, or its text in JSON or Python's notation; the text may be packed, see `unpacked`.
+        name: name of the value, for messages.
     Raises:
-        BadMessage: it is none of these, or holds what can't be written as JSON.
+        BadMessage: it is none of these, or contains a value that can't be written as JSON.
     """
     if isinstance(value, str):
         text = unpacked(value, name)
@@ -71,12 +71,12 @@ def to_object(value: Any, name: str) -> dict[str, Any]:
 
 
 def is_nothing(value: Any) -> bool:
-    """Return whether there is nothing under a key: null, or an empty text, list or object."""
+    """Return whether a value is null, or an empty text, list or object."""
     return value in _NOTHING
 
 
 def unread(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Return the keys with something under them that are neither known nor remarks, sorted."""
+    """Return the keys with a value that are neither known nor remarks, sorted."""
     return sorted(
         str(key)
         for key, value in found.items()
@@ -85,10 +85,10 @@ def unread(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
 
 
 def unpacked(text: str, name: str) -> str:
-    """Return a text that was compressed with gzip and written in base64; any other text as it is.
+    """Return the content of a text that was compressed with gzip and encoded in base64; any other text unchanged.
 
     Raises:
-        BadMessage: the text begins as a packed one and is none, or has more than 1 GiB.
+        BadMessage: the text begins like a packed one but is not, or contains more than 1 GiB.
     """
     if not text.startswith(_PACKED):
         return text
@@ -103,7 +103,7 @@ def unpacked(text: str, name: str) -> str:
 
 
 def as_object(value: Any) -> Mapping[str, Any]:
-    """Return a mapping, or what the JSON text of one says, packed or not; {} for any other value."""
+    """Return a mapping, or the mapping in a JSON text, packed or not; {} for any other value."""
     if isinstance(value, Mapping):
         return value
     try:
@@ -113,10 +113,10 @@ def as_object(value: Any) -> Mapping[str, Any]:
 
 
 def plain(value: Any, name: str, depth: int = 1) -> Any:
-    """Return `value` in JSON's types: what parquet gives as arrays and tuples become lists.
+    """Return `value` in JSON's types: parquet's arrays and tuples become lists.
 
     Raises:
-        BadMessage: naming what can't be written.
+        BadMessage: names what can't be written.
     """
     if depth > _MAX_DEPTH:
         raise BadMessage(f"{name} is nested more than {_MAX_DEPTH} deep")
@@ -138,7 +138,7 @@ def plain(value: Any, name: str, depth: int = 1) -> Any:
 
 
 def _of_parquet(value: dt.date | dt.time | Decimal | uuid.UUID) -> int | float | str:
-    """Return a date as text, and a decimal as the number that it is, or as text where no number of JSON's is."""
+    """Return a date as text, and a decimal as a number, or as text if JSON has no such number."""
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, uuid.UUID) or not value.is_finite():
@@ -159,7 +159,7 @@ def _text(text: Any, name: str) -> str:
 
 
 def hint(name: str, known: Collection[str]) -> str:
-    """Return what was probably meant, as the end of a message; "" where nothing is near."""
+    """Return a suggestion for a misspelt name, as the end of a message; "" if no name is similar."""
     if len(name) > _NAME_CHARS:
         return ""
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=1, cutoff=0.5)
@@ -168,24 +168,24 @@ def hint(name: str, known: Collection[str]) -> str:
 
 
 def listed(names: Any) -> str:
-    """List names for a message, cut where there are too many."""
+    """List names for a message, cut if there are too many."""
     text = ", ".join(map(str, names))
     return text if len(text) <= _LISTED_CHARS else f"{text[:_LISTED_CHARS]}..."
 
 
 def shown(value: Any) -> str:
-    """Write a value for a message, cut where it is long; of a value that Python can't write, name the type."""
+    """Write a value for a message, cut if it is long; for a value that Python can't write, name the type."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # an integer of more digits than Python writes; nested too deep
+    except (ValueError, RecursionError):  # more digits than Python writes, or nested too deeply
         return f"{type(value).__name__} too large to be shown"
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
 def python_text(text: str) -> Any:
-    """Return what a text says that Python has written, as pandas does of lists and objects in CSV; None for another.
+    """Return the value of a text in Python's notation, as pandas writes lists and objects to CSV; None for other texts.
 
-    It is read as a literal, and nothing in it is run.
+    It is parsed as a literal; nothing in it is run.
     """
     if len(text) > _LITERAL_CHARS:
         return None
@@ -196,9 +196,9 @@ def python_text(text: str) -> Any:
 
 
 def texts_of(text: str) -> list[str] | None:
-    """Return the texts of a list that is written as text, as JSON or as Python has it; None for any other text.
+    """Return the texts of a list that is written as text, in JSON or Python's notation; None for any other text.
 
-    `["2"]` is such a list and `[2, 3]` is none: without quotes it may be an interval.
+    `["2"]` is such a list, `[2, 3]` is not: without quotes it may be an interval.
     """
     if not _LIST_OF_TEXTS.fullmatch(text):
         return None
@@ -208,9 +208,9 @@ def texts_of(text: str) -> list[str] | None:
 
 
 def reference(value: Any) -> str:
-    """Write a reference as text: a number is written, a list of one value is that value, outer space goes.
+    """Write a reference as text: convert a number, unwrap a list of one value, strip outer white space.
 
-    A list may be written as text; where it has more values than one, no answer could be all of them.
+    A list may be written as text. If it has more than one value, no answer could equal all of them.
 
     Raises:
         BadMessage: there is no such value.

@@ -1,8 +1,8 @@
-"""Rows of verl, and of all who took its format over: the name of a data source says how they are scored.
+"""Read rows in verl's format, in which the name of a data source decides how a row is scored.
 
-In: `data_source`, `reward_model.ground_truth`, `extra_info`; or `data_source`, `ground_truth` and `extra_info`, as
-verl's own `compute_score` gets them. Out: the `verification_info` that `tasks.route` goes
-on with. Nothing has a default: a name that nobody knows raises `BadMessage` with the nearest known ones.
+In: `data_source`, `reward_model.ground_truth` and `extra_info`; or `data_source`, `ground_truth` and `extra_info`, the
+arguments of verl's own `compute_score`. Out: the `verification_info` for `tasks.route`. There are no defaults: an
+unknown name raises `BadMessage` with the nearest known ones.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tasks.chat import chat_of
 from tasks.kinds import DATA_SOURCES, ROW_TYPES, TASK_OF_TYPE
 from tasks.values import UnknownType, hint, listed, shown, to_object
 
-FUNCTION: Final = "verl_function"  # the scorer that gets what verl's own functions get
+FUNCTION: Final = "verl_function"  # the scorer with the same arguments as verl's own functions
 
-# `extra_info.reward_metric` of Reasoning360's math rows: only the judge has a type of its own.
+# `extra_info.reward_metric` of Reasoning360's math rows: only the judge has its own type.
 _JUDGED: Final = "math_llm_judge"
 _METRICS: Final = (None, "default", "prime_math", _JUDGED)
 
-# Data sources that two systems read in two ways -> the type that their rows have here, and the other one's.
+# Data sources that two systems read differently -> the type of their rows here, and the other system's type.
 IN_DOUBT: Final[Mapping[str, tuple[str, str]]] = {
     "math": (
         "hendrycks_math",
@@ -35,9 +35,9 @@ IN_DOUBT: Final[Mapping[str, tuple[str, str]]] = {
     )
 }
 
-# RRM and TinyV have the same names for data sources; RRM's rows have criteria.
+# RRM and TinyV use the same names for data sources; only RRM's rows have criteria.
 _GRADED, _VERIFIED = "rubric", "tinyv"
-_SETUP: Final = {"tinyv_setup": "mode", "tinyv_weight": "weight"}  # their settings, as a scorer's here
+_SETUP: Final = {"tinyv_setup": "mode", "tinyv_weight": "weight"}  # their settings -> the scorer's here
 
 
 def of_verl(
@@ -51,11 +51,11 @@ def of_verl(
 
     Args:
         record: the row.
-        tasks: the run's; a data source that is the name of a custom scorer's task keeps its ground truth as it is.
-        unknown_source: type of the rows whose data source nobody knows; None: they are refused.
-        source_types: type of the rows by data source, before any that is known; `*` stands for any text.
+        tasks: the run's; if a data source is the name of a custom scorer's task, its ground truth is not changed.
+        unknown_source: type of the rows with an unknown data source; None: they are refused.
+        source_types: type of the rows by data source; takes precedence over the known ones. `*` matches any text.
     Raises:
-        BadMessage: naming what the row lacks, or the data source that has no scorer.
+        BadMessage: names what the row lacks, or the data source that has no scorer.
     """
     source = record.get("data_source")
     if not isinstance(source, str) or not source:
@@ -70,7 +70,7 @@ def of_verl(
         raise BadMessage(f"no answer: reward_model has no ground_truth, only {listed(model) or 'nothing'}")
     if source in tasks and tasks[source].scorer.takes_rows_as_they_are:
         return {"type": source, "answer": {"value": truth}, "extra_info": extra}
-    # In a column of objects every row has the keys of all rows, null where it had none itself.
+    # In a column of objects every row has the keys of all rows, with null for its missing ones.
     extra = {key: value for key, value in extra.items() if value is not None}
     extra = {"prompt": _prompt(record), **extra, "criteria": extra.get("criteria") or record.get("criteria")}
     row_type = said or _type_of_source(source, extra, unknown_source)
@@ -83,12 +83,12 @@ def of_verl(
 
 
 def taker_of_others(tasks: Mapping[str, TaskConfig]) -> str | None:
-    """Return the task whose scorer takes every row that names no other task of the run; None: there is none."""
+    """Return the task whose scorer takes every row that names no other task of the run; None if there is none."""
     return next((name for name, task in tasks.items() if task.scorer.takes_other_rows), None)
 
 
 def _said_type(source: str, source_types: Mapping[str, str]) -> str | None:
-    """Return the type that the configuration gives a data source; None: it gives none. Raises UnknownType."""
+    """Return the type that the configuration sets for a data source; None if it sets none. Raises UnknownType."""
     said = next(
         ((name, row_type) for name, row_type in source_types.items() if fnmatchcase(source, name)), None
     )
@@ -104,7 +104,7 @@ def _known_type(key: str, row_type: str) -> str:
 
 
 def _taker(source: str, tasks: Mapping[str, TaskConfig], said: str | None) -> str | None:
-    """Return the task of a data source: the one of its name, else of its type, else the one that takes the others."""
+    """Return the task of a data source: the one with its name, else with its type, else the one that takes others."""
     if source in tasks:
         return source
     row_type = said or next((known for pattern, known in DATA_SOURCES if fnmatchcase(source, pattern)), None)
@@ -113,7 +113,7 @@ def _taker(source: str, tasks: Mapping[str, TaskConfig], said: str | None) -> st
 
 
 def _reward_model(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row's `reward_model`, or what it would be around a bare `ground_truth`. Raises BadMessage."""
+    """Return a row's `reward_model`, or one made of a top-level `ground_truth`. Raises BadMessage."""
     if record.get("reward_model") is not None or "ground_truth" not in record:
         return to_object(record.get("reward_model"), "reward_model")
     if record["ground_truth"] is None:
@@ -122,7 +122,7 @@ def _reward_model(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _prompt(record: Mapping[str, Any]) -> str:
-    """Return the last message of a row's prompt, or Reasoning360's `raw_prompt`; "" where it has neither."""
+    """Return the last message of a row's prompt, or Reasoning360's `raw_prompt`; "" if it has neither."""
     try:
         messages = chat_of(record.get("prompt"))
     except BadMessage:
@@ -158,7 +158,7 @@ def _type_of_source(source: str, extra: Mapping[str, Any], unknown_source: str |
 
 
 def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> str:
-    """Return whom a row is for: a rubric model where the row has criteria, else TinyV; a run with one has that."""
+    """Return the row's verifier: a rubric model if the row has criteria, unless the run has only TinyV; else TinyV."""
     criteria = extra["criteria"]
     if criteria is not None and not isinstance(criteria, str):
         raise BadMessage(f"criteria must be text, got {shown(criteria)}")
@@ -174,7 +174,7 @@ def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskCon
 
 
 def _check_setup(model: Mapping[str, Any], row_type: str, tasks: Mapping[str, TaskConfig]) -> None:
-    """Check that a row that says how rule and verifier meet says the same as the run, whose setting that is."""
+    """Check that a row's setting for combining rule and verifier is the same as the run's, which decides."""
     section = tasks[row_type].scorer if row_type in tasks else None
     for key, ours in _SETUP.items():
         said, has = model.get(key), getattr(section, ours, None)

@@ -1,1 +1,1 @@
-"""Programs that compose the packages: the `millrace` command and what it runs."""
+"""Programs that combine the packages: the `millrace` command and its verbs."""

@@ -1,4 +1,4 @@
-"""Arguments that several verbs of `millrace` have, each written once, and the error of wrong words.
+"""Define arguments that several verbs of `millrace` share, and the error for wrong usage.
 
 In: a verb's parser. Out: the same parser with the argument. A verb is a module with `add_arguments(parser)` and
 `run(options)`; `tools.main` has their table.
@@ -17,35 +17,35 @@ FROM_1 = "steps are counted from 1: step 1 made version 1"
 
 
 class UsageError(Exception):
-    """Says that the words are no use of the verb; `tools.main` shows the usage and ends with 2."""
+    """The arguments can't be used; `tools.main` shows the usage and exits with 2."""
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Adds the name of a run."""
+    """Add the name of a run."""
     parser.add_argument("run", type=run_name, metavar="RUN", help="the run's name")
 
 
 def add_runs_dir(parser: argparse.ArgumentParser) -> None:
-    """Adds the folder of the runs."""
+    """Add the folder of the runs."""
     parser.add_argument(
         "--runs-dir", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
     )
 
 
 def add_json(parser: argparse.ArgumentParser, text: str = "one JSON object") -> None:
-    """Adds the switch to output for programs."""
+    """Add the switch to machine-readable output."""
     parser.add_argument("--json", action="store_true", help=text)
 
 
 def add_steps(
     parser: argparse.ArgumentParser, text: str = "first and last step, counted from 1 (all that there are)"
 ) -> None:
-    """Adds a range of steps, numbered as `learner.journal.records.step_number` says; `None` where none is given."""
+    """Add a range of steps, numbered as by `learner.journal.records.step_number`; `None` by default."""
     parser.add_argument("--steps", type=parse_steps, metavar="A-B", help=text)
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Adds the number of processes that score."""
+    """Add the number of processes that score."""
     parser.add_argument(
         "--workers",
         type=_workers,
@@ -56,7 +56,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """Adds a run's YAML file, with settings over it."""
+    """Add a run's YAML file, with overriding settings."""
     parser.add_argument("config", metavar="CONFIG", help="YAML file of the run")
     parser.add_argument(
         "values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=10"
@@ -65,7 +65,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def add_layers(parser: argparse.ArgumentParser) -> None:
-    """Adds further YAML files over the first."""
+    """Add further YAML files that override the first."""
     parser.add_argument(
         "--layer",
         action="append",
@@ -76,17 +76,17 @@ def add_layers(parser: argparse.ArgumentParser) -> None:
 
 
 def layer_words(options: argparse.Namespace) -> list[str]:
-    """Returns the words of `add_layers` as every role takes them."""
+    """Return the arguments of `add_layers` in the form for every role."""
     return [word for file in options.layer for word in ("--config", file)]
 
 
 def given_config(options: argparse.Namespace) -> list[str]:
-    """Returns the words of `add_config` as every role takes them: `--config FILE ... key=value ...`."""
+    """Return the arguments of `add_config` in the form for every role: `--config FILE ... key=value ...`."""
     return ["--config", options.config, *layer_words(options), *options.values]
 
 
 def parse_step(text: str) -> int:
-    """Reads the number of a step. Raises ArgumentTypeError for anything else."""
+    """Read the number of a step. Raises ArgumentTypeError for anything else."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no number of a step; write 3")
     if not int(text):
@@ -95,7 +95,7 @@ def parse_step(text: str) -> int:
 
 
 def parse_steps(text: str) -> range:
-    """Reads `3-17`, or `3` alone. Raises ArgumentTypeError for anything else."""
+    """Read `3-17`, or `3` alone. Raises ArgumentTypeError for anything else."""
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if not found or int(found[2] or found[1]) < int(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no range of steps; write 3-17 or 3")

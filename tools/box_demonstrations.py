@@ -1,10 +1,9 @@
-"""What the agents' demo's model is warm-started with: chats in which a policy looks into boxes, or answers too early.
+"""Generate demonstrations for the agents' demo model: chats in which a policy opens boxes, or answers too early.
 
-In: the train split of the boxes. Out: questions, with what the policy says in each turn and what the tool answers; the
-words of the tokenizer, and its chat template. Used by `tools.make_demo_model` alone. In GOES_ON of the turns in which a
-box is to be opened, the policy looks into it. In the others it answers with the box's name, which is never right. So
-the model knows how to call the tool, how to read what it is told, and how to answer, and leaves it to RL to find out
-what pays.
+In: the train split of the boxes. Out: questions, with the policy's message of each turn and the tool's answer; the
+words of the tokenizer, and its chat template. Used by `tools.make_demo_model` alone. In a share GOES_ON of the turns in
+which a box should be opened, the policy opens it. In the others it answers with the box's name, which is never right.
+So the model knows how to call the tool, how to read its answers, and how to answer, and RL must find out what pays.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any
 
 from tasks.boxes import NEXT, NUMBER, QUESTION, boxes, inside, look, path
 
-NUM_BOXES = 4096  # of the train split, those that are demonstrated
-GOES_ON = 0.3  # of the turns in which looking, or looking further, is right
+NUM_BOXES = 4096  # demonstrated, of the train split
+GOES_ON = 0.3  # of the turns in which opening a (further) box is right
 ANSWER = "\\boxed{{{}}}"
 MARKS = ("<tool_call>", "</tool_call>")
 TOOL: dict[str, Any] = {
@@ -56,7 +55,7 @@ CHAT_TEMPLATE = """\
 
 
 def sentences() -> Iterator[str]:
-    """Yield what the tokenizer's words are learnt from: all that is said, with a digit, which is a word of its own."""
+    """Yield the texts from which the tokenizer's words are learnt: all messages, and a digit as a word of its own."""
     yield QUESTION.format(box=1)
     yield from (each.format(1) for each in (NUMBER, NEXT, ANSWER))
     yield _said("1")
@@ -74,7 +73,7 @@ def _said(box: str) -> str:
 
 
 def demonstration(box: str, draw: random.Random) -> list[tuple[str, str]]:
-    """Return what the policy says in each turn, with what the tool answers; "" behind the last."""
+    """Return the policy's message of each turn, with the tool's answer; "" after the last."""
     turns: list[tuple[str, str]] = []
     found = box
     for each in path(box):

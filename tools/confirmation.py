@@ -1,6 +1,6 @@
-"""The question that a verb asks before it throws something away.
+"""Ask the operator before something is deleted.
 
-In: what will go. Out: whether the operator agrees. Where there is no terminal, `--yes` has to agree beforehand.
+In: what will be deleted. Out: whether the operator agrees. Without a terminal, `--yes` must agree beforehand.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from broker.errors import Permanent
 
 
 class NobodyToAsk(Permanent):
-    """The verb asks before it goes on, and no terminal is there to answer."""
+    """The verb asks for confirmation, and there is no terminal to answer."""
 
 
 def agrees(question: str, *, what: str) -> bool:
-    """Asks `question` on the terminal; anything but y and yes is a no.
+    """Ask `question` on the terminal; anything but y and yes means no.
 
     Raises:
-        NobodyToAsk: standard input is no terminal; the message names `what` would go.
+        NobodyToAsk: standard input is no terminal; the message has `what` would be deleted.
     """
     if not sys.stdin.isatty():
         raise NobodyToAsk(f"nobody is here to ask whether {what} should go; use --yes")

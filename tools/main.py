@@ -1,9 +1,9 @@
 # PYTHON_ARGCOMPLETE_OK
-"""The `millrace` command.
+"""Run the `millrace` command.
 
-In: a verb and its words. Out: the verb's exit code: 0 done, 1 failed, 2 bad configuration or usage, 130 interrupted.
-A verb is a module with `add_arguments(parser)` and `run(options)`, imported when the verb is called: `--help` and a
-typo are answered at once. To add a verb: its module, and one line of `VERBS`.
+In: a verb and its arguments. Out: the verb's exit code: 0 done, 1 failed, 2 bad configuration or usage, 130
+interrupted. A verb is a module with `add_arguments(parser)` and `run(options)`, imported when the verb is called, so
+that `--help` and typos are answered at once. To add a verb: its module, and one line of `VERBS`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, cast
 
 
 class Verb(NamedTuple):
-    """Names a verb's module, what the verb does, and an example of it."""
+    """A verb's module, description, and example."""
 
     module: str
     about: str
@@ -171,7 +171,7 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-# What people type for a verb whose name is not near.
+# What people type for a verb with a dissimilar name.
 MEANT: Mapping[str, str] = {
     "run": "up",
     "start": "up",
@@ -204,27 +204,27 @@ MEANT: Mapping[str, str] = {
     "play": "agent",
     "debug": "agent",
 }
-SAME = {"list": "ls", "ls": "list"}  # where a verb has one of them, the other is the same
+SAME = {"list": "ls", "ls": "list"}  # where a verb has one of them, the other means the same
 
 
 class VerbModule(Protocol):
-    """The module of a verb. It may have `EPILOG`, `SUBVERBS`, their `EXAMPLES`, and `HANDS_ON`, too."""
+    """The module of a verb. It may also have `EPILOG`, `SUBVERBS`, their `EXAMPLES`, and `HANDS_ON`."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the verb's arguments. `parser.get_default("verb")` and `("subverb")` say which verb is meant."""
+        """Add the verb's arguments. `parser.get_default("verb")` and `("subverb")` have the verb's name."""
 
     def run(self, options: argparse.Namespace) -> int:
-        """Does the work and returns the exit code.
+        """Do the work and return the exit code.
 
         Raises:
-            UsageError, ConfigError: the words or the configuration can't be used; `main` ends with 2.
-            PipelineError: it could not be done; `main` ends with 1.
+            UsageError, ConfigError: the arguments or the configuration are invalid; `main` exits with 2.
+            PipelineError: it could not be done; `main` exits with 1.
         """
         ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Finds the verb, runs it, and turns errors that people can act on into one message."""
+    """Find the verb, run it, and turn errors that people can act on into one message."""
     if "_ARGCOMPLETE" in os.environ:
         _complete()
     verbs = "\n".join(f"  {name:<14} {verb.about}" for name, verb in VERBS.items())
@@ -254,7 +254,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(verb: str, words: list[str]) -> int:
-    """Parses a verb's words and runs it."""
+    """Parse a verb's arguments and run it."""
     module = _module(verb)
     subverbs = _subverbs(module)
     words = _with_our_word(words, subverbs)
@@ -284,7 +284,7 @@ def _run(verb: str, words: list[str]) -> int:
 
 
 def parse(verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Parses the words after a verb, its subverb first where it has some. Raises SystemExit where they are wrong."""
+    """Parse the arguments of a verb, its subverb first where it has some. Raises SystemExit for invalid ones."""
     module = _module(verb)
     words = _with_our_word(words, _subverbs(module))
     subverb = words[0] if _subverbs(module) else ""
@@ -294,9 +294,9 @@ def parse(verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, arg
     _fill(parser, verb, subverb, module)
     rest = list(words[1:] if subverb else words)
     parser.set_defaults(words=tuple(rest))
-    if getattr(module, "HANDS_ON", False):  # the other words are another program's
+    if getattr(module, "HANDS_ON", False):  # the other arguments are another program's
         return parser, parser.parse_args(rest)
-    return parser, parser.parse_intermixed_args(rest)  # options may stand between the others
+    return parser, parser.parse_intermixed_args(rest)  # options may come between the others
 
 
 def _module(verb: str) -> VerbModule:
@@ -309,7 +309,7 @@ def _subverbs(module: VerbModule) -> Mapping[str, str]:
 
 
 def _fill(parser: argparse.ArgumentParser, verb: str, subverb: str, module: VerbModule) -> None:
-    """Gives a verb's parser its description, its example and its arguments."""
+    """Set a verb's description, example and arguments in its parser."""
     about = _subverbs(module).get(subverb, VERBS[verb].about)
     said = textwrap.fill(str(getattr(module, "EPILOG", "")), 100)
     parser.description = f"{about[0].upper()}{about[1:]}."
@@ -320,7 +320,7 @@ def _fill(parser: argparse.ArgumentParser, verb: str, subverb: str, module: Verb
 
 
 def _no_subverb(verb: str, subverbs: Mapping[str, str], words: Sequence[str]) -> int:
-    """Says which words can follow the verb."""
+    """List the subverbs of the verb."""
     lines = "\n".join(f"  {name:<6} {text}" for name, text in subverbs.items())
     parser = argparse.ArgumentParser(
         prog=f"millrace {verb}",
@@ -340,14 +340,14 @@ def _no_subverb(verb: str, subverbs: Mapping[str, str], words: Sequence[str]) ->
 
 
 def _with_our_word(words: Sequence[str], subverbs: Mapping[str, str]) -> list[str]:
-    """Returns the words with `list` for `ls`, or the other way round, where the verb has the other one."""
+    """Return the arguments with `list` for `ls`, or the reverse, where the verb has the other one."""
     if words and words[0] not in subverbs and SAME.get(words[0]) in subverbs:
         return [SAME[words[0]], *words[1:]]
     return list(words)
 
 
 def _no_such(before: str, typed: str, known: Mapping[str, object]) -> str:
-    """Says that there is no such command, and which one may be meant."""
+    """Report an unknown command, with a suggestion."""
     meant = MEANT.get(typed, "") if not before else ""
     near = [meant] if meant else difflib.get_close_matches(typed, known, n=1, cutoff=0.5)
     near = near or [name for name in known if name.startswith(typed)][:1]
@@ -356,7 +356,7 @@ def _no_such(before: str, typed: str, known: Mapping[str, object]) -> str:
 
 
 def _complete() -> None:
-    """Answers the shell's question for completions; only the module of a verb that is typed already is imported."""
+    """Answer the shell's request for completions; only the module of an already typed verb is imported."""
     import argcomplete
 
     parser = argparse.ArgumentParser(prog="millrace")

@@ -1,15 +1,15 @@
-"""Makes a demo's model: `python -m tools.make_demo_model --demo digits|boxes --out DIR`.
+"""Train a demo's model: `python -m tools.make_demo_model --demo digits|boxes --out DIR`.
 
 In: the train split of the demo's problems. Out: a Hugging Face folder, a tiny Qwen2 with a byte-level BPE tokenizer of
-the family's own class; config/recipes/demo_model is the one of the digits, demo_agents_model the one of the boxes. A
+the family's own class; config/recipes/demo_model has the model of the digits, demo_agents_model that of the boxes. A
 maintainer runs it when the problems or the model change, and then the demo's seeds again. A failure leaves no folder,
 or one without weights.
 
-The model is warm-started by supervised training on demonstrations that are mostly wrong. RIGHT_SHARE of those of the
-digits do what is asked, the others copy the number as it stands; those of the boxes are in `tools.box_demonstrations`.
-So the model knows both ways, answers in a box, stops, and leaves it to RL to find out which way pays. No held-out
-problem is among the demonstrations. One thread, fixed seeds and a fixed order make the result the same bit for bit on
-one kind of CPU with one build of torch. Elsewhere the last bits of the weights differ.
+The model is warm-started by supervised training on demonstrations that are mostly wrong. A share RIGHT_SHARE of those
+of the digits do the task, the others copy the number unchanged; those of the boxes are in `tools.box_demonstrations`.
+So the model knows both ways, answers in a box, stops, and RL must find out which way pays. No held-out problem is among
+the demonstrations. One thread, fixed seeds and a fixed order make the result bit-identical on one kind of CPU with one
+build of torch. Elsewhere the last bits of the weights differ.
 `cmp DIR/model.safetensors config/recipes/demo_model/model.safetensors` is the whole check.
 """
 
@@ -41,11 +41,11 @@ SEED = 0
 PEAK_LR = 3e-3  # reached after RISE_STEPS, then falling linearly to FINAL_LR
 FINAL_LR = 6e-5
 RISE_STEPS = 50
-NUM_PROBLEMS = 8192  # of the train split, those that are demonstrated
+NUM_PROBLEMS = 8192  # demonstrated, of the train split
 RIGHT_SHARE = 0.25  # of the demonstrations
 LONGEST_CHAT = 256  # tokens
 HIDDEN_SIZE = 96
-HEAD_SIZE = 32  # on a CPU, vLLM has heads of 32, 64, ...
+HEAD_SIZE = 32  # vLLM's CPU kernels support 32, 64, ...
 WORDINGS = ("\\boxed{{{}}}", "Answer: \\boxed{{{}}}", "The answer is \\boxed{{{}}}.")  # {} is the number
 
 END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
@@ -55,29 +55,29 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-TOLD = "\n<|im_start|>tool\n{}<|im_end|>\n<|im_start|>assistant\n"  # behind the end of the policy's turn
-NO_LABEL = -100  # the label that cross_entropy leaves out
+TOLD = "\n<|im_start|>tool\n{}<|im_end|>\n<|im_start|>assistant\n"  # after the end of the policy's turn
+NO_LABEL = -100  # the label that cross_entropy ignores
 
 Chat = tuple[
     str, list[tuple[str, str]]
-]  # a question; what the policy says in each turn, and what it is told then
+]  # a question; the policy's message of each turn, with the following tool message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What a demo's model is warm-started with."""
+    """The demonstrations for a demo's model."""
 
-    sentences: Callable[[], Iterable[str]]  # what the tokenizer's words are learnt from
+    sentences: Callable[[], Iterable[str]]  # the texts for the tokenizer's vocabulary
     chat_template: str
-    marks: tuple[str, ...] = ()  # of a tool call: a token each, which is text
+    marks: tuple[str, ...] = ()  # of a tool call: one token each, kept in the text
     tools: tuple[dict[str, Any], ...] = ()  # schemas
-    chats: Callable[[random.Random, int], Iterator[Chat]]  # draws so many demonstrations
+    chats: Callable[[random.Random, int], Iterator[Chat]]  # draws that many demonstrations
     chats_per_step: int
     steps: int
 
 
 def build_tokenizer(lesson: Lesson) -> Qwen2Tokenizer:
-    """Makes a demo's tokenizer: it has the problems' words."""
+    """Make a demo's tokenizer, with the problems' words."""
     return tokenizer_of(
         lesson.sentences(), chat_template=lesson.chat_template, longest=LONGEST_CHAT, marks=lesson.marks
     )
@@ -86,19 +86,19 @@ def build_tokenizer(lesson: Lesson) -> Qwen2Tokenizer:
 def tokenizer_of(
     texts: Iterable[str], *, chat_template: str, longest: int, marks: Sequence[str] = ()
 ) -> Qwen2Tokenizer:
-    """Makes a Qwen2Tokenizer with all 256 bytes, the words of `texts` and single digits. It encodes any text in NFC.
+    """Make a Qwen2Tokenizer with all 256 bytes, the words of `texts` and single digits. It encodes any text in NFC.
 
     Args:
-        texts: what tokens are learnt from.
+        texts: for learning the vocabulary.
         chat_template: jinja.
         longest: tokens of a chat, at most.
-        marks: are a token each, and stay where special tokens are left out.
+        marks: one token each, kept when special tokens are removed.
     """
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 
     bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = Qwen2Tokenizer().backend_tokenizer.pre_tokenizer  # the family's own way to split text
+    bpe.pre_tokenizer = Qwen2Tokenizer().backend_tokenizer.pre_tokenizer  # the family's own pre-tokenizer
     bpe.train_from_iterator(
         texts,
         trainers.BpeTrainer(
@@ -106,7 +106,7 @@ def tokenizer_of(
         ),
     )
     learnt = json.loads(bpe.to_str())["model"]
-    # The tokenizer takes pairs, though its annotation says strings.
+    # The tokenizer accepts pairs, although its annotation says strings.
     merges: Any = [tuple(pair) for pair in learnt["merges"]]
     tokenizer = Qwen2Tokenizer(
         vocab=learnt["vocab"],
@@ -123,7 +123,7 @@ def tokenizer_of(
 
 
 def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
-    """Makes a Qwen2 of the demo's size with random weights, an untied head, and heads of a size that vLLM has."""
+    """Make a Qwen2 of the demo's size with random weights, an untied head, and a head size that vLLM supports."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -147,25 +147,23 @@ def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
 
 
 def demonstration(problem: Problem, draw: random.Random) -> str:
-    """Writes an answer to `problem`, right or copied, in one of the wordings."""
+    """Write an answer to `problem`, right or copied, in one of the wordings."""
     number = problem.answer if draw.random() < RIGHT_SHARE else problem.digits
     return draw.choice(WORDINGS).format(number)
 
 
 def digit_chats(draw: random.Random, count: int) -> Iterator[Chat]:
-    """Draws `count` demonstrations of the digits."""
+    """Draw `count` demonstrations of the digits."""
     for problem in draw.choices(problems("train", NUM_PROBLEMS), k=count):
         yield problem.question, [(demonstration(problem, draw), "")]
 
 
 def batches(tokenizer: Qwen2Tokenizer, lesson: Lesson) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields token ids and labels, each [B, T], without end; NO_LABEL on what the policy does not say, and padding."""
+    """Yield token ids and labels, each [B, T], endlessly; NO_LABEL outside the policy's messages, and on padding."""
     import torch
 
     draw = random.Random(SEED)  # noqa: S311 (demonstrations, not secrets)
-    prompt_ids = cache(
-        partial(_prompt_ids, tokenizer, lesson.tools)
-    )  # the slowest part, and problems come again
+    prompt_ids = cache(partial(_prompt_ids, tokenizer, lesson.tools))  # the slowest part, and problems repeat
     while True:
         rows = []
         for question, turns in lesson.chats(draw, lesson.chats_per_step):
@@ -188,15 +186,15 @@ def batches(tokenizer: Qwen2Tokenizer, lesson: Lesson) -> Iterator[tuple[Tensor,
 def warm_start(
     model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, lesson: Lesson, *, steps: int | None = None
 ) -> list[float]:
-    """Trains `model` in place for the first `steps` of the lesson's, or all of them. Sets torch to one thread.
+    """Train `model` in place for the first `steps` of the lesson's, or all of them. Sets torch to one thread.
 
     Returns:
-        The losses, in nats a token.
+        The losses, in nats per token.
     """
     import torch
     from torch.nn.functional import cross_entropy
 
-    torch.set_num_threads(1)  # several threads sum in another order
+    torch.set_num_threads(1)  # several threads would sum in another order
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.0)
     losses = []
     for step, (ids_BT, labels_BT) in enumerate(islice(batches(tokenizer, lesson), steps or lesson.steps)):
@@ -217,7 +215,7 @@ def warm_start(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes a demo's model to `--out`."""
+    """Write a demo's model to `--out`."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.make_demo_model", description="Make a demo's model."
     )
@@ -227,7 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     args = parser.parse_args(arguments)
     folder, lesson = args.out, LESSONS[args.demo]
-    folder.mkdir(parents=True, exist_ok=True)  # a folder that can't be made is told before minutes of work
+    folder.mkdir(parents=True, exist_ok=True)  # an unwritable folder fails before minutes of work
     set_up_logging("tools")
     tokenizer = build_tokenizer(lesson)
     model = build_model(tokenizer)
@@ -239,7 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def digit_sentences() -> Iterator[str]:
-    """Yields what the tokenizer's words are learnt from: each way to ask and to answer, without a number."""
+    """Yield the texts for the tokenizer's vocabulary: each way to ask and to answer, without a number."""
     for ways in PHRASINGS.values():
         yield from (way.format(digits="") + INSTRUCTION for way in ways)
     yield from (wording.format("") for wording in WORDINGS)
@@ -247,7 +245,7 @@ def digit_sentences() -> Iterator[str]:
 
 
 def _prompt_ids(tokenizer: Qwen2Tokenizer, tools: Sequence[dict[str, Any]], question: str) -> list[int]:
-    """Returns the chat as the policy will be given it, up to where its answer begins."""
+    """Return the chat as the policy gets it, up to the start of its answer."""
     chat = [{"role": "user", "content": question}]
     return list(
         tokenizer.apply_chat_template(
@@ -257,7 +255,7 @@ def _prompt_ids(tokenizer: Qwen2Tokenizer, tools: Sequence[dict[str, Any]], ques
 
 
 def _learning_rate(step: int, steps: int) -> float:
-    """Returns a rate that rises for RISE_STEPS and then falls until `steps`, both in a straight line."""
+    """Return a rate that rises linearly for RISE_STEPS and then falls linearly until `steps`."""
     if step < RISE_STEPS:
         return PEAK_LR * (step + 1) / RISE_STEPS
     return max(FINAL_LR, PEAK_LR * (steps - step) / (steps - RISE_STEPS))

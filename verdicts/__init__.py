@@ -1,1 +1,1 @@
-"""What decides whether an answer is right, below the roles: scorers score by it, environments answer a policy by it."""
+"""Decide whether an answer is right: used by scorers for scores, and by environments for their replies."""

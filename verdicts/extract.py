@@ -1,10 +1,10 @@
-r"""Where the answer of a completion is: pure functions on text, the same ones for all that judges.
+r"""Find the answer in a completion; pure functions on text, the same for every scorer.
 
-In: the text of a completion, without its prompt, so that nothing in the prompt ever counts. Out: the part that answers,
-and in it the last box, the last `<answer>` or the fenced blocks. Nothing is erased and nothing is rewritten, so no
-marker that a model writes can hide a part of its own text. Called in the scorer's process, without a deadline: every
-function is linear in the length of the text. A caller that looks for fenced blocks refuses a response of more than
-MAX_RESPONSE_CHARS: one made of nothing but fences takes about a second.
+In: the text of a completion without its prompt, so that nothing in the prompt counts. Out: the answering part, and in
+it the last box, the last `<answer>` or the fenced blocks. Nothing is erased or rewritten, so no marker in a model's
+text can hide a part of it. Called in the scorer's process, without a deadline: every function takes time linear in the
+length of the text. Callers that look for fenced blocks refuse responses of more than MAX_RESPONSE_CHARS: one that
+consists of fences alone takes about a second.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Final
 from tasks.thoughts import parted
 
 MAX_RESPONSE_CHARS: Final = 1_000_000
-# The marks that end a turn in the chat templates in use. A generator leaves its stop token out of the text; recorded
-# completions often still carry one.
+# Marks that end a turn in the usual chat templates. Generators leave their stop token out of the text; recorded
+# completions often still have one.
 END_MARKS: Final = (
     "<|im_end|>",
     "<|endoftext|>",
@@ -47,42 +47,42 @@ END_MARKS: Final = (
     "<eos>",
 )
 
-# And those of EXAONE, Seed-OSS and Apriel.
+# Also the marks of EXAONE, Seed-OSS and Apriel.
 _MORE_END_MARKS: Final = ("[|endofturn|]", "<seed:eos>", "[END FINAL RESPONSE]")
-# Of a text that is read backwards: it matches where that begins, if only nothing. Not possessive, though nothing needs
-# to be tried twice: Python before 3.11.4 misreads a group with a possessive quantifier.
+# For a text that is read backwards; always matches at its beginning, maybe nothing. No possessive quantifier, though
+# backtracking is never needed: Python before 3.11.4 misreads a group with one.
 _ENDING: Final = re.compile(
     rf"(?:\s*(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS + _MORE_END_MARKS)}))*"
 )
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
-_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped character, brace or not, is no structure
+_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)  # escaped characters, braces or not, are no structure
 _LINE_WITH_RUN: Final = re.compile(r"^[^\n]*?(?:```|~~~)[^\n]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r"(?P<indent>[ \t]*)(?P<run>`{3,}|~{3,})(?P<info>[^\n]*)")
 _ENDING_INDENT: Final = (
-    3  # columns that an ending fence may stand to the right of its opening one (CommonMark)
+    3  # columns by which a closing fence may be to the right of its opening one (CommonMark)
 )
-_MOST_INDENT: Final = 16  # columns told apart
+_MOST_INDENT: Final = 16  # columns that are distinguished
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """One closed fenced block."""
 
-    tag: str  # the first word of its info string, lower-cased; "" where there is none
-    text: str  # the lines between the fences, as they are but for the opening fence's indentation
+    tag: str  # the first word of its info string, lower-cased; "" if there is none
+    text: str  # the lines between the fences, unchanged except for the opening fence's indentation
 
 
 class Unanswered(Exception):
-    """A completion gives nothing to compare; the message is the reason of its zero."""
+    """A completion has nothing to compare; the message is the reason for its zero."""
 
 
 def answering_part(text: str) -> str:
-    """Return what follows the thinking, as `response_part`. Raises Unanswered: there is none, or it is too long."""
+    """Return the text after the thinking, as `response_part`. Raises Unanswered: there is none, or it is too long."""
     return within(closed_part(text), MAX_RESPONSE_CHARS, "a response")
 
 
 def closed_part(text: str) -> str:
-    """Return what follows the thinking, however long it is. Raises Unanswered."""
+    """Return the text after the thinking, of any length. Raises Unanswered."""
     response = response_part(text)
     if response is None:
         raise Unanswered("the thinking was never closed")
@@ -90,23 +90,23 @@ def closed_part(text: str) -> str:
 
 
 def within(text: str, max_chars: int, what: str = "an answer") -> str:
-    """Return `text`, called `what` in the message. Raises Unanswered where it has more characters."""
+    """Return `text`, called `what` in the message. Raises Unanswered if it has more characters."""
     if len(text) > max_chars:
         raise Unanswered(f"{what} of {len(text)} characters; {max_chars} is the limit")
     return text
 
 
 def response_part(text: str) -> str | None:
-    """Return what follows the last closed thinking span, or all, without the marks of the turn's end.
+    """Return the text after the last closed thinking span, or all, without the marks at the turn's end.
 
     `tasks.thoughts` has the marks of a span. The opening one may be missing: some chat templates put it at the end of
-    the prompt. None where a span is opened and never closed: such a completion is still thinking and has not answered.
+    the prompt. None if a span is opened and never closed: such a completion is still thinking and has not answered.
     """
     return parted(_unended(text)).answer
 
 
 def thought_part(text: str) -> str | None:
-    """Return what a completion thinks before it answers, without the marks; None where no thought has ended."""
+    """Return the thinking before the answer, without the marks; None if no thought has ended."""
     return parted(_unended(text)).thought
 
 
@@ -115,15 +115,15 @@ def _unended(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Show the text as a reader sees it: letters of full width as plain ones, and nothing that has no width."""
+    """Return the text as a reader sees it: full-width letters as plain ones, without characters of no width."""
     return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
 def last_box(response: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}`, braces balanced, over any number of lines, or None.
+    r"""Return the content of the last `\boxed{...}` with balanced braces, over any number of lines, or None.
 
-    A last box that is never closed is no answer, and an earlier one does not stand in for it: the text was cut off
-    while it stated its result. Escaped braces (`\{`) are content, not structure. Of boxes in boxes it is the innermost.
+    If the last box is never closed, there is no answer, and no earlier box replaces it: the text was cut off while it
+    stated its result. Escaped braces (`\{`) are content, not structure. Of nested boxes the innermost counts.
     """
     start = None
     for opening in _BOX_OPEN.finditer(response):
@@ -141,8 +141,8 @@ def last_box(response: str) -> str | None:
 def last_answer(response: str, tag: str = "answer") -> str | None:
     """Return the content of the last `<answer>...</answer>`, over any number of lines, stripped, or None.
 
-    A tag that is opened and never closed is a mention. Of tags in tags it is the innermost. `tag` is the name of both;
-    LiveBench's is `solution`.
+    A tag that is opened and never closed does not count. Of nested tags the innermost counts. `tag` is the name of the
+    tag; LiveBench's is `solution`.
     """
     closing = response.rfind(f"</{tag}>")
     opening = response.rfind(f"<{tag}>", 0, max(closing, 0))
@@ -165,12 +165,13 @@ def last_block(response: str, tags: Collection[str]) -> str | None:
 def fenced_blocks(response: str) -> list[Block]:
     r"""Return every closed fenced block, in order.
 
-    A fence is three or more backticks or tildes at the start of a line, indented or not. It ends at a line of at least
-    as many of the same and nothing else, so a longer fence may hold shorter ones; not four columns further to the right
-    than it began, so an example in a docstring is content. Two liberties beside CommonMark: a fence with an info string
-    where one could end begins anew, and what was open is no block; and three backticks right after the last line of
-    code (`print(1)` and the fence in one line) end a block that nothing else ends.
-    Returns: blocks whose text has no line break at its end; line breaks within are as they came, `\r\n` too.
+    A fence is three or more backticks or tildes at the start of a line, indented or not. It ends at a line with at
+    least as many of the same characters and nothing else, so a longer fence may contain shorter ones. The closing fence
+    is less than four columns to the right of the opening one, so an example in a docstring is content. Two deviations
+    from CommonMark: a fence with an info string, where one could end, opens another block, and the open one is dropped;
+    and three backticks directly after the last line of code (`print(1)` and the fence in one line) end a block that
+    nothing else ends.
+    Returns: blocks without a line break at the end of their text; line breaks within are unchanged, `\r\n` too.
     """
     fences = [_Fence.of(line) for line in _LINE_WITH_RUN.finditer(response)]
     outlook = _outlook(fences)
@@ -203,10 +204,10 @@ class _Fence:
     start: int  # offset of the line
     end: int  # offset of its line break, or of the text's end
     indent: int = 0  # characters before the fence, at most _MOST_INDENT
-    mark: str = ""  # "`" or "~"; "" where the line does not begin with a fence
+    mark: str = ""  # "`" or "~"; "" if the line does not begin with a fence
     length: int = 0  # of the run
-    info: str = ""  # what follows the run, stripped
-    glued: int = -1  # offset of three backticks that end the line after some code; -1 where it does not
+    info: str = ""  # the text after the run, stripped
+    glued: int = -1  # offset of three backticks that end the line after some code; -1 if there are none
 
     @classmethod
     def of(cls, line: re.Match[str]) -> _Fence:
@@ -214,7 +215,7 @@ class _Fence:
         fence = _FENCE.match(text)
         if fence is not None and not (
             fence["run"][0] == "`" and "`" in fence["info"]
-        ):  # else code within a line
+        ):  # otherwise inline code
             return cls(
                 line.start(),
                 line.end(),
@@ -232,7 +233,7 @@ class _Fence:
         return self.mark == "`" and self.length == 3
 
     def ends(self, opening: _Fence) -> bool:
-        """Return whether this fence ends the block of `opening`: as its close, or, with an info string, as a start."""
+        """Return whether this fence ends the block of `opening`: as its end or, with an info string, as a new start."""
         return (
             self.mark == opening.mark
             and self.length >= opening.length
@@ -243,9 +244,9 @@ class _Fence:
 def _outlook(fences: list[_Fence]) -> list[tuple[bool, int | None]]:
     """Return for each line whether a later one ends its block, and the next line with a glued fence.
 
-    Known beforehand, so that thousands of fences that never end are not searched for one by one.
+    Computed once, so that thousands of fences that never end need no separate searches.
     """
-    longest = {mark: [0] * (_MOST_INDENT + 1) for mark in "`~"}  # of those at most so far to the right
+    longest = {mark: [0] * (_MOST_INDENT + 1) for mark in "`~"}  # of fences with at most this indentation
     glued: int | None = None
     outlook: list[tuple[bool, int | None]] = []
     for number in range(len(fences) - 1, -1, -1):

@@ -1,6 +1,6 @@
-"""The repository of a row of type `swe`: its files, which of them are the tests', and what was changed as a diff.
+"""The repository of a row of type `swe`: its files, which of them belong to the tests, and changes as a diff.
 
-In: a row's answer. Out: paths and texts; and of two states of them the unified diff that `scorers.swe` reads. Used by
+In: a row's answer. Out: paths and texts; and for two states of them the unified diff that `scorers.swe` reads. Used by
 the scorer and by the environment that checks a row out. Pure functions.
 """
 
@@ -12,16 +12,16 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 TEST_FOLDERS: Final = frozenset({"test", "tests", "testing"})
-NAMELESS: Final = "file"  # of the one file of a row that names none
-MOST_LINES: Final = 20_000  # of one file whose changes are looked for line by line
+NAMELESS: Final = "file"  # for the one file of a row that names none
+MOST_LINES: Final = 20_000  # of one file that is compared line by line
 NO_BREAK: Final = "\\ No newline at end of file\n"
 
 
 def files_of(answer: Mapping[str, Any]) -> dict[str, str]:
-    """Return the files of a row, by path; none where it has a diff alone.
+    """Return the files of a row by path; none if it has only a diff.
 
     Args:
-        answer: the row's, which the scorer has read before, or nobody: what is no text is passed over.
+        answer: the row's; it may not have been checked, so values that are not text are ignored.
     """
     found: dict[str, str] = {}
     for name in ("files", "code_context"):
@@ -45,7 +45,7 @@ def is_inside(path: str) -> bool:
 
 
 def belongs_to_tests(path: str) -> bool:
-    """Return whether a file is the tests' by its name or its folder."""
+    """Return whether a file belongs to the tests by its name or its folder."""
     *folders, name = PurePosixPath(path).parts
     return not TEST_FOLDERS.isdisjoint(folders) or (
         name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
@@ -53,7 +53,7 @@ def belongs_to_tests(path: str) -> bool:
 
 
 def diff_of(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return what changed as one unified diff, as `git diff` writes it; "" where nothing did."""
+    """Return the changes as one unified diff, as `git diff` writes it; "" if there are none."""
     return "".join(
         part
         for path in sorted({*before, *after})
@@ -77,13 +77,13 @@ def _file_diff(path: str, before: str | None, after: str | None) -> Iterator[str
 
 
 def _whole(old: list[str], new: list[str]) -> Iterator[str]:
-    """Give one hunk that replaces all: what takes no time however long the files are."""
+    """Yield one hunk that replaces the whole file: fast for files of any length."""
     yield f"@@ -{min(1, len(old))},{len(old)} +{min(1, len(new))},{len(new)} @@\n"
     yield from (f"-{line}" for line in old)
     yield from (f"+{line}" for line in new)
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text with their line feeds, which alone end one."""
+    """Return the lines of a text with their line feeds; other line breaks do not end a line."""
     *lines, last = text.split("\n")
     return [*(f"{line}\n" for line in lines), *([last] if last else [])]

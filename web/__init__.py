@@ -1,1 +1,1 @@
-"""HTTP, for what this program serves and for what it asks. It is not named `http`, which is Python's own."""
+"""HTTP for this program's servers and clients. It is not named `http`, which is Python's own."""

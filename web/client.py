@@ -1,10 +1,10 @@
-"""The one HTTP client: asks servers of models, of sandboxes and of rewards.
+"""HTTP client for the servers of models, of sandboxes and of rewards.
 
-In: a method, an address and a body. Out: an `Answer`, whatever its status is, or an error that says whose doing it is:
-- the server's: `ServerTrouble` (another server may do better), `ServerAway` (it may be back soon) or `Busy`;
+In: a method, an address and a body. Out: an `Answer` with any status, or an error that names the cause:
+- the server's: `ServerTrouble` (another server may work), `ServerAway` (it may be back soon) or `Busy`;
 - the configuration's: `BadAddress`.
-`Client` belongs to one event loop. `BlockingClient` is for threads, and has a loop of its own. Both go through the
-proxy and trust the certificates that the environment names. aiohttp takes a quarter of httpx' processor time.
+`Client` belongs to one event loop. `BlockingClient` is for threads, and has its own loop. Both use the proxy and trust
+the certificates that the environment names. aiohttp needs a quarter of httpx' processor time.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from broker.errors import Permanent, Retryable
 from web.retry_after import retry_after_s
 
 CONNECT_S: Final = 10.0
-KEEP_S: Final = 3.0  # for which an idle connection is kept; uvicorn, and so vLLM, closes one after 5
-START_S: Final = 30.0  # for a blocking client's loop to come up, on a machine with more to do
+KEEP_S: Final = 3.0  # to keep an idle connection; uvicorn, and so vLLM, closes one after 5
+START_S: Final = 30.0  # for a blocking client's loop to start on a busy machine
 CLOSE_S: Final = 5.0
-SAID_CHARS: Final = 300  # of a server's words about an error
+SAID_CHARS: Final = 300  # of a server's text about an error
 JSON: Final = {"content-type": "application/json"}
 CLOSED: Final = "the client was closed"
 _AWAY: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
@@ -42,7 +42,7 @@ class ServerTrouble(Retryable):
     """This server did not do its work; another server may, or the same server the next time."""
 
     def at(self, where: str) -> Self:
-        """Return this error with the place where it happened in front of its words."""
+        """Return this error with its place in front of the message."""
         self.args = (f"{where}: {self}",)
         return self
 
@@ -52,10 +52,10 @@ class ServerAway(ServerTrouble):
 
 
 class Busy(ServerTrouble):
-    """The server has too much to do. This is no failure, but a wish to be asked again later.
+    """The server is overloaded. This is no failure, but a request to ask again later.
 
     Attributes:
-        seconds: until the server wants to be asked again; None: the server does not say.
+        seconds: until the server wants to be asked again; None: the server does not say when.
     """
 
     def __init__(self, message: str, seconds: float | None) -> None:
@@ -64,12 +64,12 @@ class Busy(ServerTrouble):
 
 
 class BadAddress(Permanent):
-    """No request can go there: the address, a proxy or the certificates that the environment names are no good."""
+    """No request is possible: the address, a proxy or the certificates that the environment names are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server has answered."""
+    """A server's answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -77,16 +77,16 @@ class Answer:
 
     @property
     def said(self) -> str:
-        """Return the beginning of its words, in one line."""
+        """Return the beginning of its text, in one line."""
         return " ".join(self.body[: 4 * SAID_CHARS].decode(errors="replace").split())[:SAID_CHARS]
 
     def raise_for_server(self, said: str | None = None) -> None:
-        """Raise what the status says of the server. It says nothing of it where it is about the request, or is 200.
+        """Raise the error that the status means. Statuses about the request, and 200, raise nothing.
 
         Args:
-            said: the server's words for the error; None: its own.
+            said: the text for the error; None: the answer's own.
         Raises:
-            Busy, ServerAway, ServerTrouble: as these say.
+            Busy, ServerAway, ServerTrouble: see these classes.
         """
         what = f"HTTP {self.status} {self.said if said is None else said}".rstrip()
         asked_s = retry_after_s(self.headers.get("retry-after"))
@@ -102,17 +102,17 @@ class Answer:
 
 
 class Client:
-    """A client keeps connections, as many as there are calls. One loop uses it."""
+    """HTTP client that keeps its connections, as many as there are calls. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        """Contact nothing yet."""
+        """Prepare; contact nothing yet."""
         self._opened: aiohttp.ClientSession | None = None
         self._proxies: dict[
             str, str | None
-        ] = {}  # by URL, as the environment named them at its first exchange
+        ] = {}  # by URL, as the environment named them at the client's first exchange
 
     async def close(self) -> None:
-        """Close the connections, once no exchange runs any more."""
+        """Close the connections, after the last exchange has ended."""
         if self._opened is not None:
             await self._opened.close()
 
@@ -126,15 +126,15 @@ class Client:
         timeout_s: float,
         max_bytes: int,
     ) -> Answer:
-        """Make one exchange; a redirection is an answer.
+        """Make one exchange; redirections are returned, not followed.
 
         Args:
-            timeout_s: for the whole of it, of which the connection has CONNECT_S at most.
-            max_bytes: of the answer.
+            timeout_s: for the whole exchange; connecting may take CONNECT_S of it at most.
+            max_bytes: most bytes of the answer.
         Raises:
-            ServerAway: nothing answers there.
-            ServerTrouble: the answer is too late, too long or broke off.
-            BadAddress: no request can go there.
+            ServerAway: nothing answers at the address.
+            ServerTrouble: the answer is too late, too long or incomplete.
+            BadAddress: no request to the address is possible.
         """
         timeout = aiohttp.ClientTimeout(total=None, connect=min(CONNECT_S, timeout_s))
         proxy = self._proxy(url)
@@ -164,7 +164,7 @@ class Client:
     def _session(self) -> aiohttp.ClientSession:
         if self._opened is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_S, ssl=_trusted())
-            # A load balancer's cookie would bring every call to the same server behind one address.
+            # A load balancer's cookie would send every call to the same server behind one address.
             self._opened = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._opened
 
@@ -175,10 +175,10 @@ class Client:
 
 
 class BlockingClient:
-    """A client for threads. Its loop's thread begins with the first exchange, and a fork has no part of it."""
+    """HTTP client for threads. Its loop's thread starts with the first exchange; forked processes don't have it."""
 
     def __init__(self) -> None:
-        """Contact nothing yet."""
+        """Prepare; contact nothing yet."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -193,7 +193,7 @@ class BlockingClient:
         timeout_s: float,
         max_bytes: int,
     ) -> Answer:
-        """Make one exchange, as `Client.exchange` does. Raises ServerTrouble where the client is closed meanwhile."""
+        """Make one exchange, as `Client.exchange` does. Raises ServerTrouble if the client is closed meanwhile."""
         with self._lock:
             if self._is_closed:
                 raise ServerTrouble(CLOSED)
@@ -208,7 +208,7 @@ class BlockingClient:
             raise ServerTrouble(CLOSED) from None
 
     def close(self) -> None:
-        """Break off the exchanges under way, and close the connections."""
+        """Cancel the running exchanges, and close the connections."""
         with self._lock:
             loop, self._loop, self._is_closed = self._loop, None, True
         if loop is not None:
@@ -216,7 +216,7 @@ class BlockingClient:
             self._thread.join(CLOSE_S)
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        """Start the loop's thread. Raises ServerTrouble where it is not there in START_S. The lock is held."""
+        """Start the loop's thread. Raises ServerTrouble if it takes longer than START_S. The caller holds the lock."""
         is_ready: Future[asyncio.AbstractEventLoop] = Future()
         self._client = Client()
         self._thread = threading.Thread(
@@ -254,7 +254,7 @@ def _trusted() -> ssl.SSLContext:
 def _proxy_of(url: str) -> str | None:
     """Return the proxy that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name for `url`; None: there is none.
 
-    aiohttp's own reading of these variables knows no ALL_PROXY, and takes a thread for every call.
+    aiohttp's own reader of these variables does not know ALL_PROXY, and uses a thread for every call.
     """
     parts, named = urlsplit(url), getproxies()
     proxy = named.get(parts.scheme) or named.get("all")
@@ -267,7 +267,7 @@ def _proxy_of(url: str) -> str | None:
 
 
 def _trouble(error: aiohttp.ClientError) -> str:
-    """Return what an error says of itself, without an address that may hold a proxy's password."""
+    """Return an error's message, without an address that may contain a proxy's password."""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{type(error).__name__} {error.status} {error.message}"
     return str(error) or type(error).__name__

@@ -1,10 +1,11 @@
-"""This module knows the connections of a server's clients: it bounds their requests' heads, and breaks one on demand.
+"""Track the connections of a server's clients: limit the heads of their requests, and break connections on demand.
 
-In: what clients send to a uvicorn of this program. Out: the same bytes for uvicorn, as long as they are within bounds.
-A head that is too long, has too many fields, or has not come in time is answered with 431 or 408, and the connection
-closed; one that says nothing at all is closed. Used by every HTTP service of this program. It works beside HTTP on
-purpose, with either of uvicorn's parsers: of these one has no limit, and neither has a clock. And a status tells
-nothing to a client that takes every status for a score: the reward server breaks the connection instead.
+In: the bytes that clients send to a uvicorn of this program. Out: the same bytes for uvicorn, as long as they are
+within the limits. A head that is too long, has too many fields, or does not arrive in time is answered with 431 or 408,
+and the connection is closed. A connection that sends nothing is closed without an answer. Used by every HTTP service of
+this program. It works below HTTP, with either of uvicorn's parsers: one of them has no limit, and neither has a
+deadline. Also, clients that take every status for a score can't be informed by a status: the reward server breaks the
+connection instead.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ HEAD_S: Final = 10.0  # for the head of a request; after a reply uvicorn closes 
 HEAD_BYTES: Final = 1 << 16  # of a head, with its first line
 HEAD_FIELDS: Final = 100  # of a head
 LINGER_S: Final = (
-    2.0  # from a refusal to the end of its connection: a client that still sends may read it first
+    2.0  # from a refusal to the end of its connection, so that a client that still sends can read it
 )
 
 _END: Final = re.compile(rb"\r?\n\r?\n")
@@ -31,15 +32,15 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class _Head:
-    """The head of the next request, as far as it has come."""
+    """Head of the next request, as far as it has arrived."""
 
     size: int = 0
     lines: int = 0
-    tail: bytes = b""  # where the blank line at its end may begin
+    tail: bytes = b""  # end of the data, where the blank line may begin
     is_whole: bool = False
 
     def fault(self, piece: bytes) -> str | None:
-        """Take in what has come, and say why it is too much for a head; None: it is not. A body is not looked at."""
+        """Add received bytes; return why they are too much for a head, or None. The body is not checked."""
         if self.is_whole:
             return None
         joined = self.tail + piece
@@ -54,28 +55,27 @@ class _Head:
 
 
 class Connections:
-    """This object knows the open connections, by the client's address. One event loop uses it.
+    """Open connections by the client's address. Belongs to one event loop.
 
     Args:
-        answers: whether clients know a status from a score, and are told why a connection ends.
+        answers: whether clients can tell a status from a score, so that they are sent the reason when a connection is
+            ended.
     """
 
     def __init__(self, *, answers: bool = True) -> None:
         self._answers = answers
         self._open: dict[Address, asyncio.Transport] = {}
-        self._deadlines: dict[Address, asyncio.TimerHandle] = {}  # of those without a request under way
-        self._heads: dict[
-            Address, _Head
-        ] = {}  # of those whose last request, if there was one, has come whole
-        self._refused: dict[Address, asyncio.TimerHandle] = {}  # whose end has been told to them
+        self._deadlines: dict[Address, asyncio.TimerHandle] = {}  # of connections without a running request
+        self._heads: dict[Address, _Head] = {}  # of connections whose last request, if any, is complete
+        self._refused: dict[Address, asyncio.TimerHandle] = {}  # of connections that were sent a refusal
 
     def drop(self, client: Address) -> None:
-        """Break a client's connection, without a word, unless the connection is gone."""
+        """Break a client's connection without an answer, if it is still open."""
         if (transport := self._open.get(client)) is not None:
             transport.abort()
 
     def watched(self, app: ASGIApp) -> ASGIApp:
-        """Give the application a deadline for the next request of every connection."""
+        """Wrap the application, so that the next request of every connection has a deadline."""
 
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             client = tuple(scope.get("client") or ())[:2]
@@ -84,9 +84,7 @@ class Connections:
             async def received() -> Message:
                 message = await receive()
                 if message["type"] == "http.request" and not message.get("more_body", False):
-                    self._begin_head(
-                        client
-                    )  # what comes while this request is under way is another one's head
+                    self._begin_head(client)  # bytes that arrive during this request belong to the next head
                 return message
 
             try:
@@ -97,17 +95,17 @@ class Connections:
         return watched
 
     def protocol(self, base: Any = None) -> type[asyncio.Protocol]:
-        """Return uvicorn's protocol, changed so that it tells this object of every connection.
+        """Return uvicorn's protocol, changed so that it registers every connection here.
 
         Args:
-            base: uvicorn's; None: the one that it takes by itself.
+            base: uvicorn's protocol class; None: uvicorn's default.
         """
         if base is None:
             from uvicorn.protocols.http.auto import AutoHTTPProtocol as base  # noqa: N813 - a value of theirs
         connections = self
 
         class Protocol(base):  # type: ignore[misc]
-            """This protocol serves one connection."""
+            """Protocol of one connection."""
 
             def connection_made(self, transport: asyncio.Transport) -> None:
                 super().connection_made(transport)
@@ -148,7 +146,7 @@ class Connections:
             deadline.cancel()
 
     def _give_up(self, client: Address) -> None:
-        """End a connection whose next request has not come."""
+        """End a connection whose next request has not arrived."""
         if (head := self._heads.get(client)) is not None and head.size:
             self._refuse(
                 client, HTTPStatus.REQUEST_TIMEOUT, f"the request's head had not come within {HEAD_S:g} s"
@@ -157,9 +155,9 @@ class Connections:
             transport.close()  # it sends the rest of a reply first
 
     def _passed(self, client: Address, data: bytes) -> bytes:
-        """Return what is passed on: nothing, where with those before the bytes are too many for a head.
+        """Return the bytes to pass on: none if the head, with earlier bytes, is too large.
 
-        Blank lines before a request are not (RFC 9112, 2.2): uvicorn's h11 answers them with 400.
+        Blank lines before a request are dropped (RFC 9112, 2.2): uvicorn's h11 answers them with 400.
         """
         if client in self._refused:
             return b""
@@ -168,16 +166,14 @@ class Connections:
             data = data.lstrip(b"\r\n")
         if head is None or (fault := head.fault(data)) is None:
             return data
-        if (
-            client not in self._deadlines
-        ):  # behind a request that is under way, whose answer would come second
+        if client not in self._deadlines:  # after a running request, so this one's answer would have to wait
             self.drop(client)
         else:
             self._refuse(client, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, fault)
         return b""
 
     def _refuse(self, client: Address, status: HTTPStatus, fault: str) -> None:
-        """Answer in the place of uvicorn, and end the connection a little later."""
+        """Answer instead of uvicorn, and end the connection a little later."""
         if not self._answers:
             self.drop(client)
             return

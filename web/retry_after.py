@@ -1,6 +1,6 @@
-"""A busy server says by its header `Retry-After` how long it wants to be left alone.
+"""Read the header `Retry-After`, by which a busy server sets how long to wait before the next request.
 
-In: the header of a reply. Out: seconds. Used by `web.client`; `web.rotation` then lets the server rest.
+In: the header of a reply. Out: seconds. Used by `web.client`; `web.rotation` then pauses the server.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 
 
 def retry_after_s(header: str | None) -> float | None:
-    """Read the seconds that a `Retry-After` asks for, by a number or a date; they may be negative. None: neither."""
+    """Return the seconds of a `Retry-After`, a number or a date; they may be negative. None if it is neither."""
     if header is None:
         return None
     try:

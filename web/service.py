@@ -1,8 +1,8 @@
-"""What HTTP services share: the sandbox's and the reward server's.
+"""Functions for this program's HTTP services: the sandbox's and the reward server's.
 
-In: requests of Starlette. Out: a checked body, or an answer that says what is wrong with the body, in the shape that
-FastAPI's users know: `{"detail": ...}`, a list of faults with their places for 422. Work ends here when its client has
-gone, and a server ends on SIGTERM after the work under way.
+In: requests of Starlette. Out: a checked body, or an answer that describes what is wrong with it, in FastAPI's format:
+`{"detail": ...}`, a list of faults with their locations for 422. Work is cancelled when its client has disconnected,
+and a server ends on SIGTERM after its running work.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from web.connections import HEAD_BYTES, Connections
 
 log = logging.getLogger(__name__)
 
-GONE: Final = 499  # the status of an answer that nobody reads
-LENGTH_DIGITS: Final = 20  # of a length that any parser takes
+GONE: Final = 499  # status of an answer that nobody reads
+LENGTH_DIGITS: Final = 20  # of a length that any parser accepts
 BODY_S: Final = 30.0  # for a body to arrive: the clients of these services wait no longer for a reply
 
 
 async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY_S) -> bytes | Response:
     """Read a request's body, or answer what is wrong with it: no JSON 415, too large 413, too slow 408.
 
-    One that is said to be too large is refused before any of it is read.
+    A body whose declared length is too large is refused before any of it is read.
     """
     too_large = error(413, f"more than {most_bytes >> 20} MiB of request", connection="close")
     said = request.headers.get("content-length", "")
@@ -53,7 +53,7 @@ async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY
 
 
 def faults(found: ValidationError) -> Response:
-    """Answer 422 with what pydantic found in a body."""
+    """Answer 422 with pydantic's errors about a body."""
     details = [
         {"type": one["type"], "loc": ["body", *one["loc"]], "msg": one["msg"]}
         for one in found.errors(include_url=False, include_context=False, include_input=False)
@@ -67,14 +67,14 @@ def unprocessable(details: Sequence[Mapping[str, Any]]) -> Response:
 
 
 def error(status: int, detail: str, **headers: str) -> Response:
-    """Refuse a request with one sentence that says why."""
+    """Refuse a request with one sentence that gives the reason."""
     return JSONResponse({"detail": detail}, status_code=status, headers=headers)
 
 
 async def unless_gone(request: Request, answer: Coroutine[None, None, Response]) -> Response:
-    """Await the answer, unless the client goes away first: the work for the answer is then cancelled.
+    """Await the answer; if the client disconnects first, cancel the work.
 
-    The request's body has been read before.
+    The request's body must have been read before.
     """
     work = asyncio.create_task(answer)
     gone = asyncio.create_task(_disconnected(request))
@@ -93,14 +93,14 @@ async def unless_gone(request: Request, answer: Coroutine[None, None, Response])
 def serve_app(
     app: ASGIApp, host: str, port: int, connections: Connections | None = None, **options: Any
 ) -> int:
-    """Serve until SIGTERM or Ctrl-C, and then end what is under way. Returns 0: stopped; 1: could not start.
+    """Serve until SIGTERM or Ctrl-C, then finish running requests. Returns 0: stopped; 1: could not start.
 
     Args:
         app: answers the requests.
         host: the address to listen on.
         port: the port.
-        connections: of its clients; None: nobody else wants to know of them.
-        options: of uvicorn, beside those of every service here.
+        connections: the clients' connections; None: they are tracked only here.
+        options: of uvicorn, in addition to those for every service.
     """
     import uvicorn
 
@@ -110,7 +110,7 @@ def serve_app(
             connections.watched(app),
             http=connections.protocol(),
             h11_max_incomplete_event_size=2
-            * HEAD_BYTES,  # one of its parsers has a limit of its own: ours says why
+            * HEAD_BYTES,  # one of its parsers has its own limit, but our limit gives the reason
             host=host,
             port=port,
             log_config=None,
@@ -123,16 +123,16 @@ def serve_app(
             **options,
         )
     )
-    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn takes them, and sends them on once it has ended
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn handles them, and raises them again at its end
         signal.signal(number, lambda _number, _frame: None)
     try:
         server.run()
-    except SystemExit as end:  # uvicorn's way to say that it could not start; it has logged why
+    except SystemExit as end:  # uvicorn could not start, and has logged the reason
         return 1 if end.code else 0
     return 0
 
 
 async def _disconnected(request: Request) -> None:
-    """Wait until the client has gone."""
+    """Wait until the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,1 +1,1 @@
-"""Environments and tools: what answers the policy between its turns, in child processes that a deadline can end."""
+"""Run environments and tools, which answer the policy between its turns, in child processes that a deadline can end."""

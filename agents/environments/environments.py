@@ -1,8 +1,8 @@
-"""The environments of one worker: an episode begins in a child of its task's parent process, and answers turn by turn.
+"""Run the environments of one worker: an episode begins in a child of its task's parent process, and answers each turn.
 
-In: a task, its row and the seeds; then what the policy said. Out: messages, rewards and the environment's word, or
-`EnvironmentFailed`, which names what happened and whose doing it was, or `Disturbed`. A parent process that died or did
-not start is started again, after a pause that grows. Used by the agents' worker, in its event loop.
+In: a task, its row and the seeds; then the policy's messages. Out: messages, rewards and the environment's end, or
+`EnvironmentFailed`, with what happened and who caused it, or `Disturbed`. A parent process that died or did not start
+is restarted, after a growing pause. Used by the agents' worker, in its event loop.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from config.run import Run
 log = logging.getLogger(__name__)
 
 CLOSE_S: Final = 5.0  # for an environment to close in
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0  # before a parent process is started again
-SOUND_S: Final = 30.0  # of life, after which an end begins the pauses anew
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0  # before a parent process is restarted
+SOUND_S: Final = 30.0  # of life, after which the pauses are reset
 
 
 class Environments:
-    """Those of all tasks of a run, in one worker."""
+    """The environments of all tasks of a run, in one worker."""
 
     def __init__(self, run: Run) -> None:
         self._tasks = {
@@ -59,11 +59,11 @@ class Environments:
             row: the row's `verification_info` and columns.
             messages: the row's.
             seed: of the group, whose episodes all get one problem.
-            own_seed: of the episode, for what happens by chance within it.
-            token: of this attempt, for names of things outside.
-            wants_reference: whether to ask the environment how it would play.
+            own_seed: of the episode, for random events within it.
+            token: of this attempt, for names of external resources.
+            wants_reference: whether to request the environment's reference play.
         Raises:
-            EnvironmentFailed, Disturbed: there is no episode then.
+            EnvironmentFailed, Disturbed: the episode could not begin.
         """
         found = self._tasks[task]
         episode = Episode(found, await found.child())
@@ -98,11 +98,11 @@ class Episode:
         child.episodes.add(self._number)
 
     async def step(self, said: Turn) -> Step:
-        """Tell the environment what the policy said, and return its answer.
+        """Pass the policy's message to the environment, and return its answer.
 
         Args:
-            said: the assistant's message. Arguments of a tool call are a JSON text; a call that could not be parsed has
-                the reason under `error`.
+            said: the assistant's message. Arguments of a tool call are a JSON text; an unparsable call has the reason
+                under `error`.
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
         """
@@ -121,8 +121,8 @@ class Episode:
         """Let an agent that owns its loop run to its end.
 
         Args:
-            base_url: of the policy; with the key it is this play's own.
-            deadline_s: by the clock on the wall.
+            base_url: of the policy; unique to this play, with the key.
+            deadline_s: wall-clock seconds.
             socket: the path of the policy's Unix socket, for agents behind walls.
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
@@ -131,7 +131,7 @@ class Episode:
         return _finish(asked["result"])
 
     async def judge(self, deadline_s: float) -> Finish:
-        """Have what an agent has made judged; one that still runs is ended.
+        """Judge an agent's result; end it first if it still runs.
 
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
@@ -140,21 +140,21 @@ class Episode:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nobody works at it: never, for a child does."""
+        """Whether nobody works on the episode: never, since a child does."""
         return False
 
     def stop(self) -> None:
-        """End the process of an agent that still runs, where it holds this episode alone; others close this one."""
+        """End the process of a running agent, where it has only this episode; otherwise closing ends it."""
         if self._child.episodes == {self._number} and not self._child.is_over:
             self._child.kill()
 
     @property
     def last_words(self) -> str:
-        """Return the last lines that its process printed; of several episodes in one child those of all."""
+        """Return the last output lines of its process; with several episodes in one child, of all."""
         return mask(self._child.last_words)
 
     async def close(self) -> None:
-        """Let the environment close, within `CLOSE_S`. Never raises but for a cancellation."""
+        """Close the environment, within `CLOSE_S`. Raises nothing except a cancellation."""
         if not self._is_open:
             return
         self._is_open = False
@@ -194,7 +194,7 @@ class Episode:
         return reply
 
     def _ended(self, stage: Stage, ended: Ended) -> EnvironmentFailed | Disturbed:
-        """Say whose doing the child's end was."""
+        """Say who caused the child's end."""
         status = ended.status
         if ended.is_killed or status is None or ended.running not in (0, self._number):
             return Disturbed(
@@ -225,7 +225,7 @@ class Episode:
 
 
 class _Task:
-    """A task's parent process, and the children that have room."""
+    """A task's parent process, and the children with room."""
 
     def __init__(self, name: str, section: EnvironmentSection, run: Run) -> None:
         self.name, self.section, self.numbers = name, section, count(1)
@@ -235,7 +235,7 @@ class _Task:
         self._children: list[Child] = []
         self._lock = asyncio.Lock()
         self._failure: EnvironmentFailed | None = None
-        self._pause_s, self._next_s = FIRST_PAUSE_S, 0.0  # when another start may be tried
+        self._pause_s, self._next_s = FIRST_PAUSE_S, 0.0  # before the next restart
         self._started_s = 0.0
 
     async def child(self) -> Child:
@@ -251,7 +251,7 @@ class _Task:
             return child
 
     def let_go(self, child: Child) -> None:
-        """End a child that nobody plays in any more."""
+        """End a child without episodes."""
         if not child.episodes and not child.is_over:
             child.kill()
 
@@ -261,7 +261,7 @@ class _Task:
             await self._parent.close()
 
     async def _living_parent(self) -> Parent:
-        """Return the parent process, started again where it has died. Raises EnvironmentFailed."""
+        """Return the parent process, restarted where it has died. Raises EnvironmentFailed."""
         if self._parent is not None and self._parent.is_alive:
             return self._parent
         now = asyncio.get_running_loop().time()
@@ -289,7 +289,7 @@ class _Task:
         return parent
 
     def _note_end(self, now: float) -> None:
-        """Make the pause before another start longer, unless the last one went well for a while."""
+        """Extend the pause before the next start, unless the last process worked for a while."""
         self._pause_s = (
             FIRST_PAUSE_S if now - self._started_s > SOUND_S else min(2 * self._pause_s, LONGEST_PAUSE_S)
         )
@@ -297,17 +297,17 @@ class _Task:
 
 
 def _masked(message: Turn) -> Turn:
-    """Return a message; what is said of an error may have an address with a key in it."""
+    """Return a message with secrets masked; an error's text may contain an address with a key."""
     return {**message, "content": mask(str(message["content"]))} if message.get("is_error") else message
 
 
 def _finish(found: Reply) -> Finish:
-    """Read what an agent gives at its end."""
+    """Read an agent's result."""
     return Finish(reward=found["reward"], remark=mask(found["remark"]), answer=found.get("answer"))
 
 
 def _beginning(found: Reply, messages: Sequence[Turn], task: str, *, may_be_empty: bool) -> Beginning:
-    """Read the reply to a reset. Raises EnvironmentFailed where there is nothing to begin with."""
+    """Read the reply to a reset. Raises EnvironmentFailed where it is not valid."""
     given = tuple(found["messages"]) if found["is_whole"] else (*messages, *found["messages"])
     if not given and not may_be_empty:
         what = f"task {task}: neither the row nor reset has a message to begin with"

@@ -1,7 +1,7 @@
-"""The last lines that the user's code has printed, kept for the message of a failure.
+"""Keep the last lines that the user's code has printed, for the message of a failure.
 
-In: a pipe that a process writes to. Out: its end, with secrets masked. Read by the worker's event loop, so that nothing
-that is printed fills a disk, and nobody who prints has to wait.
+In: a pipe that a process writes to. Out: the end of it, with secrets masked. Read by the worker's event loop, so that
+output fills no disk and never blocks the writer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Output:
         self._loop.add_reader(self._source, self._read)
 
     def close_sink(self) -> None:
-        """Let go of the end that the process has by now, unless that is done."""
+        """Close the process's end of the pipe here, unless that is done."""
         if self.sink >= 0:
             os.close(self.sink)
             self.sink = -1
@@ -45,7 +45,7 @@ class Output:
 
     @property
     def last_lines(self) -> str:
-        """Return the end of what was printed."""
+        """Return the end of the output."""
         if self._source >= 0:
             self._read()
         lines = self._kept.decode("utf-8", "replace").strip().split("\n")

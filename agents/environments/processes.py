@@ -1,9 +1,9 @@
-"""A task's parent process and its children, as the worker sees them.
+"""Start a task's parent process and its children, and talk to them, from the worker.
 
 In: an environment's section. Out: children that answer requests for episodes, each within a deadline. Started from the
 worker's event loop, in its main thread. The parent process is fresh and has one thread: it imports the user's code and
-forks; a worker is never forked. A child that is over a deadline is killed with its process group; who of its episodes
-is to blame is told by the mark that the child keeps in shared memory. All end with the worker.
+forks; a worker is never forked. A child past a deadline is killed with its process group; the mark that it keeps in
+shared memory tells which episode is at fault. All end with the worker.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 SOURCE: Final = Path(__file__).parents[2]  # the folder of Millrace's packages
 SCRIPT: Final = Path(__file__).parent / "child" / "start.py"
 FORK_S: Final = 30.0  # for the parent process to fork
-ENDED_S: Final = 2.0  # for the wait status of a child that is gone
-STOPPED_S: Final = 0.5  # beyond a deadline, for a child that stops an episode by itself
+ENDED_S: Final = 2.0  # for the wait status of an ended child
+STOPPED_S: Final = 0.5  # after a deadline, for a child that stops an episode by itself
 OWN_SIGNALS: Final = frozenset(
     {
         signal.SIGSEGV,
@@ -50,7 +50,7 @@ OWN_SIGNALS: Final = frozenset(
         signal.SIGXCPU,
         signal.SIGSYS,
     }
-)  # that a process brings about by itself
+)  # with which a process ends itself
 
 Reply = dict[str, Any]
 
@@ -59,12 +59,12 @@ class Ended(Exception):
     """A child has ended."""
 
     def __init__(self, status: int | None, *, running: int, is_killed: bool) -> None:
-        """Keep how it ended.
+        """Store how it ended.
 
         Args:
-            status: its wait status; None: nobody knows it, since its parent process is gone too.
-            running: the episode whose code was running; 0: none, or nobody knows whose.
-            is_killed: whether it was this worker that killed it.
+            status: its wait status; None: unknown, since its parent process is gone too.
+            running: the episode whose code was running; 0: none, or unknown.
+            is_killed: whether this worker killed it.
         """
         super().__init__()
         self.status, self.running, self.is_killed = status, running, is_killed
@@ -86,7 +86,7 @@ class Parent:
         self._held = contextlib.ExitStack()
         self._status = 0
         self.listening: set[asyncio.Task[None]] = set()  # to children, each until it has ended
-        self.stops_episodes = False  # whether its children stop an episode at its deadline, and go on
+        self.stops_episodes = False  # whether its children stop an episode at its deadline, and continue
 
     @property
     def is_alive(self) -> bool:
@@ -95,7 +95,7 @@ class Parent:
 
     @property
     def last_words(self) -> str:
-        """Return what it said last."""
+        """Return its last output."""
         return self._output.last_lines
 
     async def start(self) -> None:
@@ -144,7 +144,7 @@ class Parent:
             raise self._failed(f"it is gone: {error}") from error
 
     async def fork(self) -> Child:
-        """Have it fork a child. Raises EnvironmentFailed, and Disturbed where it is ended meanwhile."""
+        """Let it fork a child. Raises EnvironmentFailed, and Disturbed where it is ended meanwhile."""
         try:
             number, child = next(self._numbers), Child(self, self._room)
         except OSError as error:
@@ -175,10 +175,10 @@ class Parent:
         return child
 
     def end(self, pid: int) -> None:
-        """Have a child killed, with its process group."""
+        """Let it kill a child, with its process group."""
         try:
             self._control.send(framed({"end": pid}))
-        except OSError:  # it is gone, or stuck: it ends its children as it ends
+        except OSError:  # it is gone, or stuck: it ends its children when it ends
             self.kill()
 
     def kill(self) -> None:
@@ -188,7 +188,7 @@ class Parent:
                 self._process.kill()
 
     async def close(self) -> None:
-        """End the process and its children, and let go of all that is held."""
+        """End the process and its children, and close everything."""
         if self._reading is not None:
             with contextlib.suppress(OSError):
                 self._control.shutdown(socket.SHUT_WR)
@@ -224,7 +224,7 @@ class Parent:
         )
 
     async def _read(self, ready: asyncio.Future[None]) -> None:
-        """Read what the process says, to its end."""
+        """Read the messages of the process, to its end."""
         loop, data = asyncio.get_running_loop(), b""
         try:
             while part := await loop.sock_recv(self._control, 1 << 16):
@@ -243,7 +243,7 @@ class Parent:
             ended = _code(self._status)
             if not ready.done():
                 ready.set_exception(self._failed(f"it ended {ended}"))
-                ready.exception()  # whether or not anybody waits
+                ready.exception()  # retrieved, in case nobody waits
             for _, asked in self._asked.values():
                 if not asked.done():
                     asked.set_exception(
@@ -286,10 +286,10 @@ class Parent:
 
 
 class Child:
-    """A child process: it holds one episode, or several."""
+    """A child process with one episode, or several."""
 
     def __init__(self, parent: Parent, room: int) -> None:
-        """Make what the fork is given: the child's end of the link, of its output, and the mark."""
+        """Make the descriptors for the fork: the child's end of the link, of its output, and the mark."""
         self._parent, self._room = parent, room
         self.pid = 0
         self.episodes: set[int] = set()
@@ -310,32 +310,32 @@ class Child:
 
     @property
     def given(self) -> list[int]:
-        """Return the descriptors that the fork is given."""
+        """Return the descriptors for the fork."""
         return [self._theirs.fileno(), self._output.sink, self._shared]
 
     @property
     def has_room(self) -> bool:
-        """Whether it can hold one more episode."""
+        """Whether there is room for another episode."""
         return not self.is_over and len(self.episodes) < self._room
 
     @property
     def last_words(self) -> str:
-        """Return what it printed last."""
+        """Return its last output."""
         return self._output.last_lines
 
     @property
     def running(self) -> int:
-        """Return the number of the episode whose code is running; 0: none, or nobody knows whose."""
+        """Return the number of the episode whose code is running; 0: none, or unknown."""
         return 0 if self._mark.closed else int.from_bytes(self._mark[:MARK_BYTES], sys.byteorder)
 
     def close_given(self) -> None:
-        """Let go of what the fork has by now."""
+        """Close the descriptors that the fork has now."""
         self._theirs.close()
         self._output.close_sink()
         os.close(self._shared)
 
     def abandon(self) -> None:
-        """Give up a child that was not forked, or that nobody will ask."""
+        """Discard a child that was not forked, or that nobody will use."""
         self.is_over = True
         if self.pid:
             self._parent.end(self.pid)
@@ -344,19 +344,19 @@ class Child:
         self._mark.close()
 
     async def connect(self) -> None:
-        """Begin to listen to it."""
+        """Start listening to it."""
         self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
         listening = asyncio.get_running_loop().create_task(self._listen())
         self._parent.listening.add(listening)
         listening.add_done_callback(self._parent.listening.discard)
 
     async def ask(self, episode: int, do: str, deadline_s: float, **what: Any) -> Reply:
-        """Have it do something for an episode, and return its reply.
+        """Request an action for an episode, and return the child's reply.
 
         Raises:
-            TimeoutError: over the deadline; the episode's code was running, or it did not stop. The child is killed.
+            TimeoutError: past the deadline; the episode's code was running, or did not stop. The child is killed.
             Ended: the child has ended, by itself or for another episode.
-            TypeError, ValueError: what is asked can't travel.
+            TypeError, ValueError: the request can't be encoded.
         """
         frame = framed({"episode": episode, "do": do, "deadline_s": deadline_s, **what})
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -375,14 +375,12 @@ class Child:
                 del self._waiting[episode]
 
     async def _overdue(self, reply: asyncio.Future[Reply]) -> None:
-        """Find out who is to blame for a reply that does not come. Raises TimeoutError where it is who asked."""
+        """Determine who is at fault for a missing reply. Raises TimeoutError where it is the caller."""
         blocking = self._waiting.get(self.running)
-        if (
-            not self.is_over and blocking is not None and blocking is not reply
-        ):  # it has a deadline of its own
+        if not self.is_over and blocking is not None and blocking is not reply:  # it has its own deadline
             await asyncio.wait({reply, blocking}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait({reply}, timeout=STOPPED_S)
-        if self.is_over:  # killed for another
+        if self.is_over:  # killed because of another
             await asyncio.wait({reply}, timeout=2 * ENDED_S)
         if not reply.done():
             self.kill()
@@ -394,12 +392,12 @@ class Child:
         self._parent.end(self.pid)
 
     def has_ended(self, status: int | None) -> None:
-        """Take note of its wait status; None: its parent process is gone."""
+        """Note its wait status; None: its parent process is gone."""
         if not self._over.done():
             self._over.set_result(status)
 
     async def _listen(self) -> None:
-        """Hand replies to those who wait for them, to the child's end."""
+        """Pass replies to their waiters, until the child's end."""
         try:
             while True:
                 size = length_of(await self._reader.readexactly(LENGTH_BYTES))
@@ -412,7 +410,7 @@ class Child:
             self.kill()
         except (asyncio.IncompleteReadError, OSError):
             self.is_over = True
-            self._parent.end(self.pid)  # it may have closed its link alone
+            self._parent.end(self.pid)  # it may have closed only its link
         await asyncio.wait({self._over}, timeout=ENDED_S)
         ended = Ended(
             self._over.result() if self._over.done() else None,
@@ -428,7 +426,7 @@ class Child:
 
 
 def _whole_characters(value: Any) -> Any:
-    """Return what JSON can hold with `?` for each half of a surrogate pair, which no other message can carry."""
+    """Replace each half of a surrogate pair by `?`, since no other message can carry it."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
@@ -443,12 +441,12 @@ def _code(code: int) -> str:
 
 
 def childs_environment(kept: tuple[str, ...], *, is_ours: bool = True) -> Mapping[str, str]:
-    """Return the variables of the environments' processes: this one's without its secrets, but for those named.
+    """Return the environment variables of the environments' processes: this one's, with only the named secrets.
 
     Args:
-        kept: secrets that stay.
-        is_ours: whether they are of Millrace's own interpreter. Another one finds no package of ours: one of its own
-            may have the name, as the SDK `agents` has.
+        kept: secrets to keep.
+        is_ours: whether Millrace's own interpreter runs them. Another one must not find our packages: one of its own
+            may have the same name, as the SDK `agents` has.
     """
     secrets = {"REDIS_URL", *SECRETS}
     mine = {
@@ -461,11 +459,11 @@ def childs_environment(kept: tuple[str, ...], *, is_ours: bool = True) -> Mappin
             one for one in mine["PYTHONPATH"].split(os.pathsep) if one and Path(one).resolve() != SOURCE
         ]
         mine["PYTHONPATH"] = os.pathsep.join(places)
-    return {"PYTHONHASHSEED": "0", **mine}  # so that an episode that is played again goes the same way
+    return {"PYTHONHASHSEED": "0", **mine}  # so that a replayed episode goes the same way
 
 
 def how_ended(status: int | None) -> str:
-    """Say how a process ended, of its wait status."""
+    """Describe how a process ended, by its wait status."""
     if status is None:
         return "with its parent process"
     if os.WIFSIGNALED(status):

@@ -1,7 +1,7 @@
-"""What an episode's environment gives the worker, and how it fails.
+"""Define what an episode's environment returns to the worker, and how it fails.
 
 In: nothing. Out: the records of `agents.environments.environments`, and two exceptions. A failure costs its episode an
-attempt; a disturbance costs nothing but time.
+attempt; a disturbance costs only time.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ MESSAGE_LINES: Final = 24
 
 
 class Stage(StrEnum):
-    """A stage says what the environment was at when it failed."""
+    """What the environment was doing when it failed."""
 
     START = "start"  # of the processes: the imports
     RESET = "reset"
     STEP = "step"
     RUN = "run"  # of an agent that owns its loop
-    JUDGE = "judge"  # of what such an agent has made
+    JUDGE = "judge"  # of such an agent's result
 
 
 class Kind(StrEnum):
-    """A kind says how an environment failed."""
+    """How an environment failed."""
 
-    START = "start"  # there was no process to play in
-    ERROR = "error"  # its code raised, or gave what is no answer
+    START = "start"  # no process to play in
+    ERROR = "error"  # its code raised, or returned an invalid answer
     DEADLINE = "deadline"
     MEMORY = "memory"
     EXITED = "exited"  # its process ended
@@ -38,22 +38,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What an episode begins with."""
+    """The beginning of an episode."""
 
     messages: tuple[Turn, ...]  # the prompt
-    tools: tuple[Turn, ...]  # schemas as OpenAI's API has them; (): none
-    reward_range: tuple[float, float] | None  # of an episode; None: the environment says nothing
-    # What the environment itself would do, as messages of the policy, where that was asked for; (): it knows nothing of
-    # this row; None: it never does.
+    tools: tuple[Turn, ...]  # schemas in the format of OpenAI's API; (): none
+    reward_range: tuple[float, float] | None  # of an episode; None: not given
+    # The environment's own play, as messages of the policy, where requested; (): none for this row; None: it has no
+    # `reference`.
     reference: tuple[Turn, ...] | None = None
-    deadline_s: float | None = None  # of an agent's work, by the row; None: the row says nothing
+    deadline_s: float | None = None  # for an agent's work, from the row; None: not given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What the environment answers to one turn of the policy."""
+    """The environment's answer to one turn of the policy."""
 
-    messages: tuple[Turn, ...]  # of the role `tool` or `user`, for the policy to read
+    messages: tuple[Turn, ...]  # of the role `tool` or `user`, for the policy
     reward: float | None
     terminated: bool
     truncated: bool
@@ -63,15 +63,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """What an agent that owns its loop gives at its end."""
+    """The result of an agent that owns its loop."""
 
     reward: float | None
     remark: str = ""  # for people
-    answer: str | None = None  # what it has made, as scorers read it; None: its last message is that
+    answer: str | None = None  # its answer for scorers; None: its last message
 
 
 class EnvironmentFailed(Retryable):
-    """An environment could not begin or answer. Its message has the last lines of the traceback and of the output."""
+    """An environment could not begin or answer. The message has the last lines of the traceback and of the output."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class EnvironmentFailed(Retryable):
         is_policys: bool = False,
         is_unreachable: bool = False,
     ) -> None:
-        """Keep what failed.
+        """Store the failure.
 
         Args:
-            is_policys: whether the policy may have brought it about: the failure lies in `step` or `run`, or a limit
-                was used up there. Never where an address was out of reach, or something else killed the process.
-            is_unreachable: whether an address was out of reach.
+            is_policys: whether the policy may have caused it: the failure is in `step` or `run`, or a limit was used up
+                there. False where an address was unreachable, or something else killed the process.
+            is_unreachable: whether an address was unreachable.
         """
         super().__init__(message)
         self.stage, self.kind, self.is_policys = stage, kind, is_policys
@@ -95,4 +95,4 @@ class EnvironmentFailed(Retryable):
 
 
 class Disturbed(Retryable):
-    """The process was ended for a neighbour, or with its parent: play the episode again, and count no attempt."""
+    """The process ended because of another episode, or with its parent: play again, and count no attempt."""

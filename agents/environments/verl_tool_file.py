@@ -1,8 +1,8 @@
-"""verl's YAML of tools is read here, as its children get it.
+"""Read verl's YAML of tools, for the children's section.
 
-In: the section of an environment of type `verl_tools`. Out: `entries`, a class with its configuration and schema each,
-and `servers`, those of MCP in the form of our own section. What does not map raises ConfigError, which names the entry.
-Used by `agents.environments.processes`, where the agents run.
+In: the section of an environment of type `verl_tools`. Out: `entries`, each a class with its configuration and schema,
+and `servers`, those of MCP in the form of our own section. Unsupported entries raise ConfigError with their names. Used
+by `agents.environments.processes`, where the agents run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from config.explanations import ConfigError
 from config.yaml_text import read_yaml_file, read_yaml_text
 
 MCP_CLASS: Final = (
-    "verl.tools.mcp_base_tool.MCPBaseTool"  # shows what a server says; others do something with it
+    "verl.tools.mcp_base_tool.MCPBaseTool"  # only returns a server's answer; other classes process it
 )
 REFERENCE: Final = re.compile(r"\$\{")  # of OmegaConf
 
 
 def children_read(section: VerlToolsConfig) -> dict[str, Any]:
-    """Return what the children's section has beside the keys of ours. Raises ConfigError."""
+    """Return the additional keys of the children's section. Raises ConfigError."""
     entries: list[dict[str, Any]] = []
     servers: dict[str, Any] = {}
     path = section.tool_config_path
@@ -59,7 +59,7 @@ def _entries(path: str) -> list[Any]:
 
 
 def _servers(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the servers of an entry of MCP."""
+    """Return the servers of an MCP entry."""
     if entry["class_name"] != MCP_CLASS:
         raise ConfigError(
             f"{where}: {entry['class_name']} may do something with what a server says; of entries of type mcp, only "
@@ -83,7 +83,7 @@ def _servers(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _server(where: str, given: Any, tools: Any) -> dict[str, Any]:
-    """Return a server as our section has it. Raises ConfigError for what it can't say."""
+    """Return a server in the form of our section. Raises ConfigError for unsupported settings."""
     known = {"command", "args", "url", "type", "transport"}
     if not isinstance(given, dict) or (strange := sorted(given.keys() - known)):
         told = f"has {', '.join(strange)}, which" if isinstance(given, dict) else "is no object, and"
@@ -100,7 +100,7 @@ def _server(where: str, given: Any, tools: Any) -> dict[str, Any]:
 
 
 def _references(value: Any) -> Iterator[str]:
-    """Yield texts that refer to something else."""
+    """Yield texts with references."""
     if isinstance(value, str) and REFERENCE.search(value):
         yield value
     elif isinstance(value, Mapping):

@@ -1,1 +1,1 @@
-"""The policy behind the APIs that agents speak: each episode has a key, and each call is a turn with exact tokens."""
+"""Offer the policy through APIs that agents use: each episode has a key, and each call is a turn with exact tokens."""

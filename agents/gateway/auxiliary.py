@@ -1,7 +1,7 @@
-"""Which calls an agent makes beside its task, such as one for a title: those that `environment.auxiliary` describes.
+"""Recognize an agent's calls outside its task, such as one for a title: those that match `environment.auxiliary`.
 
-In: a call, and conditions of the configuration. Out: whether one of them holds. The policy answers such a call, and
-nothing of it trains. Pure; used by `agents.gateway.calls`.
+In: a call, and the configured conditions. Out: whether one of them matches. The policy answers such a call, and none of
+it trains. Pure; used by `agents.gateway.calls`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tasks.turns import text_of
 
 
 def is_auxiliary(asked: Asked, conditions: Sequence[AuxiliaryCall]) -> bool:
-    """Return whether a call is beside the task."""
+    """Return whether a call is outside the task."""
     return any(_meets(asked, one) for one in conditions)
 
 
@@ -32,7 +32,7 @@ def _meets(asked: Asked, one: AuxiliaryCall) -> bool:
 
 
 def _has(text: str, wanted: str) -> bool:
-    """Return whether a text has another in it, whose `*` stands for any text."""
+    """Return whether a text contains a pattern, in which `*` stands for any text."""
     at = 0
     for part in wanted.split("*"):
         if (at := text.find(part, at)) < 0:

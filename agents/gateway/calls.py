@@ -1,9 +1,9 @@
-"""The calls of one episode's agent, whoever answers them: as the gateway asks for answers, and as a play ends them.
+"""Keep the calls of one episode's agent, for any source of answers: from the gateway's requests to the play's end.
 
 In: a call in the form of `Asked`, with its digest. Out: a task that ends with an `Answer` or `Refused`. A client that
-tries again, and says so, gets the answer that its call had. A call whose client went away is waited for all the same:
-what was asked is part of the episode. At a limit the agent is told in its own API, and ends; one that goes on and on is
-refused. `agents.gateway.session` has the policy answer. Belongs to one event loop.
+retries, and says so, gets the answer of its first call. A call whose client has disconnected is still answered: it is
+part of the episode. At a limit the agent is told in its own API, and should end; one that continues is refused. In
+`agents.gateway.session` the policy answers. Belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIMITS: Final = {
     End.CONTEXT: "The context of this episode is full. Stop here.",
     End.DEADLINE: "The time of this episode is over. Stop here.",
 }
-MOST_BEHIND_END: Final = 16  # calls at a limit that are told so; further ones are refused
+MOST_BEHIND_END: Final = 16  # calls at a limit that get the message; further ones are refused
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,31 +35,31 @@ class Call:
     """One call of an agent."""
 
     begun: Begun
-    answer: asyncio.Task[Answer]  # or `Refused`; whoever waits for it leaves it running
+    answer: asyncio.Task[Answer]  # or `Refused`; its waiters must not cancel it
 
 
 class Calls(ABC):
     """The calls of one play of an episode.
 
     Args:
-        model: the name that answers say.
-        created: the Unix time that answers say; the same in each play.
-        beside: what describes calls beside the task.
+        model: the model name in answers.
+        created: the Unix time in answers; the same in each play.
+        beside: conditions for calls outside the task.
     Attributes:
-        failure: what ended the play, for whoever drives it; None: nothing has.
-        refusal: why a call was refused last; "": none was.
-        ended_by: the limit that was reached; None: none yet.
-        auxiliary: calls beside the task so far.
+        failure: what ended the play, for its driver; None: nothing.
+        refusal: why the last refused call was refused; "": none was.
+        ended_by: the limit that was reached; None: none.
+        auxiliary: number of calls outside the task.
     """
 
     def __init__(self, *, model: str, created: int, beside: Sequence[AuxiliaryCall] = ()) -> None:
         self._model, self._created, self._beside = model, created, beside
         self.auxiliary = 0
-        self._calls: dict[bytes, Call] = {}  # the last call of this digest
-        self._begun: Counter[bytes] = Counter()  # calls, by digest
+        self._calls: dict[bytes, Call] = {}  # the last call with this digest
+        self._begun: Counter[bytes] = Counter()  # number of calls, by digest
         self._out: set[asyncio.Task[Answer]] = set()
-        self._kept: dict[str, tuple[Message, ...]] = {}  # by an answer's id: all messages up to it, as shown
-        self._told = 0  # calls that were told of a limit
+        self._kept: dict[str, tuple[Message, ...]] = {}  # answer's id -> all messages up to it, as shown
+        self._told = 0  # calls that were told about a limit
         self.refusal = ""
         self.failure: Exception | None = None
         self.failed = asyncio.Event()
@@ -72,19 +72,19 @@ class Calls(ABC):
 
     @abstractmethod
     def count(self, asked: Asked) -> int:
-        """Count the tokens that a call would be given. Nothing is asked, or recorded. Raises Refused."""
+        """Count the tokens of a call's prompt, without requesting or recording anything. Raises Refused."""
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a call is out: the agent waits for its answer."""
+        """Whether a call is in progress: the agent waits for its answer."""
         return bool(self._out)
 
     def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> Call:
-        """Begin to answer a call, or find the one that a client tries again.
+        """Start to answer a call, or return the one that a client retries.
 
         Args:
             digest: of the request.
-            is_retry: whether its client says that it tries again.
+            is_retry: whether its client says that it retries.
         Raises:
             Refused: the episode has ended.
         """
@@ -101,7 +101,7 @@ class Calls(ABC):
         return call
 
     async def close(self) -> None:
-        """Take no more calls, and wait for those that are out; where the play failed nobody needs them."""
+        """Accept no more calls, and wait for those in progress; not where the play failed."""
         self._is_closed = True
         if self.failure is not None:
             self.abandon()
@@ -109,19 +109,19 @@ class Calls(ABC):
             await asyncio.wait(self._out)
 
     def abandon(self) -> None:
-        """Take no more calls, and wait for none. What was asked is sampled, and found by the next play."""
+        """Accept no more calls, and do not wait. Turns in progress are sampled and recorded for the next play."""
         self._is_closed = True
         for task in self._out:
             task.cancel()
 
     def _is_done(self, task: asyncio.Task[Answer]) -> None:
         self._out.discard(task)
-        error = None if task.cancelled() else task.exception()  # asked for, though no client may be left
+        error = None if task.cancelled() else task.exception()  # retrieved, though no client may be left
         if error is not None:
             self.refusal = str(error)
 
     def _is_beside(self, asked: Asked) -> bool:
-        """Return whether a call is beside the task, which is counted."""
+        """Return whether a call is outside the task, and count it."""
         found = is_auxiliary(asked, self._beside)
         self.auxiliary += found
         return found
@@ -131,7 +131,7 @@ class Calls(ABC):
         self.failed.set()
 
     def _said_before(self, asked: Asked) -> tuple[Message, ...]:
-        """Return what was said up to the answer that a call names. Raises Refused."""
+        """Return all messages up to the answer that a call names. Raises Refused."""
         if not asked.previous:
             return ()
         if (found := self._kept.get(asked.previous)) is None:
@@ -143,16 +143,16 @@ class Calls(ABC):
         return found
 
     def _keep(self, asked: Asked, answer: Answer) -> None:
-        """Keep what was said up to an answer that later calls may name."""
+        """Keep all messages up to an answer that later calls may name."""
         if asked.is_kept:
             self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)
 
     def _at_limit(self, limit: End, begun: Begun, *, given: int, is_beside: bool) -> Answer:
-        """Tell the agent of a limit, in a last message. Raises Refused for one that does not end by it.
+        """Tell the agent about a limit, in a last message. Raises Refused for one that keeps calling.
 
         Args:
-            given: tokens of the call.
-            is_beside: whether it is beside the task, whose end it is not.
+            given: number of prompt tokens of the call.
+            is_beside: whether it is outside the task, which then does not end.
         """
         if not is_beside:
             self.ended_by = self.ended_by or limit

@@ -1,11 +1,11 @@
-"""The conversations of one episode's agent: each call goes on from an answer that was given before, or begins anew.
+"""Match each call of an episode's agent to the answer that it continues, or to a new conversation.
 
-In: the messages and tools of a call; then the turn that answered it. Out: the place that a call goes on from, with what
-was said since. Agents send their history with each call, and few send it as they got it: thoughts are dropped,
-arguments written otherwise, white space stripped, parts of a text joined. So a history is compared by what it says:
-role, text, the names of called tools with their arguments as values; an answer's text without its white space. What the
-policy sampled is taken from the record, never from the history. A history that says something else is one of its own: a
-rewritten, compacted or forked conversation.
+In: the messages and tools of a call; then the turn that answered it. Out: the place that a call continues from, and the
+messages since. Agents send their history with each call, and few send it unchanged: thoughts are dropped, arguments are
+reformatted, whitespace is stripped, parts of a text are joined. So histories are compared by meaning: role, text, the
+names of called tools with their arguments as values; an answer's text without its whitespace. Sampled tokens are taken
+from the record, never from the history. A history with another meaning is a new one: a rewritten, compacted or forked
+conversation.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ from typing import Any, Final, Generic, TypeVar
 from broker.messages import Turn as Message
 from tasks.turns import POLICY, text_of
 
-# In the tools' place, of a call without a chat template.
+# In place of the tools, for a call without a chat template.
 PLAIN: Final[tuple[Message, ...]] = ({"type": "text"},)
 
 
-T = TypeVar("T")  # what is known of an answer beside what it says
+T = TypeVar("T")  # data of an answer in addition to its message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place(Generic[T]):
-    """An answer of the policy, which calls may go on from."""
+    """An answer of the policy that calls may continue from."""
 
     turn: T
-    history: tuple[Message, ...]  # all messages, this answer the last; the policy's as they were recorded
-    begun: int  # messages of the history before the policy's first answer
-    depth: int  # answers of the policy in the history
-    digest: bytes  # of what the agent was shown
-    is_auxiliary: bool  # whether it is beside the task
+    history: tuple[Message, ...]  # all messages, ending with this answer; the policy's as recorded
+    begun: int  # number of messages before the policy's first answer
+    depth: int  # number of the policy's answers in the history
+    digest: bytes  # of the messages shown to the agent
+    is_auxiliary: bool  # whether it is outside the task
 
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[T]):
-    """Where a call stands."""
+    """The place of a call."""
 
-    after: Place[T] | None  # None: no answer is known that it goes on from
-    since: tuple[Message, ...]  # what was said behind that; all messages where there is none
+    after: Place[T] | None  # None: it continues from no known answer
+    since: tuple[Message, ...]  # messages after that; all messages for None
     tools: tuple[Message, ...]
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """Return all messages of the call, those of the policy as they were recorded."""
+        """Return all messages of the call, with the policy's as recorded."""
         return (*(self.after.history if self.after else ()), *self.since)
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether its history has answers that were never given."""
+        """Whether its history has unknown answers."""
         return any(one["role"] == POLICY for one in self.since)
 
 
 class Conversations(Generic[T]):
-    """Those of one play of an episode."""
+    """The conversations of one play of an episode."""
 
     def __init__(self) -> None:
         self._places: defaultdict[bytes, list[Place[T]]] = defaultdict(list)  # by digest
@@ -69,13 +69,13 @@ class Conversations(Generic[T]):
     def find(
         self, messages: Sequence[Message], tools: tuple[Message, ...], stops: Sequence[str] = ()
     ) -> Found[T]:
-        """Find what a call goes on from: the longest history that ends with an answer, as the agent was shown it.
+        """Find what a call continues from: the longest history that ends with an answer, as shown to the agent.
 
         Args:
             messages: of the call.
             tools: of the call.
-            stops: sequences at which its answer is cut. Some agents put one back behind an answer, and words of their
-                own behind that, though nothing there was ever said: an answer is looked for up to its first one, too.
+            stops: sequences at which its answer is cut. Some agents append one to an answer, and their own text after
+                it, though it was never said: so a match up to its first stop sequence counts, too.
         """
         found = self._find(messages, messages, tools)
         if found.after is None and found.is_rewritten and stops:
@@ -93,20 +93,20 @@ class Conversations(Generic[T]):
             if places := self._places.get(digests[last]):
                 after = _meant(places, messages[last])
                 return Found(after, _named(after.history, messages[last + 1 :]), tools)
-            break  # an answer that was never given: all that follows from it is new
+            break  # an unknown answer: everything after it is new
         return Found(None, _named((), messages), tools)
 
     def add(
         self, found: Found[T], turn: T, said: Message, shown: Message, *, is_auxiliary: bool = False
     ) -> None:
-        """Keep an answer.
+        """Add an answer.
 
         Args:
-            found: where its call stood.
-            turn: what is known of the answer.
+            found: the place of its call.
+            turn: the answer's data.
             said: its message, as recorded.
-            shown: its message as the agent was given it: a stop sequence may have ended it.
-            is_auxiliary: whether it is beside the task.
+            shown: its message as shown to the agent, possibly cut at a stop sequence.
+            is_auxiliary: whether it is outside the task.
         """
         after, since = found.after, found.since
         *_, digest = _digests(after.digest if after else _of_tools(found.tools), (*since, shown))
@@ -122,13 +122,13 @@ class Conversations(Generic[T]):
 
     @property
     def longest(self) -> Place[T] | None:
-        """Return the end of the task's conversation with most answers, the latest of several."""
+        """Return the end of the task's conversation with the most answers, the latest of equals."""
         places = [place for group in self._places.values() for place in group if not place.is_auxiliary]
         return max(reversed(places), key=lambda place: place.depth, default=None)
 
 
 def cut_at(said: Message, stops: Sequence[str]) -> tuple[Message, str | None]:
-    """Return a message up to the first stop sequence in its text, and that sequence."""
+    """Return a message cut at the first stop sequence in its text, and that sequence."""
     text = text_of(said)
     places = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
     if not places:
@@ -138,7 +138,7 @@ def cut_at(said: Message, stops: Sequence[str]) -> tuple[Message, str | None]:
 
 
 def _meant(places: Sequence[Place[T]], answer: Message) -> Place[T]:
-    """Return which of several answers that say the same is meant: by ids of calls, by the thought, or the last one."""
+    """Return the intended one of several equal answers: by ids of calls, by the thought, or the last one."""
 
     def likeness(place: Place[T]) -> tuple[bool, bool]:
         said = place.history[-1]
@@ -166,7 +166,7 @@ def _of_tools(tools: tuple[Message, ...]) -> bytes:
 
 
 def _named(before: Sequence[Message], since: Sequence[Message]) -> tuple[Message, ...]:
-    """Return messages in which each tool that answers has the name that it was called by: some templates show it."""
+    """Return messages in which each tool's answer has the name of its call: some templates show it."""
     if all(one["role"] != "tool" or "name" in one for one in since):
         return tuple(since)
     calls = [call for one in (*before, *since) for call in one.get("tool_calls") or ()]
@@ -180,19 +180,19 @@ def _named(before: Sequence[Message], since: Sequence[Message]) -> tuple[Message
 
 
 def _meaning(message: Message) -> bytes:
-    """Return what a message says, the same for all ways to write it."""
+    """Return the canonical form of a message, equal for all ways to write it."""
     text = text_of(message)
     calls = [
         (call["function"]["name"], _values(call["function"]["arguments"]))
         for call in message.get("tool_calls") or ()
     ]
-    # Clients hand an answer back in parts, or stripped. What others said they send each time as they have it.
+    # Clients return an answer in parts, or stripped. Other messages they send unchanged each time.
     said = (message["role"], "".join(text.split()) if message["role"] == POLICY else text.strip(), calls)
     return json.dumps(said).encode()
 
 
 def _values(arguments: str) -> str:
-    """Return arguments as one text for all ways to write them; JavaScript knows no other numbers than doubles."""
+    """Return arguments in one canonical text; JavaScript's only numbers are doubles."""
     try:
         found = json.loads(arguments, parse_int=_number, parse_float=_number, parse_constant=str)
         return json.dumps(found, sort_keys=True)

@@ -1,15 +1,15 @@
-"""Agents elsewhere, which nobody here starts: four routes by which they open episodes, and end them.
+"""Let agents on other machines, started by other programs, open episodes and end them, through four routes.
 
-In: requests of programs that show the key of `agents.gateway`; and plays that have an episode to offer. Out: to the
-program the row, an address and a key of the policy; to the play the reward, once the program has finished.
+In: requests of programs with the key of `agents.gateway`; and plays that offer an episode. Out: for the program the
+row, an address and a key of the policy; for the play the reward, once the program has finished.
 
-    POST /episodes               open one: waits a little for one to be there; 204: there is none now
-    GET  /episodes/ID            whether it goes on
+    POST /episodes               open one: waits a while for one to be offered; 204: there is none
+    GET  /episodes/ID            whether it is still running
     POST /episodes/ID/reward     {"reward": 0.5}
-    POST /episodes/ID/finish     {"reward": 0.5, "remark": "..."}, both of which may be left out
+    POST /episodes/ID/finish     {"reward": 0.5, "remark": "..."}, both optional
 
-The last three take the episode's own key, too. An episode that nobody opens asks nothing of the policy. One whose
-program is gone is ended by its play's deadline. Runs in the worker's event loop.
+The last three accept the episode's own key, too. An unopened episode requests nothing from the policy. If its program
+is gone, the play's deadline ends the episode. Runs in the worker's event loop.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from aiohttp import web
 from agents.environments.seam import EnvironmentFailed, Finish, Kind, Stage
 from config.logs import mask
 
-LOOK_S: Final = 20.0  # that a program waits for an episode, less than what proxies cut
-ENDED: Final = 4096  # ids that are remembered, so that late requests are told why they fail
+LOOK_S: Final = 20.0  # longest wait of a program for an episode, below the timeouts of proxies
+ENDED: Final = 4096  # remembered ids, so that late requests get the reason of their failure
 MOST_REMARK: Final = 2000
 PATH: Final = "/episodes"
 
@@ -40,12 +40,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(slots=True, eq=False)
 class Offer:
-    """One episode that a program elsewhere may open."""
+    """An episode that an external program may open."""
 
     id: str
     task: str
-    given: Mapping[str, Any]  # what the program is told of it
-    key: str = ""  # of the policy; "": the episode does not run yet
+    given: Mapping[str, Any]  # for the program
+    key: str = ""  # of the policy; "": the episode is not running yet
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     finished: asyncio.Event = field(default_factory=asyncio.Event)
     reward: float | None = None
@@ -53,10 +53,10 @@ class Offer:
 
 
 class RemoteEpisodes:
-    """The episodes of one worker that are played elsewhere.
+    """The episodes of one worker that external programs play.
 
     Args:
-        key: that programs have to show; "": none, on loopback alone.
+        key: required of programs; "": none, on loopback alone.
     """
 
     def __init__(self, key: str) -> None:
@@ -76,20 +76,20 @@ class RemoteEpisodes:
     def episode(
         self, task: str, row: Mapping[str, Any], *, seed: int, open_deadline_s: float
     ) -> RemoteEpisode:
-        """Return an episode to play, in the place of one in a child process."""
+        """Return an episode to play, in place of one in a child process."""
         name = secrets.token_urlsafe(12)
         given = {"id": name, "task": task, "row": dict(row), "seed": seed}
         return RemoteEpisode(self, Offer(name, task, given), open_deadline_s)
 
     async def add(self, offer: Offer) -> None:
-        """Let a program open an episode."""
+        """Offer an episode."""
         self._offers[offer.id] = offer
         self._waiting.append(offer)
         async with self._came:
             self._came.notify()
 
     def remove(self, offer: Offer) -> None:
-        """Let nobody open or end it any more."""
+        """Withdraw an episode from opening and ending."""
         if self._offers.pop(offer.id, None) is not None:
             self._ended.append(offer.id)
         with contextlib.suppress(ValueError):
@@ -119,7 +119,7 @@ class RemoteEpisodes:
             return web.Response(status=204)
         offer = self._waiting.popleft()
         offer.opened.set()
-        # The address that the program came by: nobody here knows what lies between.
+        # The address that the program used: proxies in between are unknown here.
         base_url = f"{request.headers.get('X-Forwarded-Proto', request.scheme)}://{request.host}"
         return web.json_response({**offer.given, "base_url": base_url, "api_key": offer.key})
 
@@ -144,7 +144,7 @@ class RemoteEpisodes:
         return web.json_response({"id": offer.id, "reward": offer.reward})
 
     def _found(self, request: web.Request) -> Offer:
-        """Return the episode that a request names. Raises _Refused."""
+        """Return the episode of a request. Raises _Refused."""
         name = request.match_info["id"]
         if (offer := self._offers.get(name)) is not None:
             return offer
@@ -154,7 +154,7 @@ class RemoteEpisodes:
 
 
 class RemoteEpisode:
-    """An episode that a program elsewhere plays, in the place of `agents.environments.environments.Episode`."""
+    """An episode that an external program plays, with the interface of `agents.environments.environments.Episode`."""
 
     last_words = ""  # of a process that is not ours
 
@@ -163,17 +163,17 @@ class RemoteEpisode:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nobody plays it yet."""
+        """Whether no program plays it yet."""
         return not self._offer.opened.is_set()
 
     @property
     def reward(self) -> float | None:
-        """Return the reward that was posted so far."""
+        """Return the last posted reward."""
         return self._offer.reward
 
     async def run(self, base_url: str, key: str, deadline_s: float, *, socket: str = "") -> Finish:
-        """Let a program play it to its end. Raises EnvironmentFailed: nobody opened, or nobody finished it."""
-        del base_url, socket  # the program has the address that it came by
+        """Let a program play it to its end. Raises EnvironmentFailed: no program opened it, or finished it."""
+        del base_url, socket  # the program uses the address of its own request
         offer = self._offer
         offer.key = key
         await self._episodes.add(offer)
@@ -196,11 +196,11 @@ class RemoteEpisode:
             ) from None
 
     def stop(self) -> None:
-        """End it: its key dies with the play, and whoever plays it is told so."""
+        """End it: its key expires with the play, and its program is informed."""
         self._episodes.remove(self._offer)
 
     async def close(self) -> None:
-        """Let nobody open or end it any more."""
+        """Withdraw it from opening and ending."""
         self.stop()
 
 
@@ -215,7 +215,7 @@ def _same(shown: str, key: str) -> bool:
 
 
 async def _body(request: web.Request) -> Mapping[str, Any]:
-    """Return a request's object; an empty body is an empty one. Raises _Refused."""
+    """Return a request's object; {} for an empty body. Raises _Refused."""
     try:
         data = await request.read()
         body = json.loads(data) if data else {}
@@ -227,7 +227,7 @@ async def _body(request: web.Request) -> Mapping[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a reward; None: there is none. Raises _Refused."""
+    """Return a reward; None for none. Raises _Refused."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

@@ -1,9 +1,9 @@
-"""The gateway: a server in each agents' worker, where agents call the policy by an address and a key of their episode.
+"""Serve the policy to agents from each agents' worker, by an address and a key for each episode: the gateway.
 
-In: requests of OpenAI's and Anthropic's APIs. Out: their answers, whole or as events, when the turn is recorded. A key
-dies with its play of the episode; a call that comes later is refused by name. Nothing of a request is logged. Answers
-that take long keep their connection open with what the API has for it. A client that goes away ends its connection, and
-not its call. Runs in the worker's event loop.
+In: requests of OpenAI's and Anthropic's APIs. Out: their answers, whole or as events, once the turn is recorded. A key
+expires with its play of the episode; later calls are refused by name. Requests are not logged. Slow answers keep their
+connection open by the API's own means. A client that disconnects does not cancel its call. Runs in the worker's event
+loop.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from sandbox.local.supervisors import own_folder
 
 MOST_BYTES: Final = 16 << 20  # of a request
 HEAD_BYTES: Final = 64 << 10
-BODY_S: Final = 60.0  # for a request to arrive in
+BODY_S: Final = 60.0  # for a request to arrive
 QUIET_S: Final = 3.0  # between two signs of life on a stream
-CLOSE_S: Final = 1.0  # for answers that are being written, when the gateway closes
-ENDED_KEYS: Final = 4096  # that are remembered, so that late calls are told why they fail
+CLOSE_S: Final = 1.0  # for answers being written, when the gateway closes
+ENDED_KEYS: Final = 4096  # remembered keys, so that late calls get the reason of their failure
 OPENAIS, ANTHROPICS = Chat(), Messages()
 DIALECTS: Final[tuple[Dialect, ...]] = (OPENAIS, Responses(), Completions(), ANTHROPICS)
 ON_LOOPBACK: Final = GatewayConfig()
 SOCKET: Final = "policy.sock"
 COUNT: Final = "/v1/messages/count_tokens"
-GONE: Final = 499  # of a request whose client did not wait for its end; nobody reads it
+GONE: Final = 499  # for a request whose client has disconnected; nobody reads it
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Handle = Callable[[web.Request, Dialect, Calls], Awaitable[web.StreamResponse]]
@@ -65,29 +65,29 @@ Handle = Callable[[web.Request, Dialect, Calls], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an agent is given: it calls the policy with these."""
+    """How an agent calls the policy."""
 
     base_url: str  # without /v1
     key: str
-    socket: str  # path of a Unix socket that says the same; "": there is none
+    socket: str  # path of an equivalent Unix socket; "": none
 
 
 class NoKey(Permanent):
-    """The key is not there that agents elsewhere have to show."""
+    """The key that external agents must show is not set."""
 
 
 class NoAddress(Permanent):
-    """The gateway can't listen where it is told to."""
+    """The gateway can't listen at the configured address."""
 
 
 class Gateway:
     """The server of one worker.
 
     Args:
-        model: the name that it gives the policy.
-        place: where it listens.
-        has_socket: whether it listens at a Unix socket, too, for agents behind walls without a network.
-        remote: episodes of agents elsewhere; None: the run has none.
+        model: the policy's name in answers.
+        place: where to listen.
+        has_socket: whether to listen at a Unix socket, too, for agents behind walls without a network.
+        remote: episodes of external agents; None: the run has none.
     """
 
     def __init__(
@@ -136,14 +136,14 @@ class Gateway:
                 "one worker of agents a machine where a port is set"
             ) from error
         host, port, *_ = self._runner.addresses[0]
-        if ipaddress.ip_address(host).is_unspecified:  # all addresses: agents of this machine have its own
+        if ipaddress.ip_address(host).is_unspecified:  # all addresses: agents of this machine use its own
             host = "127.0.0.1"
         self._url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         if self._has_socket:
             await self._listen_at_socket(self._runner)
 
     async def _listen_at_socket(self, runner: web.AppRunner) -> None:
-        """Listen at a socket that any user may speak to who knows its place: a key is asked for all the same."""
+        """Listen at a socket open to any user who knows its path: a key is still required."""
         self._folder = own_folder()
         folder, _ = self._folder
         folder.chmod(0o711)
@@ -152,7 +152,7 @@ class Gateway:
         self._socket = str(folder / SOCKET)
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
         if self._folder is not None:
@@ -163,7 +163,7 @@ class Gateway:
 
     @contextlib.contextmanager
     def opened(self, session: Calls) -> Iterator[Access]:
-        """Let calls with a new key reach a session."""
+        """Route calls with a new key to a session."""
         key = f"sk-millrace-{secrets.token_urlsafe(24)}"
         self._sessions[key] = session
         try:
@@ -173,7 +173,7 @@ class Gateway:
             self._ended.append(key)
 
     def _session(self, request: web.Request) -> Calls:
-        """Return whose call it is. Raises Refused."""
+        """Return the session of a call. Raises Refused."""
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         key = bearer.strip() if scheme.lower() == "bearer" else ""
         key = key or request.headers.get("x-api-key") or request.headers.get("x-goog-api-key") or ""
@@ -185,7 +185,7 @@ class Gateway:
         raise Refused(reason, status=UNKNOWN_KEY, code="invalid_api_key")
 
     def _handler(self, dialect: Dialect | None, handle: Handle) -> Handler:
-        """Return what answers a route, in the dialect of its path, or of the client where several have the path."""
+        """Return the handler of a route, in the dialect of its path, or of the client where dialects share the path."""
 
         async def handled(request: web.Request) -> web.StreamResponse:
             spoken = dialect or (ANTHROPICS if "anthropic-version" in request.headers else OPENAIS)
@@ -208,7 +208,7 @@ class Gateway:
         return _json({**body, "first_id": self._model, "last_id": self._model})
 
     async def _one_model(self, request: web.Request, dialect: Dialect, session: Calls) -> web.Response:
-        del request, dialect, session  # any name is the policy's: agents cut and rewrite it
+        del request, dialect, session  # any name means the policy: agents shorten and rewrite it
         return _json(self._model_as_both_have_it())
 
     def _model_as_both_have_it(self) -> dict[str, Any]:
@@ -235,7 +235,7 @@ async def _answered(request: web.Request, dialect: Dialect, session: Calls) -> w
 
 
 async def _counted(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
-    """Answer how many tokens a call would be given. Raises Refused."""
+    """Answer with the number of prompt tokens of a call. Raises Refused."""
     asked, _ = await _asked(request, dialect)
     return _json({"input_tokens": session.count(asked)})
 
@@ -248,7 +248,7 @@ async def _unknown(request: web.Request, dialect: Dialect, session: Calls) -> we
 
 
 async def _asked(request: web.Request, dialect: Dialect) -> tuple[Asked, bytes]:
-    """Return what a request asks, and its digest. Raises Refused."""
+    """Return the parsed request, and its digest. Raises Refused."""
     try:
         if (request.content_length or 0) > MOST_BYTES:
             raise web.HTTPRequestEntityTooLarge(MOST_BYTES, request.content_length or 0)
@@ -273,7 +273,7 @@ def _body(data: bytes) -> Mapping[str, Any]:
     """Return a request's JSON object. Raises Refused."""
     try:
         body = json.loads(data.decode())
-        if b"\\ud" in data.lower():  # half of a surrogate pair, maybe: no message can carry that
+        if b"\\ud" in data.lower():  # possibly half a surrogate pair: no message can carry that
             body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError as error:
         raise Refused("the request is nested too deeply") from error
@@ -285,14 +285,14 @@ def _body(data: bytes) -> Mapping[str, Any]:
 
 
 def _of(call: Call) -> Answer:
-    """Return what a call has ended with. Raises Refused."""
+    """Return the result of a call. Raises Refused."""
     if call.answer.cancelled():
         raise Refused("this episode has ended", status=ENDED, code="episode_ended")
     return call.answer.result()
 
 
 async def _streamed(request: web.Request, dialect: Dialect, asked: Asked, call: Call) -> web.StreamResponse:
-    """Send an answer as events. What is refused at once is refused by its status; later, by an event."""
+    """Send an answer as events. An immediate refusal has its own status; a later one is an event."""
     await asyncio.wait({call.answer}, timeout=QUIET_S)
     if call.answer.done():
         _of(call)
@@ -326,7 +326,7 @@ def _refusal(dialect: Dialect, refused: Refused) -> web.Response:
 
 
 def gateway_of(run: Run) -> Gateway:
-    """Return the gateway of a run's worker. Raises NoKey where the key of agents elsewhere is not there."""
+    """Return the gateway of a run's worker. Raises NoKey where the key for external agents is not set."""
     place, remote = run.agents.gateway, None
     if run.has_agents_elsewhere:
         key = os.environ.get(place.key_variable or "", "")

@@ -1,8 +1,9 @@
-"""The calls of one episode's agent: each is answered by a turn of the policy, and recorded before it is answered.
+"""Answer each call of an episode's agent with a turn of the policy, recorded before the answer.
 
-In: a call in the form of `Asked`. Out: an `Answer`, or `Refused`. A call that goes on from an answer is given just that
-one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. At a limit the policy says
-no more, and what the agent is told then is not recorded. Belongs to one play of an episode, in the worker's event loop.
+In: a call in the form of `Asked`. Out: an `Answer`, or `Refused`. The prompt of a call that continues an answer is
+exactly that one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. At a limit the
+policy is not asked, and the agent's last message is not recorded. Belongs to one play of an episode, in the worker's
+event loop.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from tasks.turns import POLICY, text_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one episode may use."""
+    """The limits of one episode."""
 
     turns: int
     turn_tokens: int | None
     first_tokens: int  # of the first prompt
-    tokens: int  # of a conversation, behind the first prompt
+    tokens: int  # of a conversation, after the first prompt
 
 
 class Unfit(Exception):
@@ -39,10 +40,10 @@ class Unfit(Exception):
 
 
 class Session(Calls):
-    """The calls of one play of an episode, which the policy answers.
+    """The calls of one play of an episode, answered by the policy.
 
     Args:
-        openings: of the group, whose agents begin alike as a rule.
+        openings: of the group, whose agents usually begin alike.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Session(Calls):
         self.conversations = Conversations[Turn]()
 
     def count(self, asked: Asked) -> int:
-        """Count the tokens that a call would be given. Nothing is asked, or recorded. Raises Refused."""
+        """Count the tokens of a call's prompt, without requesting or recording anything. Raises Refused."""
         try:
             ids, _ = self._prompt(self._found(asked), asked)
         except (Unrenderable, RecursionError) as error:
@@ -116,7 +117,7 @@ class Session(Calls):
     async def _sampled(
         self, asked: Asked, found: Found[Turn], ids: Ids, *, is_beside: bool
     ) -> tuple[Turn | None, End]:
-        """Return the turn that answers; None where the limit beside it is reached."""
+        """Return the turn that answers; None where the returned limit is reached."""
         before = self.auxiliary - 1 if is_beside else self._asker.asked
         if before >= self._limits.turns:
             return None, End.TURNS
@@ -135,7 +136,7 @@ class Session(Calls):
             self._counts.breaks += 1
 
     def _said(self, asked: Asked, found: Found[Turn], turn: Turn, begun: Begun, *, is_beside: bool) -> Answer:
-        """Keep what a turn says, and return it as the agent is shown it."""
+        """Keep a turn's message, and return it as shown to the agent."""
         ids, record = turn.prompt_ids, turn.record
         if asked.is_plain:
             text = self._rendering.text(NO_IDS, record.token_ids, record.finish_reason)
@@ -149,14 +150,14 @@ class Session(Calls):
         return _answer(begun, turn, found, shown, stopped_at)
 
     def _found(self, asked: Asked) -> Found[Turn]:
-        """Return where a call stands. Raises Refused."""
+        """Return the place of a call. Raises Refused."""
         if asked.is_plain:
             return Found(None, asked.messages, PLAIN)
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         return self.conversations.find(messages, asked.tools, asked.stop)
 
     def _prompt(self, found: Found[Turn], asked: Asked) -> tuple[Ids, bool]:
-        """Return the ids of a call, and whether they are those of the answer that it goes on from, and a tail."""
+        """Return the prompt of a call, and whether it is the continued answer's tokens with a tail."""
         if asked.is_plain:
             return self._rendering.plain(text_of(asked.messages[-1])), False
         if (after := found.after) is None:
@@ -176,7 +177,7 @@ class Session(Calls):
         return self._rendering.first(found.history, found.tools), False
 
     def _unfit(self, reason: str, *, is_beside: bool) -> Refused:
-        """Return the refusal of an episode that can't be played at all, or of a call beside its task."""
+        """Return the refusal of an unplayable episode, or of a call outside its task."""
         if not is_beside:
             self._fail(Unfit(reason))
         return Refused(reason, where="messages")
@@ -209,7 +210,7 @@ def _common(after: Place[Turn] | None, turn: Turn) -> int:
 
 
 def _thought_tokens(said: Message, tokens: int) -> int:
-    """Return about how many of a message's tokens are its thought: by its share of the characters."""
+    """Estimate how many of a message's tokens are its thought, by its share of the characters."""
     thought = len(said.get("reasoning_content") or "")
     calls = sum(len(call["function"]["arguments"]) for call in said.get("tool_calls") or ())
     whole = thought + len(text_of(said)) + calls

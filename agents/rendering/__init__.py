@@ -1,1 +1,1 @@
-"""Messages become tokens here, and what the policy sampled becomes a message; nothing sampled is tokenized again."""
+"""Convert messages to tokens, and sampled tokens to messages; sampled tokens are never tokenized again."""

@@ -1,6 +1,6 @@
-"""The one place that builds what a run's section names: the rendering of its policy.
+"""Build the rendering of a run's policy.
 
-In: the run. Out: a `Rendering`, opened once by a process of agents. A tokenizer that can't be loaded stops it.
+In: the run. Out: a `Rendering`, opened once per agents' process. A tokenizer that can't be loaded ends the process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def open_rendering(run: Run, *, is_offline: bool = False) -> Rendering:
     """Open the rendering of a run's policy.
 
     Args:
-        is_offline: look into a folder and the cache, and ask no hub.
+        is_offline: use a folder and the cache, without contacting a hub.
     Raises:
         RunFailed: its tokenizer can't be loaded, or has no chat template.
     """

@@ -1,8 +1,8 @@
-"""What the worker asks of a policy's tokens: the ids of messages, and the message that sampled ids say.
+"""Define the interface to a policy's tokens: the ids of messages, and the message of sampled ids.
 
-In: messages as OpenAI's API has them, ids that were given and sampled. Out: ids for the next turn; a message with its
-thought and its tool calls. Used by the agents' worker, for each turn. What a policy sampled is never tokenized again:
-the next prompt is what it was given, what it sampled, and a tail.
+In: messages in the format of OpenAI's API, prompt ids and sampled ids. Out: ids for the next turn; a message with its
+thought and its tool calls. Used by the agents' worker, for each turn. Sampled tokens are never tokenized again: the
+next prompt is the previous prompt, the sampled tokens, and a tail.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ class Unrenderable(Permanent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """What the policy said in one turn."""
+    """The policy's message of one turn."""
 
-    # `role`, `content`; `reasoning_content` where it thought; `tool_calls` as OpenAI's API has them, their `arguments`
-    # as JSON's text of an object. Their ids come from the turn's own tokens: a turn played again has the same.
+    # `role`, `content`; `reasoning_content` for a thought; `tool_calls` in the format of OpenAI's API, their
+    # `arguments` as the JSON text of an object. Their ids derive from the turn's own tokens: a replayed turn has the
+    # same.
     message: Turn
-    unread: str = ""  # why what looks like a tool call is none; it is in the content then
+    unread: str = ""  # why an apparent tool call is invalid; it then stays in the content
 
 
 class Rendering(Protocol):
-    """Knows how messages become tokens of a policy, and what its tokens say."""
+    """Converts messages to tokens of a policy, and its tokens to messages."""
 
     def objection(self, tools: Sequence[Turn]) -> str:
-        """Return why the policy would not see tools or what they answer; "" where it does."""
+        """Return why the policy would not see tools or their answers; "" where it does."""
         ...
 
     def first(self, messages: Sequence[Turn], tools: Sequence[Turn]) -> Ids:
-        """Return the ids of all messages, up to where the policy's turn begins.
+        """Return the ids of all messages, up to the start of the policy's turn.
 
         Raises:
             Unrenderable: the template refuses them.
@@ -54,30 +55,30 @@ class Rendering(Protocol):
         said: Sequence[Turn],
         tools: Sequence[Turn],
     ) -> Ids | None:
-        """Return the next prompt: `given`, `sampled`, and the tail that says what came behind.
+        """Return the next prompt: `given`, `sampled`, and a tail with the messages since.
 
         Args:
             given: ids of the turn's prompt.
-            sampled: ids that the policy answered.
-            finish: why it ended; a turn that was cut gets its end in the tail, unsampled.
+            sampled: the policy's answer.
+            finish: why it ended; the end of a cut turn is in the tail, unsampled.
             history: all messages before `said`; the last is the message of `sampled`.
-            said: what a tool, an environment or a user said then; at least one message.
+            said: the following messages of a tool, an environment or a user; at least one.
             tools: as in `first`.
         Returns:
-            None where the template has no such tail: then the whole is rendered, and a new sequence begins.
+            None where the template has no such tail: then everything is rendered, and a new sequence begins.
         """
         ...
 
     def plain(self, text: str) -> Ids:
-        """Return the ids of a text that the policy goes on with, without a template."""
+        """Return the ids of a text that the policy continues, without a template."""
         ...
 
     def message(
         self, given: Ids, sampled: Ids, finish: FinishReason, *, tools: Sequence[Turn] = ()
     ) -> Spoken:
-        """Return what the policy said, with its thought and its tool calls told apart."""
+        """Return the policy's message, with its thought and its tool calls separated."""
         ...
 
     def text(self, given: Ids, sampled: Ids, finish: FinishReason) -> str:
-        """Return the text that scorers and people see, as of a completion of one turn."""
+        """Return the text for scorers and people, as for a completion of one turn."""
         ...

@@ -1,6 +1,6 @@
-"""The rendering of the scripted engine: a token is a byte, NUL ends a turn, and calls are Hermes'. For tests.
+"""Render for the scripted engine: a token is a byte, NUL ends a turn, and calls are Hermes'. For tests.
 
-In and out: as `agents.rendering.rendering.Rendering` says. Nothing in it can fail.
+In and out: see `agents.rendering.rendering.Rendering`. It can't fail.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ScriptedRendering:
         said: Sequence[Turn],
         tools: Sequence[Turn],
     ) -> Ids:
-        """Return the next prompt; a turn that was cut is ended."""
+        """Return the next prompt; a cut turn is ended."""
         del history, tools
         end = "" if finish is FinishReason.STOP else _END
         return np.concatenate([given, sampled, _ids(end + "".join(map(_rendered, said)) + _TURN)])
@@ -56,7 +56,7 @@ class ScriptedRendering:
     def message(
         self, given: Ids, sampled: Ids, finish: FinishReason, *, tools: Sequence[Turn] = ()
     ) -> Spoken:
-        """Return what these bytes say."""
+        """Return the message of these bytes."""
         return spoken(self.text(given, sampled, finish), (THINK,), HERMES, tools, seed_of(given, sampled))
 
     def text(self, given: Ids, sampled: Ids, finish: FinishReason) -> str:

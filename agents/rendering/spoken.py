@@ -1,7 +1,7 @@
-"""A message is made here from the text of a turn: what was thought, what was said, and the calls of tools.
+"""Parse the text of a turn to a message: its thought, its content, and its tool calls.
 
-In: the text as it was sampled, the marks of the model's thoughts, the format of its calls. Out: `Spoken`. Pure; what
-can't be read as a call stays content, with the reason.
+In: the sampled text, the marks of the model's thoughts, the format of its calls. Out: `Spoken`. Pure; an unreadable
+call stays content, with the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.messages import Ids, Turn
 from tasks.thoughts import THINK, Marks, parted
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-_ID_CHARACTERS = 9  # Mistral's templates take ids of just so many letters and digits
+_ID_CHARACTERS = 9  # Mistral's templates require ids of exactly that many letters and digits
 
 
 def spoken(
@@ -28,15 +28,15 @@ def spoken(
     *,
     most_calls: int | None = None,
 ) -> Spoken:
-    """Return the message that a text says.
+    """Parse a text to a message.
 
     Args:
-        text: a turn without what ends it, behind the mark by which its prompt opened a thought.
+        text: a turn without its end, after the mark with which its prompt opened a thought.
         marks: of the model's thoughts.
         call_format: of its tool calls.
-        tools: that it was given.
-        seed: what the ids of calls are made from, with their places.
-        most_calls: that the template can show in one turn; None: any number.
+        tools: of the turn's prompt.
+        seed: of the ids of calls, with their positions.
+        most_calls: that the template supports in one turn; None: any number.
     """
     thought, said = _thought_and_said(text, marks, call_format, tools, most_calls)
     message: Turn = {"role": "assistant", "content": said.content}
@@ -48,7 +48,7 @@ def spoken(
 
 
 def seed_of(given: Ids, sampled: Ids) -> bytes:
-    """Return what tells this turn from others: the same for the same tokens."""
+    """Return a seed unique to this turn, equal for equal tokens."""
     return hashlib.blake2b(given.tobytes() + sampled.tobytes(), digest_size=16).digest()
 
 
@@ -60,7 +60,7 @@ def _thought_and_said(
         is_after_thought = parts.thought is not None
         answer = parts.answer.lstrip("\n") if is_after_thought else parts.answer
         return parts.thought, said_in(answer, call_format, tools, most_calls)
-    # A thought that has not ended, or that ended in a call: its mark ends the thought, as servers have it too.
+    # A thought without an end, or ended by a call: the call's mark ends the thought, as in other servers.
     first = call_format.begins.search(text)
     if first is not None:
         said = said_in(text[first.start() :], call_format, tools, most_calls)
@@ -70,7 +70,7 @@ def _thought_and_said(
 
 
 def _unopened(text: str, marks: Sequence[Marks]) -> str:
-    """Return a begun thought without the mark that opens it."""
+    """Return a started thought without its opening mark."""
     for each in (*marks, THINK):
         if opening := each.opening.match(text.lstrip()):
             return text.lstrip()[opening.end() :]

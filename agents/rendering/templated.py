@@ -1,8 +1,8 @@
-"""The rendering of a model: its own chat template makes the first prompt, and the tail of every other.
+"""Render with a model's own chat template: it makes the first prompt, and the tail of every other.
 
-In and out: as `agents.rendering.rendering.Rendering` says. The tail is cut from a dummy conversation of one question,
-an answer of the shape of the policy's own, and what was said then. It counts only where the whole conversation,
-rendered by the same template, ends with just that tail: else there is none. Used by the agents' worker.
+In and out: see `agents.rendering.rendering.Rendering`. The tail is cut from a dummy conversation of one question, an
+answer of the same shape as the policy's, and the messages since. It is used only if the whole conversation, rendered by
+the same template, ends with exactly that tail. Used by the agents' worker.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tasks.thoughts import THINK, parted
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_MARK: Final = "Zq7mark"  # stands where the dummy's answer and arguments end
+_MARK: Final = "Zq7mark"  # marks the end of the dummy's answer and arguments
 _QUESTION: Final[Turn] = {"role": "user", "content": "Zq7question"}
 _RESULT: Final = "Zq7result"
-_THOUGHT_KEYS: Final = ("reasoning_content", "reasoning", "thinking")  # of a message, as templates name them
-_CALL_ID: Final = "zq7result"  # nine letters and digits, as Mistral's templates want them
+_THOUGHT_KEYS: Final = ("reasoning_content", "reasoning", "thinking")  # of a message, in various templates
+_CALL_ID: Final = "zq7result"  # nine letters and digits, as Mistral's templates require
 _ANSWERED: Final[Turn] = {"role": "tool", "tool_call_id": _CALL_ID, "name": "zq7", "content": _RESULT}
 
 
@@ -47,12 +47,12 @@ def load_rendering(model: ModelConfig, *, is_offline: bool = False) -> Templated
 
 
 class TemplatedRendering:
-    """A `Rendering` by a tokenizer and its chat template.
+    """A `Rendering` from a tokenizer and its chat template.
 
     Args:
         tokenizer: with the template that renders the run's prompts.
         chat: of the same tokenizer.
-        name: of the template, for people.
+        name: the template's, for people.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, chat: ModelChat, name: str) -> None:
@@ -70,7 +70,7 @@ class TemplatedRendering:
         self._close = self._plain_close()
 
     def objection(self, tools: Sequence[Turn]) -> str:
-        """Return why the policy would not see tools or what they answer; "" where it does."""
+        """Return why the policy would not see tools or their answers; "" where it does."""
         if not tools:
             return ""
         name = str(tools[0]["function"]["name"])
@@ -81,7 +81,7 @@ class TemplatedRendering:
                 [_QUESTION, _calling(["{}"], name), _ANSWERED | {"name": name}], tools
             ):
                 return f"{self._name} does not show what tools answer"
-        except Exception as error:  # noqa: BLE001 - a template raises what it likes
+        except Exception as error:  # noqa: BLE001 - a template may raise anything
             return f"{self._name} fails with tools: {reason_of(error)}"
         return ""
 
@@ -103,19 +103,19 @@ class TemplatedRendering:
         said: Sequence[Turn],
         tools: Sequence[Turn],
     ) -> Ids | None:
-        """Return the next prompt, or None where the template has no tail for what was said."""
+        """Return the next prompt, or None where the template has no tail for these messages."""
         stop = self._token(int(sampled[-1])) if finish is FinishReason.STOP else None
-        if any(_MARK in repr(turn) for turn in said):  # the tail would be cut from behind it
+        if any(_MARK in repr(turn) for turn in said):  # the tail would be cut after it
             return None
         try:
             found = self._open_tail(given, sampled, said, tools) if stop is None else None
             found = found or self._tail(history[-1], said, tools, stop)
             if found is None or not self._rendered([*history, *said], tools).endswith("".join(found)):
                 return None
-        except Exception:  # noqa: BLE001 - a template raises what it likes
+        except Exception:  # noqa: BLE001 - a template may raise anything
             return None
         ended, tail = found
-        ids = self._ids(ended + tail)  # in one go: a token may take the white space behind it
+        ids = self._ids(ended + tail)  # tokenized together: a token may include the whitespace after it
         if ended and stop is not None:  # the policy has ended its turn itself
             if not len(ids) or self._token(int(ids[0])) != ended:
                 return None
@@ -123,13 +123,13 @@ class TemplatedRendering:
         return _joined(given, sampled, ids)
 
     def plain(self, text: str) -> Ids:
-        """Return the ids of a text, with what the tokenizer puts before each, as servers of completions have it."""
+        """Return the ids of a text, with the tokenizer's prefix, as in servers of completions."""
         return self._ids(text, is_whole=True)
 
     def message(
         self, given: Ids, sampled: Ids, finish: FinishReason, *, tools: Sequence[Turn] = ()
     ) -> Spoken:
-        """Return what the policy said, with its thought and its tool calls told apart."""
+        """Return the policy's message, with its thought and its tool calls separated."""
         text = self._chat.said(given.tolist(), sampled.tolist(), finish)
         return spoken(
             text,
@@ -141,19 +141,19 @@ class TemplatedRendering:
         )
 
     def text(self, given: Ids, sampled: Ids, finish: FinishReason) -> str:
-        """Return the text that scorers and people see."""
+        """Return the text for scorers and people."""
         return self._chat.text(given.tolist(), sampled.tolist(), finish)
 
     def _tail(
         self, answer: Turn, said: Sequence[Turn], tools: Sequence[Turn], stop: str | None
     ) -> tuple[str, str] | None:
-        """Return the token that ends the policy's turn in the template, "" where none does, and what follows it.
+        """Return the template's token that ends the policy's turn, "" for none, and the text after it.
 
         Args:
-            answer: the policy's own message; the dummy has its calls' names and ids, and nothing else of it.
-            said: what was said then.
-            tools: that choose the template, where a tokenizer has several.
-            stop: the token that the policy ended its turn with; None: it was cut.
+            answer: the policy's own message; the dummy only has its calls' names and ids.
+            said: the messages since.
+            tools: they select the template, where a tokenizer has several.
+            stop: the token that ended the policy's turn; None: it was cut.
         """
         dummy = _dummy(answer)
         behind = _behind_mark(self._rendered([_QUESTION, dummy, *said], tools, dummy=True))
@@ -165,9 +165,9 @@ class TemplatedRendering:
     def _open_tail(
         self, given: Ids, sampled: Ids, said: Sequence[Turn], tools: Sequence[Turn]
     ) -> tuple[str, str] | None:
-        """Return the tail of a turn that was cut in a thought: as the template ends the thought, and then the turn.
+        """Return the tail of a turn that was cut in a thought: the template's end of the thought, then of the turn.
 
-        None where the turn was not in a thought, or the template drops it from the history.
+        None where the turn was not in a thought, or the template drops thoughts from the history.
         """
         text = self._chat.said(given.tolist(), sampled.tolist(), FinishReason.LENGTH)
         if parted(text, self._chat.marks).answer is not None:
@@ -177,42 +177,42 @@ class TemplatedRendering:
         return None if behind is None else ("", behind)
 
     def _pieces(self, text: str) -> list[str]:
-        """Return a text cut at its special tokens: text, a token, text, and so on; a text may be empty."""
+        """Split a text at its special tokens: text, a token, text, and so on; a text may be empty."""
         return [text] if self._tokens is None else self._tokens.split(text)
 
     def _plain_close(self) -> str:
-        """Return the token with which the template ends an answer before a question; "" where none does."""
+        """Return the template's token that ends an answer before a question; "" for none."""
         try:
             dummy = {"role": "assistant", "content": _MARK}
             alone = _behind_mark(self._rendered([_QUESTION, dummy], (), asks=False)) or ""
             behind = _behind_mark(self._rendered([_QUESTION, dummy, _QUESTION], ())) or ""
-        except Exception:  # noqa: BLE001 - a template raises what it likes
+        except Exception:  # noqa: BLE001 - a template may raise anything
             return ""
         ends = self._first_token(alone)
         return self._first_token(behind) if ends else ""
 
     def _first_token(self, text: str) -> str:
-        """Return the special token that a text begins with, behind white space."""
+        """Return the special token at the beginning of a text, after whitespace."""
         found = self._tokens.match(text.lstrip()) if self._tokens else None
         return found[0] if found else ""
 
     def _wants_text_arguments(self) -> bool:
-        """Return whether the template takes a call's arguments as JSON's text; most take an object."""
+        """Return whether the template takes a call's arguments as JSON text; most take an object."""
         try:
             text = self._applied([_QUESTION, _calling([{_MARK: _MARK}])], None, asks=False)
-        except Exception:  # noqa: BLE001 - a template raises what it likes
+        except Exception:  # noqa: BLE001 - a template may raise anything
             return True
-        return f"'{_MARK}'" in text  # Python's words for it
+        return f"'{_MARK}'" in text  # Python's representation of it
 
     def _refuses_calls_together(self) -> bool:
-        """Return whether the template takes a call and its answer, and not two of each."""
+        """Return whether the template accepts one call and its answer, but not two of each."""
         arguments = "{}" if self._has_text_arguments else {}
 
         def is_refused(calls: int) -> bool:
             chat = [_QUESTION, _calling([arguments] * calls), *[_ANSWERED] * calls]
             try:
                 self._applied(chat, None, asks=True)
-            except Exception:  # noqa: BLE001 - a template raises what it likes
+            except Exception:  # noqa: BLE001 - a template may raise anything
                 return True
             return False
 
@@ -221,7 +221,7 @@ class TemplatedRendering:
     def _rendered(
         self, messages: Iterable[Turn], tools: Sequence[Turn], *, asks: bool = True, dummy: bool = False
     ) -> str:
-        """Render messages; `asks` adds what begins the policy's turn. A dummy chat has no tools in its prompt."""
+        """Render messages; `asks` adds the start of the policy's turn. A dummy chat has no tools in its prompt."""
         template = self._tokenizer.get_chat_template(None, list(tools) or None)
         shown = None if dummy or not tools else list(tools)
         return self._applied(
@@ -236,7 +236,7 @@ class TemplatedRendering:
         )
 
     def _for_template(self, turn: Turn) -> Turn:
-        """Return a message as templates take it: arguments as objects, a thought in the content where it has no key."""
+        """Return a message for templates: arguments as objects, and a thought without a key in the content."""
         turn = dict(turn)
         if turn.get("content") is None:
             turn["content"] = ""
@@ -256,8 +256,8 @@ class TemplatedRendering:
         return turn
 
     def _ids(self, text: str, *, is_whole: bool = False) -> Ids:
-        whole = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
-        # Not verbose: it would warn of what is longer than the model's own limit, and the engine knows that limit.
+        whole = text.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
+        # Not verbose: it would warn about texts beyond the model's own limit, which the engine checks.
         found = self._tokenizer.encode(whole, add_special_tokens=is_whole, verbose=False)
         return np.array(found, np.int32)
 
@@ -266,7 +266,7 @@ class TemplatedRendering:
 
 
 def _is_asked_for(key: str, template: str) -> bool:
-    """Return whether a template asks a message for a key, by a dot or in quotes."""
+    """Return whether a template reads a key of messages, by a dot or in quotes."""
     return re.search(rf"[.'\"]{key}\b", template) is not None
 
 
@@ -276,7 +276,7 @@ def _joined(*parts: Ids) -> Ids:
 
 
 def _calling(arguments: Sequence[Any], name: str = "zq7") -> Turn:
-    """Return a message with a call for each arguments."""
+    """Return a message with one call for each of the arguments."""
     calls = [
         {"id": _CALL_ID, "type": "function", "function": {"name": name, "arguments": each}}
         for each in arguments
@@ -285,7 +285,7 @@ def _calling(arguments: Sequence[Any], name: str = "zq7") -> Turn:
 
 
 def _dummy(answer: Turn) -> Turn:
-    """Return an answer of the same shape that says nothing but the mark."""
+    """Return an answer of the same shape whose only content is the mark."""
     if not answer.get("tool_calls"):
         return {"role": "assistant", "content": _MARK}
     calls = [
@@ -296,27 +296,27 @@ def _dummy(answer: Turn) -> Turn:
 
 
 def _behind_mark(text: str) -> str | None:
-    """Return what stands behind the last mark."""
+    """Return the text after the last mark."""
     _, mark, behind = text.rpartition(_MARK)
     return behind if mark else None
 
 
 def _split(pieces: Sequence[str], alone: Sequence[str], stop: str | None, close: str) -> tuple[str, str]:
-    """Split what stands behind an answer into the token that ends it, and the tail.
+    """Split the text after an answer into the token that ends it, and the tail.
 
     Args:
-        pieces: all behind the answer's mark: text, a special token, text, and so on.
-        alone: the same where nothing was said after the answer.
-        stop: the token that the policy ended with; None: it was cut.
-        close: with which the template ends an answer; "": with none.
+        pieces: of the text after the answer's mark: text, a special token, text, and so on.
+        alone: the same without messages after the answer.
+        stop: the token that ended the policy's turn; None: it was cut.
+        close: the template's end of an answer; "": none.
     """
     common = _shared(pieces, alone)
     is_blank = common < len(pieces) and not pieces[common].strip()
-    reach = pieces[: common + 1 + is_blank]  # no further: what was said may have such tokens too
+    reach = pieces[: common + 1 + is_blank]  # no further: the messages may have such tokens too
     for token in (stop, close):
         if token and token in reach:
             return token, "".join(pieces[reach.index(token) + 1 :])
-    # The template writes no such token: what the policy ended with stands in its place, and all that follows is tail.
+    # The template writes no such token: the policy's stop token replaces it, and everything after is tail.
     behind, ended = "".join(pieces), "".join(pieces[:common])
     if common % 2 == 0 and common < min(len(pieces), len(alone)):
         ended += pieces[common][: _shared(pieces[common], alone[common])]
@@ -324,5 +324,5 @@ def _split(pieces: Sequence[str], alone: Sequence[str], stop: str | None, close:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many items two sequences have in common at their beginning."""
+    """Return the length of the common prefix of two sequences."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

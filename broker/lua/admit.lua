@@ -1,6 +1,6 @@
--- Let one request of the reward server in, in the run `api`. ARGV: id, field, value ... of its entry on `rollouts`.
--- It holds a slot, as a training group does, so that it changes hands by the rules of one; its floor is 0. Nobody has
--- to make room for it: how many may wait is for the server to say. Harmless when repeated.
+-- Admit one request to the reward server, in the run `api`. ARGV: id, field, value ... of its entry on `rollouts`.
+-- It holds a slot, as a training group does, so that the same scripts move it; its floor is 0. There is no budget here:
+-- the server limits how many may wait. Harmless when repeated.
 local id = ARGV[1]
 if redis.call('HEXISTS', WHERE, id) == 1 then return 0 end
 local fields = {}

@@ -1,6 +1,6 @@
 -- Count an attempt, where work begins. ARGV: stream, consumer, entry, the worker's own name.
--- returns the attempts so far, this one included; 0 if the entry is not this consumer's any more.
--- Where Redis has lost the consumer group, nothing is anybody's.
+-- returns the attempts so far, this one included; 0 if this consumer no longer has the entry.
+-- Where Redis has lost the consumer group, no consumer has any.
 -- XREADGROUP has counted one delivery, which is no attempt; XCLAIM without JUSTID counts each attempt.
 local stream, consumer, entry = STREAMS[ARGV[1]], ARGV[2], ARGV[3]
 local pending = redis.pcall('XPENDING', stream, GROUP, entry, entry, 1)

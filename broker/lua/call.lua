@@ -1,6 +1,6 @@
--- Ask for a turn of the policy, or look how far it is. ARGV: id, attempt, k, key, floor, near, and the prompt where it is sent.
--- returns 'turn' and the record, 'failed' and the reason, 'asked': it is out, 'ask': the prompt has to be sent,
--- 'ended': the episode has, 'gone': the attempt is not the newest.
+-- Request a turn of the policy, or look up its state. ARGV: id, attempt, k, key, floor, near, and the prompt if sent.
+-- returns 'turn' and the record, 'failed' and the reason, 'asked': it waits for an answer, 'ask': send the prompt,
+-- 'ended': the episode has ended, 'gone': the attempt is not the newest.
 local id, attempt, k, key, floor, near, prompt = unpack(ARGV)
 local turns, at = turns_of(id), k .. ':' .. key
 if redis.call('HGET', turns, 'attempt') ~= attempt then return {'gone'} end
@@ -16,7 +16,7 @@ local asked = redis.call('HGET', turns, 'asked:' .. at)
 if asked and exists(split(asked)) then return {'asked'} end
 prompt = prompt or redis.call('HGET', turns, 'prompt:' .. at)
 if not prompt then return {'ask'} end
-redis.call('XDEL', STREAMS.policy_calls, '0-1')             -- of nothing: full memory refuses no call of a group that is here
+redis.call('XDEL', STREAMS.policy_calls, '0-1')             -- deletes nothing: so full memory does not refuse the script
 local stream = 'policy_calls'
 if near ~= '' and redis.call('EXISTS', STREAMS[stream .. ':' .. near]) == 1 then stream = stream .. ':' .. near end
 local entry = redis.call('XADD', STREAMS[stream], '*', 'group', id, 'k', k, 'key', key, 'floor', floor)

@@ -1,5 +1,5 @@
--- Discard requests of the reward server, wherever they are: answered, given up or too old. ARGV: ids.
--- Harmless when repeated. A worker that is at one of them finds, at its hand-over, nothing to exchange.
+-- Discard requests of the reward server in any stream: answered, given up or too old. ARGV: ids.
+-- Harmless when repeated. A worker that has one of them finds nothing to exchange at its hand-over.
 redis.call('ZREM', SLOTS, '')
 for _, id in ipairs(ARGV) do
   redis.call('ZREM', SLOTS, id)

@@ -1,17 +1,17 @@
--- Calls of one endpoint of a served model end and begin (scorers/served_model/concurrency_limits.py).
--- KEYS are its own, not those of keys.lua: the calls under way, a sorted set (call -> end of its lease, ms); the time at which the next call is due, us;
--- the processes that want more than they have, a sorted set (process -> when that is no longer believed, ms); that of
--- them which has wanted it for longest.
--- ARGV: most at once, us from one call to the next (0: any number), a lease in ms, who asks, how many it has under way,
--- how many have ended, those, and then those that want to begin, in order. Returns the us until another one may begin
--- (0: when one ends) and those that may.
+-- End and begin calls of one endpoint of a served model (scorers/served_model/concurrency_limits.py).
+-- KEYS are its own, not those of keys.lua: the calls under way, a sorted set (call -> end of its lease, ms); the time
+-- at which the next call is due, us; the processes that want more calls, a sorted set (process -> expiry of that
+-- request, ms); that of them which has waited longest.
+-- ARGV: most calls at once, us from one call to the next (0: no limit), a lease in ms, the process, how many it has
+-- under way, how many have ended, those, and then those that want to begin, in order. Returns the us until another
+-- may begin (0: when one ends) and those that may.
 --
--- While several want more, each may have its share, and the one that has wanted it for longest twice that. Equal ones
--- would begin their jobs together and end them together, and the endpoint would have nothing to do in between; so one
--- has its job in the middle while another is between two. A call may begin half an interval before it is due, so that a
--- late one does not make all that follow late: in no minute do more begin than the limit and one, nor do more arrive as
--- long as none takes half an interval longer than another. A call that is there already was begun before, and the reply
--- was lost. It opens with a write that needs no room, which is never refused.
+-- While several processes want more, each gets an equal share, and the one that has waited longest gets two. With equal
+-- shares all would begin and end their jobs together, and the endpoint would be idle in between; so one is in the
+-- middle of its job while another is between two. A call may begin half an interval before it is due, so that a late
+-- one does not delay all that follow: in no minute do more begin than the limit plus one, nor do more arrive, as long as
+-- no call takes half an interval longer than another. A call that is already listed was begun before, and its reply was
+-- lost. The script opens with a write that needs no room, which is never refused.
 local clock = redis.call('TIME')
 local now, interval = clock[1] * 1000000 + clock[2], tonumber(ARGV[2])
 local most, who, held, first = tonumber(ARGV[1]), ARGV[4], tonumber(ARGV[5]), 7 + ARGV[6]
@@ -22,7 +22,7 @@ local longest = redis.call('GET', KEYS[4])
 local others = redis.call('ZCARD', KEYS[3])
 local share = others == 0 and most or math.ceil((longest == who and 2 or 1) * most / (others + 2))
 local free = math.min(most - redis.call('ZCARD', KEYS[1]), share - held)
-local due = math.min(tonumber(redis.call('GET', KEYS[2]) or '0'), now + 2 * interval)   -- a clock may have gone back
+local due = math.min(tonumber(redis.call('GET', KEYS[2]) or '0'), now + 2 * interval)   -- the clock may have gone back
 local reply, wants_more = {0}, false
 for i = first, #ARGV do
   if not redis.call('ZSCORE', KEYS[1], ARGV[i]) then

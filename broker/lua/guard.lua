@@ -1,5 +1,5 @@
--- Put before every script that only the learner calls. ARGV[1] is its fence, ARGV[2] the last seq that it saw.
--- A lower fence than its own, or a lower seq, is a Redis that has forgotten something.
+-- Runs before every script that only the learner calls. ARGV[1] is its fence, ARGV[2] the last seq that it saw.
+-- A Redis with a lower fence or a lower seq has lost writes.
 local function guard()
   local fence = tonumber(redis.call('HGET', RUN, 'fence') or '0')
   if tonumber(ARGV[1]) < fence then return {'fenced', fence} end

@@ -1,6 +1,6 @@
--- Give up leases at once, unfinished: the next to look takes the entries over, and what was begun is no attempt.
+-- Give up leases at once, unfinished: the next worker that looks takes the entries over, and no attempt is counted.
 -- ARGV: stream, consumer, lease in ms, the worker's own name, then for each: entry, 1 if this worker began it else 0.
--- returns how many were given up. They belong to nobody then, so that the consumer's own name may be removed.
+-- returns how many were given up. The consumer `nobody` has them then, so that the worker's name can be removed.
 local stream, consumer = STREAMS[ARGV[1]], ARGV[2]
 local given = 0
 for i = 5, #ARGV, 2 do

@@ -1,12 +1,12 @@
--- The commit of every stage: an entry is exchanged for its result, and whoever deletes it is the one whose result counts.
--- Who comes second, after a retry or a lease that ran out, finds nothing to delete and changes nothing.
+-- Exchange an entry for its result, the commit of every stage: the result of the worker that deletes the entry counts.
+-- A second worker, after a retry or an expired lease, finds nothing to delete and changes nothing.
 -- ARGV: source, entry, id, destination, floor, attempt, ends, field, value ...
--- returns 1, or 0 if someone else's result counted
--- attempt, ends: of a group of `episodes`, '' of others. To `rollouts` its ends have to be these, ID_BYTES of each, one
--- behind the other, and every hand-over of it has to be of the attempt that is the newest, unless it names none.
+-- returns 1, or 0 if another result counted
+-- attempt, ends: of a group of `episodes`, '' of others. To `rollouts` its ends must be these, ID_BYTES each,
+-- concatenated, and the attempt must be the newest, unless none is given.
 local source, entry, id, dest, floor, attempt, ends = unpack(ARGV, 1, 7)
 
--- Everything that could fail is looked at before anything is changed.
+-- All checks come before the first write.
 if (#ARGV - 7) % 2 ~= 0 or #ARGV < 9 or #ARGV > 207 then return redis.error_reply('hand_over: fields must be pairs') end
 for _, stream in ipairs({dest, 'dead'}) do
   local kind = STREAMS[stream] and redis.call('TYPE', STREAMS[stream]).ok
@@ -18,15 +18,15 @@ end
 if redis.call('HGET', WHERE, id) ~= source .. ' ' .. entry then return 0 end
 local slot = redis.call('ZSCORE', SLOTS, id)
 if not slot and not is_eval(id) then return 0 end
-local fields, at = {}, nil                                      -- at: of the result's own floor
+local fields, at = {}, nil                                      -- at: the result's own floor
 for i = 8, #ARGV do
   fields[#fields + 1] = ARGV[i]
   if i % 2 == 1 and ARGV[i - 1] == 'floor' then at = #fields end
 end
 local function is_slots(value) return tonumber(value or '') == tonumber(slot) end
 if slot then
-  -- An older incarnation of this id may have had the same entry id. But where the entry itself has another floor than its slot,
-  -- somebody has spoilt it: it would stay for ever, so it may go to `dead`, with the floor that it should have had.
+  -- An older incarnation of this id may have had the same entry id. But where the entry's own floor differs from its
+  -- slot's, the entry was damaged: it would stay for ever, so it may go to `dead`, with the slot's floor.
   if not is_slots(floor) and (dest ~= 'dead' or is_slots(header(source, entry, 'floor'))) then return 0 end
   if dest == 'dead' and at then fields[at] = slot end
   if dest ~= 'dead' and not is_slots(fields[at]) then

@@ -1,4 +1,4 @@
--- Ids of the entries of one stream with their groups, a page at a time. ARGV: stream, first entry, count. Reads only.
+-- List the entries of one stream with their groups, a page at a time. ARGV: stream, first entry, count. Reads only.
 local out = {}
 for _, found in ipairs(redis.call('XRANGE', STREAMS[ARGV[1]], ARGV[2], '+', 'COUNT', ARGV[3])) do
   out[#out + 1] = found[1]

@@ -1,6 +1,6 @@
--- Let new groups in. ARGV: fence, seq, position, new position, budget, newest version that the learner knows, then for
+-- Issue new groups. ARGV: fence, seq, position, new position, budget, newest version that the learner knows, then for
 -- each group: id, stream, number of fields, field, value ...
--- A group ID-rN is retry N of a dead one: the request and the letter go, and `cursor` counts it.
+-- A group ID-rN is retry N of a dead one: the request and the letter are deleted, and `cursor` counts the retry.
 local refused = guard()
 if refused then return refused end
 local position = tonumber(redis.call('HGET', CURSOR, 'position') or '0')
@@ -24,7 +24,7 @@ end
 local slots = redis.call('ZCARD', SLOTS)
 if slots + #groups > tonumber(ARGV[5]) then return {'full', slots} end
 
--- Only here can the floor be chosen: read outside, it may be stale when the groups go in, and lag has no bound then.
+-- The floor is read here: read before the script, it could be stale by now, and lag would have no bound.
 local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))
 for _, group in ipairs(groups) do
   local id, stream, fields, base, number = unpack(group, 1, 5)

@@ -1,5 +1,5 @@
--- Let an evaluation round in, or what is missing of it. ARGV: fence, seq, version, then the groups as in issue.lua.
--- No slot and no position: evaluation never holds training back.
+-- Issue an evaluation round, or its missing groups. ARGV: fence, seq, version, then the groups as in issue.lua.
+-- They take no slot and no position: evaluation never delays training.
 local refused = guard()
 if refused then return refused end
 local i, sent = 4, 0

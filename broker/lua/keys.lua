@@ -1,4 +1,4 @@
--- Put before every script. KEYS, in this order (broker/keys.py):
+-- Runs before every script. KEYS, in this order (broker/keys.py):
 --   prompts, episodes, rollouts, scored, dead   the work streams: one entry in one of them for each group under way
 --   slots    sorted set: group id -> floor; its members are what is under way
 --   where    hash: group id -> "STREAM ENTRY"
@@ -17,8 +17,8 @@
 --   policy_calls, policy_calls:GENERATOR   streams of calls, with the consumer group: one header a call. The second kind
 --                 is a generator's own, made by it, and expires
 --
--- Out of memory is answered at a script's first write or not at all, and only where that write needs room. So a script
--- that adds work opens with XADD, to be refused, and one that removes work opens with a write that needs none.
+-- Full memory refuses a script at its first write or not at all, and only where that write needs room. So a script
+-- that adds work opens with XADD, to be refused, and one that removes work opens with a write that needs no room.
 local PREFIX = string.sub(KEYS[1], 1, -#'prompts' - 1)
 local STREAMS = setmetatable(
   {prompts = KEYS[1], episodes = KEYS[2], rollouts = KEYS[3], scored = KEYS[4], dead = KEYS[5]},
@@ -48,7 +48,7 @@ local function header(stream, entry, wanted)        -- a field of an entry, or n
   return fields and fields[wanted], fields ~= nil
 end
 
-local function without_payload(fields)              -- of an entry, field after field with its value
+local function without_payload(fields)              -- its field names and values in turn
   local kept = {}
   for i = 1, #fields, 2 do
     if fields[i] ~= 'payload' then
@@ -67,11 +67,11 @@ local function acknowledge(stream, entry)           -- scored and dead have no c
   if stream ~= 'scored' and stream ~= 'dead' then redis.call('XACK', STREAMS[stream], GROUP, entry) end
 end
 
-local function is_at(id, stream, entry)            -- whether `where` places the group there
+local function is_at(id, stream, entry)            -- whether `where` has the group there
   return id and redis.call('HGET', WHERE, id) == stream .. ' ' .. entry
 end
 
-local function discard_attempt(stream, entry, worker)  -- the worker that began last did not count as an attempt
+local function discard_attempt(stream, entry, worker)  -- the last begun attempt does not count
   local id = header(stream, entry, 'group')
   local names = is_at(id, stream, entry) and redis.call('HGET', TRIES, id)
   if names == worker then
@@ -83,15 +83,15 @@ end
 
 local function discard_tries(id) redis.call('HDEL', TRIES, id, 'error:' .. id) end
 
--- Of a group whose completions are episodes.
+-- For groups whose completions are episodes.
 local function turns_of(id) return PREFIX .. 'turns:' .. id end
 
-local function remove(stream, entry)                -- of a call, wherever it waits
+local function remove(stream, entry)                -- a call, from the stream it waits in
   redis.call('XDEL', STREAMS[stream], entry)
   acknowledge(stream, entry)
 end
 
-local function asked_at(stream, entry)              -- the turns and K:KEY of the call that asks for this entry, or nil
+local function asked_at(stream, entry)              -- the turns and K:KEY of the call with this entry, or nil
   local fields = fields_of(stream, entry)
   if not (fields and fields.group and fields.k and fields.key) then return nil end
   local turns, at = turns_of(fields.group), fields.k .. ':' .. fields.key
@@ -100,7 +100,7 @@ end
 
 local function split(place) return string.match(place, '^(%S+) (%S+)$') end      -- "STREAM ENTRY"
 
-local function forget(id)                           -- its turns and its calls, with its hand-over, death or retirement
+local function forget(id)                           -- delete its turns and calls: at its hand-over, death or retirement
   local turns = turns_of(id)
   for _, field in ipairs(redis.call('HKEYS', turns)) do
     if string.sub(field, 1, 6) == 'asked:' then remove(split(redis.call('HGET', turns, field))) end
@@ -108,7 +108,7 @@ local function forget(id)                           -- its turns and its calls, 
   redis.call('UNLINK', turns)
 end
 
-local function is_floor(id, floor)                  -- whether it is the group's; an evaluation's has no slot
+local function is_floor(id, floor)                  -- whether it is the group's floor; evaluation groups have no slot
   local slot = redis.call('ZSCORE', SLOTS, id)
   if not slot then return is_eval(id) end
   return tonumber(slot) == tonumber(floor)
@@ -121,9 +121,8 @@ local function group_at(i)      -- of ARGV: id, stream, number of fields, field,
   return ARGV[i], ARGV[i + 1], fields, i + 3 + count
 end
 
--- Append a group to `prompts` or `episodes`. It is the only append of a prompt, and opens with XADD, which full memory
--- refuses. A training group takes a slot when it is issued; an evaluation group has none, and one that is issued again
--- has its own.
+-- Append a group to `prompts` or `episodes`. Only this appends prompts. It opens with XADD, which full memory refuses.
+-- A training group takes a slot when it is issued; an evaluation group has none, and a reissued one has its own.
 local function append_prompt(id, stream, fields, floor, takes_slot)
   for _, part in ipairs({'floor', floor, 'policy', floor}) do fields[#fields + 1] = part end
   local entry = redis.call('XADD', STREAMS[stream], '*', unpack(fields))

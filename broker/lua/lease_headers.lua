@@ -1,5 +1,5 @@
--- New entries become this consumer's, without their payloads. ARGV: stream, consumer, count.
--- returns the entries as XRANGE gives them, without the field `payload`. Waits for none.
+-- Lease new entries to this consumer, without their payloads. ARGV: stream, consumer, count.
+-- returns the entries as XRANGE gives them, without the field `payload`. Does not wait.
 local reply = redis.call('XREADGROUP', 'GROUP', GROUP, ARGV[2], 'COUNT', ARGV[3], 'STREAMS', STREAMS[ARGV[1]], '>')
 if not reply then return {} end
 local entries = {}

@@ -1,7 +1,7 @@
 -- Begin an attempt at a group of episodes, and count it. ARGV: consumer, entry, id, floor, attempt, n, the worker's own name.
--- returns the attempts so far, this one included; how many of these, the last ones, began with nothing more recorded than
--- the one before; then end:0 to end:N-1. 0 alone where the group is not here for this consumer. The same attempt again,
--- whose reply was lost, counts nothing.
+-- returns the attempts so far, this one included; how many of the last of these began with no more records than the
+-- one before; then end:0 to end:N-1. 0 alone where this consumer no longer has the group. Repeating an attempt whose
+-- reply was lost counts nothing.
 local consumer, entry, id, floor, attempt, n, worker = unpack(ARGV)
 local turns = turns_of(id)
 local pending = redis.pcall('XPENDING', STREAMS.episodes, GROUP, entry, entry, 1)
@@ -25,7 +25,7 @@ else
     redis.call('HSET', turns, 'progress', recorded .. ' ' .. before)
   end
 end
-before = before or count - 1        -- of a retry whose `progress` is gone: as if something had been recorded just before
+before = before or count - 1        -- `progress` of a retry is missing: as if a record was just added
 local found = {count, count - math.min(tonumber(before), count - 1)}
 for k = 0, n - 1 do found[#found + 1] = redis.call('HGET', turns, 'end:' .. k) end
 return found

@@ -1,6 +1,6 @@
--- Put groups back that hold a slot and are in no stream, with the floor that they had. ARGV: fence, seq, then groups as
--- in issue.lua; one that is in a stream, or has no slot, is passed over. returns the ids. One too many does no harm: the
--- learner asks the ledger before it uses any.
+-- Reissue groups that hold a slot and are in no stream, with their old floors. ARGV: fence, seq, then groups as in
+-- issue.lua; skips those in a stream or without a slot. returns the ids. One too many does no harm: the learner checks
+-- the ledger before it uses any.
 local refused = guard()
 if refused then return refused end
 redis.call('ZREM', SLOTS, '')

@@ -1,6 +1,6 @@
--- Put an entry that is nobody's with the dead. ARGV: stream, entry, field, value ... of the letter.
--- Where nobody will put its group back, which has neither a place nor a slot, turns and calls go with it.
--- returns 1, or 0 if it is gone or `where` names it after all: that is looked up here and not before.
+-- Move an entry of no group to `dead`. ARGV: stream, entry, field, value ... of the letter.
+-- Where its group has neither a place nor a slot, its turns and calls are deleted too.
+-- returns 1, or 0 if it is gone or `where` has it after all: that is checked here and not before.
 local stream, entry = ARGV[1], ARGV[2]
 local id = header(stream, entry, 'group')
 if id and redis.call('HGET', WHERE, id) == stream .. ' ' .. entry then return 0 end

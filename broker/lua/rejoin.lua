@@ -1,5 +1,5 @@
--- Go on in a Redis that has forgotten something: it is told the fence again. ARGV: fence, the last seq that was seen.
--- The new seq is above all that was seen before, so that an older copy of these keys, a replica's say, never passes.
+-- Write the fence again into a Redis that has lost writes. ARGV: fence, the last seq that was seen.
+-- The new seq is above all seen before, so that an older copy of these keys, such as a replica's, never passes.
 -- returns 'ok', seq, and whether there was a cursor; or 'fenced' and the fence.
 local fence = tonumber(redis.call('HGET', RUN, 'fence') or '0')
 if fence > tonumber(ARGV[1]) then return {'fenced', fence} end

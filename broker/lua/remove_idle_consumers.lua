@@ -1,8 +1,8 @@
--- Remove names of consumers that hold nothing. ARGV: stream, consumer, or '' and a time in ms: all that were silent
--- for longer. Removing the name of a living one costs nothing: its next read brings it back.
+-- Remove names of consumers without entries. ARGV: stream, consumer, or '' and a time in ms: all that were silent for
+-- longer. Removing the name of a living one costs nothing: its next read restores it.
 -- A consumer with pending entries stays: removing it would hide them from everybody for ever.
 local stream = STREAMS[ARGV[1]]
-redis.call('HDEL', TRIES, '')                 -- removing a name is a write that full memory refuses, if it is the first
+redis.call('HDEL', TRIES, '')                 -- full memory refuses to remove a name as the first write
 local consumers = redis.pcall('XINFO', 'CONSUMERS', stream, GROUP)
 local removed = 0
 for _, fields in ipairs(consumers) do

@@ -1,5 +1,5 @@
--- Keep leases. ARGV: stream, consumer, entry ...     returns the entries that are still this consumer's,
--- which is none where Redis has lost the consumer group
+-- Renew leases. ARGV: stream, consumer, entry ...     returns the entries that this consumer still has:
+-- none where Redis has lost the consumer group
 local stream, consumer = STREAMS[ARGV[1]], ARGV[2]
 local mine = {}
 for i = 3, #ARGV do

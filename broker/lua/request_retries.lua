@@ -1,5 +1,5 @@
--- An operator wants dead groups again. ARGV: group and entry of its letter, for each. A letter that is gone is left out.
--- returns the groups that were asked for; the learner issues them (issue.lua).
+-- Request retries of dead groups. ARGV: group and entry of its letter, for each; skips letters that are gone.
+-- returns the groups that were requested; the learner issues them (issue.lua).
 local asked = {}
 for i = 1, #ARGV, 2 do
   if header('dead', ARGV[i + 1], 'group') == ARGV[i] then

@@ -1,5 +1,5 @@
--- Name in `cursor` what was issued and it does not know any more. ARGV: fence, seq, the lowest position that it may have,
--- then retries: ordinal, number ...
+-- Restore issues that `cursor` has lost. ARGV: fence, seq, the lowest position that it may have, then retries: ordinal,
+-- number ...
 local refused = guard()
 if refused then return refused end
 redis.call('ZREM', SLOTS, '')

@@ -1,4 +1,4 @@
--- Free what has a durable outcome. ARGV: fence, seq, then ids. Harmless when repeated.
+-- Delete groups with a durable outcome. ARGV: fence, seq, then ids. Harmless when repeated.
 local refused = guard()
 if refused then return refused end
 for i = 3, #ARGV do
@@ -8,7 +8,7 @@ for i = 3, #ARGV do
   forget(id)
   local stream, entry = place_of(id)
   if stream then
-    if stream ~= 'dead' then                        -- letters are the operator's to remove
+    if stream ~= 'dead' then                        -- operators remove letters
       redis.call('XDEL', STREAMS[stream], entry)
       acknowledge(stream, entry)
       redis.call('HDEL', JOBS, entry)

@@ -1,7 +1,7 @@
--- Where every group without an outcome is. ARGV: ids whose entry is looked at too: that copies it, so they are few.
+-- Read the place of every group without an outcome. ARGV: ids whose entry is read too: that copies it, so they are few.
 -- Reads only.
--- returns id, stream, entry, time of issue for each; an empty time where the entry is gone, empty all where `where` is,
--- and '?' for the time of one that was not looked at.
+-- returns id, stream, entry, time of issue for each; an empty time where the entry is gone, all empty where `where` has
+-- none, and '?' for the time of an entry that was not read.
 local looked_at = {}
 for _, id in ipairs(ARGV) do looked_at[id] = true end
 local out = {}

@@ -1,6 +1,7 @@
--- Entries whose lease ran out become this consumer's. ARGV: stream, consumer, lease in ms, cursor, count, and 'headers'
--- or 'all': what is returned of an entry.
--- returns the next cursor, then the entries as XRANGE gives them, without `payload` for 'headers'. JUSTID: that alone is no attempt.
+-- Take over entries whose lease has expired. ARGV: stream, consumer, lease in ms, cursor, count, and 'headers'
+-- or 'all': which fields to return.
+-- returns the next cursor, then the entries as XRANGE gives them, without `payload` for 'headers'. JUSTID: no attempt
+-- is counted.
 local stream = STREAMS[ARGV[1]]
 local reply = redis.call('XAUTOCLAIM', stream, GROUP, ARGV[2], ARGV[3], ARGV[4], 'COUNT', ARGV[5], 'JUSTID')
 local entries = {}

@@ -1,1 +1,1 @@
-"""Processes report here what they do, and operators see it: heartbeats, counters, snapshots, crash reports."""
+"""What processes report about themselves, for operators: heartbeats, counters, snapshots, crash reports."""

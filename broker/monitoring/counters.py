@@ -1,9 +1,9 @@
-"""This module counts what the scorers of a run have done so far, by queue and scorer.
+"""Count the work of a run's scorers, by queue and scorer.
 
 In: counts of a scorer's process, after each group. Out: the hash `scorers`, whose fields are `QUEUE COUNTER SCORER`; a
-`ScorerStats` for each queue and scorer. Scorers add to it, `broker.monitoring.snapshot` and the dispatcher read it.
-Only the size of a job depends on these counts, so they are best effort: counts that can't be written now are written
-later, and counts that a killed process had not written are gone.
+`ScorerStats` for each queue and scorer. Scorers add to it; `broker.monitoring.snapshot` and the dispatcher read it.
+Only the size of a job depends on these counts, so they are best effort: a failed write is repeated later, and a killed
+process loses the counts it had not written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from broker.keys import Keys
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 1.0
-FAILED = "failed:"  # before the kind of a failure
+FAILED = "failed:"  # followed by the kind of a failure
 COUNTERS = frozenset(
     {"groups", "completions", "unscorable", "over_limit", "retries", "cache_hits", "cache_misses"}
 )
@@ -35,14 +35,14 @@ class ScorerStats:
     queue: str
     scorer: str
     groups: int = 0
-    completions: int = 0  # of these groups, equal texts included
+    completions: int = 0  # of these groups, duplicates included
     unscorable: int = 0  # of the completions
     over_limit: int = 0  # completions that are zero because they exceeded their own limits
     retries: int = 0  # tries after a failure of the machinery
-    failures: Mapping[str, int]  # of the machinery, by the name of the error
-    cache_hits: int = 0  # questions to a served model that it had answered before
-    cache_misses: int = 0  # and those that it had not
-    seconds: float = 0.0  # of work on these groups, waits before retries included
+    failures: Mapping[str, int]  # of the machinery, by error name
+    cache_hits: int = 0  # questions to a served model that the cache answered
+    cache_misses: int = 0  # questions that it did not
+    seconds: float = 0.0  # spent on these groups, waits before retries included
 
     @property
     def scored(self) -> int:
@@ -51,23 +51,23 @@ class ScorerStats:
 
     @property
     def cache_hit_rate(self) -> float | None:
-        """Return the share of the questions that had been answered before; None where none was asked."""
+        """Return the share of questions that the cache answered; None where none was asked."""
         asked = self.cache_hits + self.cache_misses
         return self.cache_hits / asked if asked else None
 
     @property
     def seconds_a_group(self) -> float:
-        """Return the mean seconds of a group; 0 before the first group."""
+        """Return the mean seconds per group; 0 before the first group."""
         return self.seconds / self.groups if self.groups else 0.0
 
     @property
     def seconds_a_completion(self) -> float:
-        """Return the mean seconds of a completion; 0 before the first."""
+        """Return the mean seconds per completion; 0 before the first."""
         return self.seconds / self.completions if self.completions else 0.0
 
 
 class Tally:
-    """Holds the counts of one process, and writes them to Redis now and then. For one thread."""
+    """The counts of one process, written to Redis periodically. For one thread."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -84,7 +84,7 @@ class Tally:
             self._seconds[field] = self._seconds.get(field, 0.0) + seconds
 
     def write(self, client: redis.Redis, keys: Keys, *, is_due: bool = False) -> None:
-        """Add to the run's counters, if the last write is long enough ago or `is_due`. Raises no error of Redis."""
+        """Add to the run's counters, if the last write is old enough or `is_due`. Raises no error of Redis."""
         if not (self._counts or self._seconds):
             return
         now = time.monotonic()
@@ -108,7 +108,7 @@ class Tally:
 def scorer_stats(found: Mapping[bytes, bytes]) -> tuple[ScorerStats, ...]:
     """Turn the hash `scorers` into one `ScorerStats` for each queue and scorer, sorted by both.
 
-    Unknown counters are left out: a newer scorer's counters stop no dispatcher and no console.
+    Unknown counters are skipped: a newer scorer's counters stop no dispatcher and no console.
     """
     counters: dict[tuple[str, str], dict[str, Any]] = {}
     for field, value in found.items():

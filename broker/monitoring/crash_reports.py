@@ -1,7 +1,7 @@
-"""This module records how workers died, for the dead letter of the group that killed them.
+"""Record how workers died, for the dead letter of the group that killed them.
 
-In: how a process ended and its last lines, from its keeper (the scorers' pool, `millrace up`). Out: the hash
-`died:HOST-PID`, which Redis removes after a day, and the words of a dead letter once a group has used up its attempts.
+In: how a process ended and its last lines, from its supervisor (the scorers' pool, `millrace up`). Out: the hash
+`died:HOST-PID`, which Redis removes after a day, and the text of a dead letter once a group has used up its attempts.
 The record decides nothing: leases and scripts decide which worker's result counts. A death that could not be recorded
 costs a sentence of a letter.
 """
@@ -33,13 +33,13 @@ class Death:
     """The end of a process: how, when, and with which last lines."""
 
     how: str  # "was killed by SIGSEGV"
-    last_lines: str  # of what it wrote, oldest first
+    last_lines: str  # last lines of its output, oldest first
 
 
 def record_death(
     client: redis.Redis, keys: Keys, *, host: str, pid: int, how: str, last_lines: Iterable[str]
 ) -> None:
-    """Write down that the process `pid` of `host` has died. Raises no error of Redis, which may be away just then.
+    """Record that the process `pid` of `host` has died. Raises no error of Redis, which may be away.
 
     Args:
         how: see `how_it_ended`.
@@ -51,7 +51,7 @@ def record_death(
         "last_lines": mask("\n".join(list(last_lines)[-LAST_LINES:]))[-TRACEBACK_BYTES:],
     }
     try:
-        with client.pipeline(transaction=True) as pipe:  # never a hash without an end
+        with client.pipeline(transaction=True) as pipe:  # never a hash that does not expire
             pipe.hset(key, mapping=fields)
             pipe.expire(key, TTL_S)
             pipe.execute()
@@ -76,11 +76,11 @@ def deaths_of(link: RedisLink, keys: Keys, names: Sequence[str]) -> dict[str, De
 
 
 def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int, what: str) -> None:
-    """Hand an entry that used up its attempts over to `dead`, with all that is known of the workers that tried.
+    """Hand an entry that used up its attempts over to `dead`, with all that is known of the workers that tried it.
 
     Args:
         consumer: of the worker that has just begun the entry once too often.
-        attempts: how many there were before.
+        attempts: number before this one.
         most: broker.max_attempts.
         what: the attempts in words, such as "generators began this prompt".
     """

@@ -1,7 +1,8 @@
-"""This module reads what Redis knows of one group, at one look: for `millrace trace`.
+"""Read the state of one group from Redis, for `millrace trace`.
 
-In: a run's keys and a group's id. Out: a `Sight`: where the group lies, who holds it, its RQ job, who has begun it.
-It only reads, and no payload but the group's own. A group that changes hands between two reads is looked for again.
+In: a run's keys and a group's id. Out: a `Sight`: the group's stream and entry, its lease holder, its RQ job, the
+workers that began it. Only reads, and no payload but the group's own. A group that changes hands between two reads is
+looked up again.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from broker.monitoring.crash_reports import deaths_of
 from broker.monitoring.snapshot import RQ_QUEUE, keys_of
 from broker.protocol.streams import Entry, read_entry
 
-LOOKS = 5  # at a group that moves
+LOOKS = 5  # tries at a group that moves
 RQ_JOB = "rq:job:"  # RQ's own prefix
 ROLES = {
     PROMPTS: "generator",
     EPISODES: "agent",
     ROLLOUTS: "scorer",
     SCORED: "learner",
-}  # who works on the entries of a stream
+}  # the role that works on a stream
 
 Fields = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """What XPENDING says of an entry."""
+    """The answer of XPENDING for an entry."""
 
-    consumer: str  # a generator's name; `scorers` for all of `rollouts`; `nobody`: it was handed back
-    idle_s: float  # since the lease was taken or renewed: not since the work began
+    consumer: str  # a generator's name; `scorers` for all of `rollouts`; `nobody`: handed back
+    idle_s: float  # since the lease was taken or renewed, not since the work began
     deliveries: int
 
 
@@ -50,19 +51,19 @@ class Job:
     id: str
     queue: str  # "" where RQ has forgotten the job
     enqueued_at: float  # Unix seconds
-    started_at: float  # 0: no worker has taken it
+    started_at: float  # 0: not yet
     worker: str  # who took it, or ""
-    ahead: int | None  # jobs before it in its queue's list; None: it is not there
+    ahead: int | None  # jobs before it in its queue; None: not in the queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """How far the episodes of a group are."""
+    """Progress of the episodes of a group."""
 
     episodes: int
-    ended: int  # of them
-    turns: int  # recorded so far: no play samples them again
-    asked: int  # turns that no generator has answered yet
+    ended: int  # episodes that ended
+    turns: int  # turns recorded so far; no replay samples them again
+    asked: int  # turns without a generator's answer yet
 
     def __str__(self) -> str:
         return (
@@ -73,41 +74,39 @@ class Played:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """A group as Redis has it at one moment."""
+    """The state of a group in Redis at one moment."""
 
     now: float  # Unix seconds, by the clock of Redis
     is_known: bool  # False: this Redis knows nothing of the run
     status: str  # of the run
     version: int  # the newest announced; -1 before the first
-    position: int  # the next ordinal that is issued
-    retries: int  # times that the group's ordinal was begun anew
-    is_asked_again: bool  # an operator wants it once more, and no learner has issued that
+    position: int  # the next ordinal to issue
+    retries: int  # times that the group's ordinal was restarted
+    is_asked_again: bool  # an operator asked for a retry that no learner has issued yet
     floor: int | None  # of its slot; None: it holds none
-    entry: Entry | None  # where it lies; None: in no stream
-    where: str = ""  # what the hash `where` says, "" for nothing
+    entry: Entry | None  # its position; None: in no stream
+    where: str = ""  # its value in the hash `where`, "" for none
     lease: Lease | None = None
     job: Job | None = None
     played: Played | None = None  # of a group in `episodes`
-    began: tuple[str, ...] = ()  # workers that began its stage, one after the other
-    ends: Fields | None = None  # of those, how the dead ones ended
-    error: str = ""  # the last thing that went wrong in its stage
-    beats: Mapping[str, Fields] | None = (
-        None  # heartbeats of the role that works there, by the process's name
-    )
+    began: tuple[str, ...] = ()  # workers that began its stage, in order
+    ends: Fields | None = None  # how those of them that died ended
+    error: str = ""  # the last error of its stage
+    beats: Mapping[str, Fields] | None = None  # heartbeats of the role of that stage, by the process's name
 
     @property
     def stream(self) -> str:
-        """Return the stream that the group lies in, or ""."""
+        """Return the group's stream, or ""."""
         return self.entry.stream if self.entry else ""
 
     @property
     def arrived_at(self) -> float:
-        """Return when the group came into that stream, Unix seconds by Redis' clock; 0 where it is in none."""
+        """Return when the group entered that stream, Unix seconds by Redis' clock; 0 where it is in none."""
         return int(self.entry.entry_id.partition("-")[0]) / 1000 if self.entry else 0.0
 
 
 def look(link: RedisLink, keys: Keys, group_id: str) -> Sight:
-    """Look at a group, again if it moves meanwhile.
+    """Read the state of a group; again if it moves meanwhile.
 
     Raises:
         BrokerUnavailable: Redis is away.
@@ -167,7 +166,7 @@ def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
     key = keys.stream(entry.stream)
     try:
         found: Any = link(lambda client: client.xpending_range(key, GROUP, entry.entry_id, entry.entry_id, 1))
-    except ResponseError:  # no consumer group: nobody has come so far, or Redis lost it
+    except ResponseError:  # no consumer group: nothing has come this far yet, or Redis lost it
         return None
     return (
         Lease(
@@ -224,13 +223,13 @@ def _beats(link: RedisLink, keys: Keys, role: str) -> dict[str, Fields]:
             key.decode().removeprefix(prefix): {_text(name): _text(value) for name, value in beat.items()}
             for key, beat in zip(found, beats, strict=True)
             if beat
-        }  # gone between the two
+        }  # gone between the two reads
 
     return link(attempt)
 
 
 def _seconds(text: str) -> float:
-    """RQ's time, ISO 8601 in UTC, in Unix seconds; 0 for none."""
+    """Return an RQ time, ISO 8601 in UTC, in Unix seconds; 0 for none."""
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() if text else 0.0
     except ValueError:

@@ -1,8 +1,8 @@
-"""`python -m broker.monitoring.health ROLE RUN` says whether this machine's processes of a role work: a health check.
+"""`python -m broker.monitoring.health ROLE RUN`: check whether this machine's processes of a role work.
 
-In: the heartbeats of this host. Out: exit code 0 and what each process does, or 1 and what is wrong. A heartbeat says
-that a process lives; that it works shows by what it counts: one that says it works and has counted nothing for
-STUCK_S is stuck. What was counted when is kept in a file of this host's temporary folder between two checks.
+In: the heartbeats of this host. Out: exit code 0 and what each process does, or 1 and what is wrong. A heartbeat shows
+that a process lives; its counts show that it works. A process that claims to work and has counted nothing for STUCK_S
+is stuck. The time of the last change is kept in a file of this host's temporary folder between two checks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from config.loading import redis_url
 
 STUCK_S = 900.0  # longer than a long group or a slow step; a start has a state of its own
 TIMEOUT_S = 5.0
-PARTS: Final[Mapping[str, tuple[str, ...]]] = {  # what has to be there
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {  # processes that must exist
     "learner": ("learner",),
     "generator": ("generator",),
     "agent": ("agent",),
@@ -48,7 +48,7 @@ USAGE = "usage: python -m broker.monitoring.health learner|generator|agent|score
 
 
 def main(argv: Sequence[str] | None = None, *, clock: Callable[[], float] = time.time) -> int:
-    """Look once. Returns 0: at work; 1: not; 2: bad arguments."""
+    """Check once. Returns 0: at work; 1: not; 2: bad arguments."""
     words = list(sys.argv[1:] if argv is None else argv)
     if len(words) != 2 or words[0] not in PARTS:
         sys.stderr.write(USAGE)
@@ -85,11 +85,11 @@ def main(argv: Sequence[str] | None = None, *, clock: Callable[[], float] = time
 
 
 def judge(here: Sequence[Process], roles: Sequence[str], since: Mapping[str, float], now: float) -> list[str]:
-    """Return what is wrong, a line each; an empty list where all is well.
+    """Return the problems, a line each; empty where all is well.
 
     Args:
         here: the processes of these roles on this host.
-        since: when what each of them counts has last changed, by id, Unix seconds as `now`.
+        since: when the counts of each last changed, by id, Unix seconds as `now`.
     """
     missing = [
         f"no {role} of this host has a heartbeat"
@@ -105,7 +105,7 @@ def judge(here: Sequence[Process], roles: Sequence[str], since: Mapping[str, flo
 
 
 def _remembered(file: Path, here: Sequence[Process], now: float) -> dict[str, float]:
-    """Return when each process last changed its counts, as the checks on this host saw it; kept in `file`."""
+    """Return when each process last changed its counts, as checks on this host saw it; kept in `file`."""
     try:
         before = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

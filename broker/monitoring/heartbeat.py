@@ -1,8 +1,8 @@
-"""The heartbeat of a process says that the process lives, and what it does or waits for, in a hash that expires.
+"""Publish that this process lives, and what it does or waits for, in a hash that expires.
 
-Out: the hash `alive:ROLE:ID`, which Redis removes a few seconds after the process that refreshes it has died; a line in
-the log of a process that waits long. Operators and `broker.monitoring.snapshot` read the hash. The heartbeat
-decides nothing about work: leases do. While Redis is away the heartbeat goes on trying.
+Out: the hash `alive:ROLE:ID`, which Redis removes a few seconds after the process that refreshes it has died; a log
+line when a process waits long. Operators and `broker.monitoring.snapshot` read the hash. The heartbeat decides nothing
+about work: leases do. While Redis is away the heartbeat keeps trying.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from broker.monitoring.work_meter import UNITS, WorkMeter, as_fields
 log = logging.getLogger(__name__)
 
 TTL_S = 15.0
-LOOK_S = 1.0  # what was said reaches Redis within about this
+LOOK_S = 1.0  # a new state reaches Redis within about this time
 
 
 class Heartbeat:
-    """A heartbeat keeps `alive:ROLE:ID` fresh from a thread of its own.
+    """Keep `alive:ROLE:ID` fresh from a thread.
 
-    Fields: pid; host; state (what the process does or waits for, in words); since (Unix seconds when it came to that
-    state); version (of the policy, where it holds one); whatever else `set_state` is given; the sums of `meter`.
+    Fields: pid; host; state (what the process does or waits for, in words); since (Unix seconds when that state began);
+    version (of the policy, where it has one); any other values of `set_state`; the sums of `meter`.
 
     Args:
         role: generator | agent | dispatcher | scorer | learner.
         process: unique among the run's processes.
-        ttl_s: seconds without a beat after which the key is gone.
-        long_wait_s: seconds of waiting after which the log says so; infinite: never.
-        clock: seconds that never jump.
+        ttl_s: seconds without a refresh after which the key expires.
+        long_wait_s: seconds of waiting after which a log line says so; infinite: never.
+        clock: seconds, monotonic.
     Attributes:
-        meter: measures how much the process works; the process calls it.
+        meter: measures how much the process works; the process updates it.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Heartbeat:
         self.meter = WorkMeter(clock)
         self._clock = clock
         self._watchdog = Watchdog(link.client, keys, first_s=long_wait_s)
-        self._client = link.client  # not the link itself, which waits: the next beat makes up for a lost one
+        self._client = link.client  # not the link, which would wait: the next beat replaces a lost one
         self._key = keys.alive(role, process)
         self._ttl_s = ttl_s
         self._fields = {
@@ -71,7 +71,7 @@ class Heartbeat:
             "version": "",
         }
         self._is_new = True
-        self._sums: dict[str, float] = {}  # as they were beaten last
+        self._sums: dict[str, float] = {}  # as of the last beat
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
@@ -87,7 +87,7 @@ class Heartbeat:
                 self._fields.update(fields)
 
     def stop(self) -> None:
-        """Stop the thread and remove the key: the process ends in good order."""
+        """Stop the thread and remove the key, when the process ends normally."""
         self._stop.set()
         self._thread.join(timeout=5.0)
         with contextlib.suppress(redis.RedisError):
@@ -124,7 +124,7 @@ class Heartbeat:
         with self._lock:
             fields: dict[Any, Any] = {**self._fields, **as_fields(self._sums)}
             self._is_new = False
-        with self._client.pipeline(transaction=True) as pipe:  # never a hash without an end
+        with self._client.pipeline(transaction=True) as pipe:  # never a hash that does not expire
             pipe.hset(self._key, mapping=fields)
             pipe.pexpire(self._key, int(self._ttl_s * 1000))
             pipe.execute()

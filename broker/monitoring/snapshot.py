@@ -1,8 +1,8 @@
-"""A snapshot says where a run stands: one look at its keys, for people.
+"""Read the state of a run from its keys once, for people.
 
-In: the run's keys. Out: a `Snapshot`. `millrace up`, `top` and `metrics` call it about every second; two snapshots make
-a `tools.run_view.flow`, which says how much each role works. The module only reads, and never a payload. What it reads
-belongs to slightly different moments, and sums need not add up.
+In: the run's keys. Out: a `Snapshot`. `millrace up`, `top` and `metrics` take one about every second; two snapshots
+make a `tools.run_view.flow`, the share of time that each role works. Only reads, and never a payload. The values belong
+to slightly different moments, so sums need not match.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ class StreamState:
     """One stream at one moment."""
 
     depth: int = 0  # entries
-    leased: int = 0  # of these, those that somebody has taken; none of `scored` and `dead`
-    oldest_s: float = 0.0  # age of the first entry in this stream, by Redis' clock; 0 where there is none
+    leased: int = 0  # entries with a lease; none of `scored` and `dead`
+    oldest_s: float = 0.0  # age of the first entry, by Redis' clock; 0 where there is none
     oldest_entry: str = ""
     oldest_group: str = ""
 
     @property
     def waiting(self) -> int:
-        """Count the entries that no worker has taken: the consumer group's lag."""
+        """Count the entries without a lease: the consumer group's lag."""
         return self.depth - self.leased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process, as its heartbeat describes it."""
+    """A process, from its heartbeat."""
 
     role: str
     id: str
     pid: int
     host: str
     state: str  # what it does or waits for, in words
-    version: str  # of the policy that it holds, or ""
-    since: float  # Unix seconds when it came to that state
-    queues: tuple[str, ...] = ()  # that a scorer serves
-    room: int = 0  # groups that a generator holds at most, episodes of an agent; 0: not said (yet)
+    version: str  # version of its policy, or ""
+    since: float  # Unix seconds when that state began
+    queues: tuple[str, ...] = ()  # queues that a scorer serves
+    room: int = 0  # the most groups of a generator, or episodes of an agent; 0: unknown (yet)
     sums: Mapping[str, float] = field(default_factory=dict)  # of its `WorkMeter`; empty before it is ready
-    ends: Mapping[str, int] = field(default_factory=dict)  # of an agent's episodes: by what -> how many
+    ends: Mapping[str, int] = field(default_factory=dict)  # of an agent's episodes: how they ended -> number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A run at one moment."""
+    """The state of a run at one moment."""
 
     status: str  # running | finished | stopped | failed, or "" before the learner's start
-    reason: str  # why, where it is not running
+    reason: str  # why it is not running
     version: int  # the newest announced policy; -1 before the first
     steps: int  # of the whole run
     prompts: int  # groups in each stream
@@ -76,16 +76,16 @@ class Snapshot:
     scored: int
     dead: int
     slots: int  # training groups without an outcome
-    queued_jobs: Mapping[str, int]  # RQ jobs that no worker has taken, by queue; queues without any left out
-    scorers: tuple[ScorerStats, ...]  # what each scorer has done so far
+    queued_jobs: Mapping[str, int]  # RQ jobs that no worker has taken, by queue; empty queues left out
+    scorers: tuple[ScorerStats, ...]  # the counts of each scorer
     processes: tuple[Process, ...]
     streams: Mapping[str, StreamState] = field(default_factory=dict)
     at: float = field(default=0.0, compare=False)  # Unix seconds of Redis' clock
-    wanted: str = ""  # what an operator asked for: broker.protocol.run_state
-    advice: str = ""  # what the learner advises
+    wanted: str = ""  # what an operator requested: broker.protocol.run_state
+    advice: str = ""  # the learner's advice
     issued: int = 0  # training groups so far, retries among them
-    floor: int = -1  # the lowest version that may have sampled a group which is out; -1: none is out
-    run: Run | None = field(default=None, compare=False, repr=False)  # None: not there, or of another version
+    floor: int = -1  # the lowest floor of the groups in flight; -1: none is in flight
+    run: Run | None = field(default=None, compare=False, repr=False)  # None: missing, or of another version
 
     def alive(self, role: str) -> int:
         """Count the processes of `role` whose heart beats."""
@@ -93,12 +93,12 @@ class Snapshot:
 
     @property
     def has_agents(self) -> bool:
-        """Whether groups of the run are played, or somebody is there to play them."""
+        """Whether groups of the run are played, or agents are there to play them."""
         return (self.run is not None and self.run.has_agents) or bool(self.alive("agent"))
 
     @property
     def bound(self) -> int:
-        """Return how many groups may be in flight: the budget, or what the last steps will take; 0: not known."""
+        """Return how many groups may be in flight: the budget, or what the last steps need; 0: unknown."""
         if self.run is None:
             return 0
         return max(
@@ -107,7 +107,7 @@ class Snapshot:
 
     @property
     def nobody(self) -> str:
-        """Say which role has work and no living process; "" where every role has one."""
+        """Name the role that has work and no living process; "" where every role has one."""
         for depth, role, does in (
             (self.prompts, "generator", "sample"),
             (self.episodes, "agent", "play"),
@@ -128,23 +128,23 @@ class Snapshot:
 
     @property
     def pile(self) -> str:
-        """Say where groups pile up, and so who waits for whom, as far as one look can tell."""
+        """Say where groups pile up, and so who waits for whom, as far as one snapshot shows."""
         stages = [
             (self.prompts, "the learner waits for the generators", "to be sampled"),
             (self.episodes, "the learner waits for the agents", "to be played"),
             (self.rollouts, "the learner waits for the scorers", "to be scored"),
             (self.scored, "the generators wait for the learner", "to train"),
         ]
-        depth, who, what = max(stages, key=lambda stage: stage[0])  # of equals the earliest
+        depth, who, what = max(stages, key=lambda stage: stage[0])  # the earliest of equals
         total = sum(stage[0] for stage in stages)
         return f"{who} ({depth} of {total} groups are {what})" if depth else "nothing is in flight"
 
 
 def snapshot(client: redis.Redis, name: str) -> Snapshot:
-    """Look at the run `name` once. Two round trips, and a scan for the heartbeats.
+    """Read the state of the run `name` once. Two round trips, and a scan for the heartbeats.
 
     Raises:
-        redis.RedisError: Redis is away; the caller shows what it saw last.
+        redis.RedisError: Redis is away; the caller shows its last snapshot.
     """
     keys = Keys(name)
     with client.pipeline(transaction=False) as pipe:
@@ -191,7 +191,7 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
 
 
 def ask_streams(pipe: Any, keys: Keys) -> int:
-    """Queue the questions of `states_of` on a pipeline that raises no errors. Returns their number."""
+    """Queue the queries of `states_of` on a pipeline that raises no errors. Returns their number."""
     pipe.time()
     for stream in WORK_STREAMS:
         pipe.xlen(keys.stream(stream))
@@ -228,7 +228,7 @@ def _headers() -> str:
 
 
 def _leased(reply: Any) -> int:
-    """Count the leased entries of a consumer group; 0 where there is no such group (yet)."""
+    """Count the leased entries of a consumer group; 0 where the group does not exist (yet)."""
     if isinstance(reply, redis.ResponseError):
         return 0
     consumers = _checked(reply)["consumers"]
@@ -242,7 +242,7 @@ def _checked(reply: Any) -> Any:
 
 
 def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
-    """Return every key that begins with `prefix`, which is taken literally."""
+    """Return every key that begins with `prefix`, taken literally."""
     return sorted(client.scan_iter(match=re.sub(r"([*?\[\]\\])", r"\\\1", prefix) + "*", count=1000))
 
 
@@ -257,7 +257,7 @@ def processes_of(client: redis.Redis, keys: Keys) -> tuple[Process, ...]:
         _process(key.decode()[len(keys.alive_prefix) :], beat)
         for key, beat in zip(found, beats, strict=True)
         if beat
-    )  # gone between the two
+    )  # gone between the two reads
 
 
 def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
@@ -283,7 +283,7 @@ def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
 
 @lru_cache(maxsize=8)
 def _run(config: str) -> Run | None:
-    """Read the learner's configuration; None where there is none, or another version of this program wrote it."""
+    """Read the learner's configuration; None where it is missing, or of another version of this program."""
     try:
         return from_yaml(config) if config else None
     except ConfigError:

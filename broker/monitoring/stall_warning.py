@@ -1,8 +1,8 @@
-"""The stall warning writes a log line for a process that waits long: for what, since when, and who has the work.
+"""Log that a process waits long: for what, since when, and who has the work.
 
-In: how long the process has had nothing to do, from its `WorkMeter`, and its state in words. Out: a line after a minute
-and again at doubling intervals. The thread of the heartbeat calls it (`broker.monitoring.heartbeat`). While Redis is
-away no line is written, since the link logs the outage itself (`broker.connection`).
+In: how long the process has been idle, from its `WorkMeter`, and its state in words. Out: a line after a minute and
+again at doubling intervals. The thread of the heartbeat calls it (`broker.monitoring.heartbeat`). While Redis is away
+no line is written: the link logs the outage (`broker.connection`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from broker.protocol.streams import NOBODY
 log = logging.getLogger(__name__)
 
 FIRST_S = 60.0
-TAKERS = {PROMPTS: "generator", EPISODES: "agent"}  # whose names the leases of a stream have
+TAKERS = {PROMPTS: "generator", EPISODES: "agent"}  # the role that holds the leases of a stream
 
 
 class Watchdog:
@@ -36,12 +36,12 @@ class Watchdog:
         self._first_s = self._next_s = first_s
 
     def look(self, idle_s: float, waits_for: str, *, is_ready: bool = True) -> None:
-        """Write the line, if it is due. Raises RedisError: the line is written at the next look.
+        """Write the line, if it is due. Raises RedisError; the next look then writes the line.
 
         Args:
             idle_s: seconds without work, until now.
             waits_for: the state of the process, in words.
-            is_ready: False while the process starts, which may take long: the line is no warning then.
+            is_ready: False while the process starts, which may be slow: the line is then no warning.
         """
         if idle_s < self._first_s:
             self._next_s = self._first_s
@@ -81,7 +81,7 @@ def who_has_the_work(client: redis.Redis, keys: Keys) -> str:
 
 
 def _holder(client: redis.Redis, keys: Keys, stream: str, state: StreamState) -> str:
-    """Say who has the first entry: of `rollouts` the scorer that began it last, of the others its consumer."""
+    """Name the holder of the first entry: of `rollouts` the scorer that began it last, of others its consumer."""
     if stream not in SHARED:
         return ""
     entry = state.oldest_entry

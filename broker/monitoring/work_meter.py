@@ -1,15 +1,15 @@
-"""This module measures how much of its time a process works: sums that only grow, so that two looks give rates.
+"""Measure the share of its time that a process works, in sums that only grow, so that two readings give rates.
 
-In: what the process has in hand now, and what the rest of its capacity waits for. Out: fields of its heartbeat. Between
-two looks, the growth of `busy_s` over the growth of `up_s` is the share of the time that the process worked. Both are
-seconds of the process's own clock, so machines need not agree on the time. A process that is restarted begins at 0.
+In: what the process works on now, and what its idle capacity waits for. Out: fields of its heartbeat. Between two
+readings, the growth of `busy_s` over the growth of `up_s` is the share of time at work. Both are seconds of the
+process's own clock, so machines need not agree on the time. A restarted process begins at 0.
 
-    up_s       seconds since it was ready to work
-    busy_s     of these, those that it worked; of a process that works on several things at once, room that was taken
-    idle_s     seconds that it has had nothing in hand and waited for the same; 0 while it works
-    wait_X_s   the others of `up_s`, by what it waited for
-    kept_s     of each group that it held meanwhile without working on it, and of all together
-    groups ... what it has done, as `count` was told
+    up_s       seconds since the process was ready to work
+    busy_s     of these, seconds at work; for a process that works on several things at once, capacity in use
+    idle_s     seconds since it became idle, waiting for the same thing; 0 while it works
+    wait_X_s   the rest of `up_s`, by what it waited for
+    kept_s     group-seconds that groups were held without work on them
+    groups ... work done, as given to `count`
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-# What a meter may hold; readers of a heartbeat take these for numbers.
+# What a meter may hold; readers of a heartbeat parse these as numbers.
 SUMS = ("up_s", "busy_s", "idle_s", "kept_s")
 WAITS = ("prompts", "episodes", "weights", "rollouts", "groups", "late", "round", "publishing", "operator")
 UNITS = (
@@ -34,7 +34,7 @@ UNITS = (
     "age_scoring_s",
     "age_scored_s",
 )
-# What agents say of their episodes beside it, numbers too.
+# Further numbers that agents report of their episodes.
 PLAYED = (
     "tool_calls",
     "tool_errors",
@@ -60,7 +60,7 @@ class WorkMeter:
     """The work meter of one process. Any thread may call it.
 
     Args:
-        clock: seconds that never jump.
+        clock: seconds, monotonic.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,7 +68,7 @@ class WorkMeter:
         self._lock = threading.Lock()
         self._share = self._kept = 0.0
         self._waits_for = ""
-        self._sums: dict[str, float] = {}  # empty until the first `hold`: it has not been ready yet
+        self._sums: dict[str, float] = {}  # empty until the first `hold`: not ready yet
         self._units: dict[str, float] = {}
         self._counted = self._idle_since = clock()
 
@@ -76,7 +76,7 @@ class WorkMeter:
         """Note that from now on `share` of the capacity works, from 0 to 1, and the rest waits for one of WAITS.
 
         Args:
-            kept: groups that wait with it, for others to be there too.
+            kept: groups held meanwhile that wait for others.
         """
         with self._lock:
             self._count_time()
@@ -104,7 +104,7 @@ class WorkMeter:
             return 0.0 if self._share > 0 else self._clock() - self._idle_since
 
     def read(self) -> Mapping[str, float]:
-        """Return the sums now; empty before the process was ready."""
+        """Return the sums now; empty until the process is ready."""
         with self._lock:
             self._count_time()
             if not self._sums:

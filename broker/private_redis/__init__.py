@@ -1,1 +1,1 @@
-"""A run can start a redis-server for itself: this package starts and finds it, and mends its append-only file."""
+"""Start and find a run's own redis-server, and repair its append-only file."""

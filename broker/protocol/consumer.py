@@ -1,8 +1,8 @@
-"""This module is a worker's side of a work stream: it leases entries, renews leases and hands results over.
+"""Lease entries of a work stream, renew the leases and hand results over: a worker's side of the stream.
 
 In: a stream with a consumer group, `prompts` or `rollouts`. Out: each entry's result, by one hand-over. Generators, the
-scorers' dispatcher and every scorer have a `Consumer`, and run a `Renewer` beside their work. A process that is killed
-neither renews nor hands back: its leases run out, and other workers take its entries over.
+scorers' dispatcher and every scorer have a `Consumer`, and run a `Renewer` during their work. A killed process neither
+renews nor hands back: its leases expire, and other workers take its entries over.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from config.logs import mask
 log = logging.getLogger(__name__)
 M = TypeVar("M")
 
-SILENT_S = 3600.0  # a consumer that holds nothing and has been silent for so long is gone
+SILENT_S = 3600.0  # a consumer without entries that was silent this long is removed
 
 
 @dataclass(slots=True, eq=False)
 class _Hold:
-    """A lease that is renewed. One that was lost and taken again is another one."""
+    """A renewed lease. A lease that was lost and taken again is a new `_Hold`."""
 
     begun: int = 0  # 1 once work on the entry has begun
 
@@ -52,8 +52,8 @@ class Consumer:
 
     Args:
         stream: `prompts` or `rollouts`.
-        name: of this consumer; another consumer's entries are taken over when idle longer than `lease_s`.
-        worker: the process that works, where several share the consumer's name; unique among the run's processes.
+        name: of this consumer; entries of others are taken over once idle longer than `lease_s`.
+        worker: the process that works, where several share a consumer name; unique among the run's processes.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Consumer:
         self._remove_idle_consumers("", silent_s=SILENT_S)
 
     def create_group(self) -> None:
-        """Make the consumer group, at 0: a group at `$` would skip the entries that are there."""
+        """Make the consumer group, at 0: a group at `$` would skip existing entries."""
 
         def attempt(client: redis.Redis) -> None:
             try:
@@ -85,7 +85,7 @@ class Consumer:
         self.link(attempt)
 
     def lease(self, count: int, *, block_s: float) -> list[Entry]:
-        """Lease up to `count` entries: those whose worker went silent, then new ones, after up to `block_s` seconds."""
+        """Lease up to `count` entries, expired leases first, then new ones; waits up to `block_s` seconds."""
         taken = self.take_over(count)
         if len(taken) < count:
             taken += self.read_new(count - len(taken), block_s=0 if taken else block_s)
@@ -106,9 +106,9 @@ class Consumer:
         return [entry for items in found for entry in entries_of(self.stream, items, are_new=True)]
 
     def read_new_headers(self, count: int, *, block_s: float) -> list[Entry]:
-        """Lease entries as `read_new` does, for a worker that hands them on: all but the first come without payloads.
+        """Lease entries as `read_new` does, for a worker that passes them on: only the first has its payload.
 
-        The first is what is waited for, and a read that waits gives whole entries.
+        The first is read by the blocking call, which returns whole entries.
         """
         first = self.read_new(1, block_s=block_s)
         if not first or count == 1:
@@ -119,9 +119,9 @@ class Consumer:
         return first + self._entries(found)
 
     def take_over(self, count: int, *, headers_only: bool = False) -> list[Entry]:
-        """Take over up to `count` entries whose lease has run out; `headers_only`: without their payloads.
+        """Take over up to `count` entries whose leases have expired; `headers_only`: without payloads.
 
-        What this worker holds already is renewed by that and not returned: it is at work on it.
+        Entries that this worker already holds are renewed and not returned: it is working on them.
         """
         self._cursor, found = self._with_group(
             lambda: self.link.script(
@@ -138,19 +138,19 @@ class Consumer:
         taken = self._entries(found)
         with self._lock:
             again = {entry.entry_id for entry in taken} & self._held.keys()
-            # Lost and taken back before a renewal has told: that one may not let go of it.
+            # Lost and taken back before a renewal noticed: that renewal must not release it.
             for entry_id in again:
                 self._held[entry_id] = _Hold(self._held[entry_id].begun)
         return [entry for entry in taken if entry.entry_id not in again]
 
     def note_begun(self, entry: Entry) -> None:
-        """Note that work on `entry` has begun, so that what is given up takes an attempt back."""
+        """Note that work on `entry` has begun, so that giving it up uncounts an attempt."""
         with self._lock:
             if entry.entry_id in self._held:
                 self._held[entry.entry_id].begun = 1
 
     def begin(self, entry: Entry) -> int:
-        """Count an attempt. Returns how many there were, with this one; 0: the entry is another worker's by now."""
+        """Count an attempt. Returns the number of attempts, this one included; 0: another worker has the entry now."""
         attempts = int(
             self.link.script(
                 "begin", self.keys.scripts(), self.stream, self.name, entry.entry_id, self.worker
@@ -161,7 +161,7 @@ class Consumer:
         return attempts
 
     def uncount(self, entry: Entry) -> bool:
-        """Take back the attempt that `begin` counted: the work is put off. False: it is another worker's by now."""
+        """Uncount the attempt of `begin`, when the work is put off. False: another worker has the entry now."""
         counted = self.link.script(
             "uncount", self.keys.scripts(), self.stream, self.name, entry.entry_id, self.worker
         )
@@ -173,8 +173,8 @@ class Consumer:
     def decode(self, entry: Entry, decoder: Callable[[codec.Raw], M]) -> M | None:
         """Return the message in `entry`; None where it can't be read, and the entry has gone to `dead`.
 
-        None too where a newer program wrote it: no attempt is counted, and when the lease runs out another role takes
-        the entry over, until it is one that reads it.
+        None also where a newer program wrote it: no attempt is counted, and when the lease expires another process
+        takes the entry over, until one can read it.
         """
         try:
             return decoder(entry.raw)
@@ -187,7 +187,7 @@ class Consumer:
             return None
 
     def _leave_to_newer(self, entry: Entry, reason: str) -> None:
-        """Let go of an entry, and count no attempt; one of no living group goes to `dead`."""
+        """Release an entry without counting an attempt; one of no living group goes to `dead`."""
         if not reject(self.link, self.keys, entry, reason=reason):
             log.error("left_for_a_newer_role stream=%s group=%s: %s", self.stream, entry.group_id, reason)
             with self._lock:
@@ -197,7 +197,7 @@ class Consumer:
         self.release(entry)
 
     def hand_over(self, entry: Entry, to: str, fields: codec.Fields) -> bool:
-        """Put the result on `to` and let go of the entry. False: another worker's result already counted."""
+        """Append the result to `to` and release the entry. False: another worker's result already counted."""
         counted = hand_over(self.link, self.keys, entry, to, fields)
         if counted:
             self.release(entry)
@@ -206,27 +206,27 @@ class Consumer:
         return counted
 
     def let_go(self, entry: Entry) -> None:
-        """Let go of an entry that is no living group's; if it is there still, it goes to `dead`."""
+        """Release an entry of no living group; if it still exists, it goes to `dead`."""
         reject(self.link, self.keys, entry, reason="where does not name it")
         self.release(entry)
 
     def bury(self, entry: Entry, *, reason: str, attempts: int, traceback: str = "") -> None:
-        """Hand the entry over to `dead` and let go of it."""
+        """Hand the entry over to `dead` and release it."""
         bury(self.link, self.keys, entry, reason=reason, attempts=attempts, traceback=traceback)
         self.release(entry)
 
     def tries(self, entry: Entry) -> int:
-        """Return how often work on the entry's group has begun in this stage, as far as is known; counts nothing."""
+        """Return the known number of attempts at the entry's group in this stage; counts nothing."""
         names: Any = self.link(lambda client: client.hget(self.keys.tries, entry.group_id))
         return len(names.split()) if names else 0
 
     def note_failure(self, entry: Entry, text: str) -> None:
-        """Keep what went wrong, for the dead letter of a group that fails at every attempt. Secrets are masked."""
+        """Record the error, for the dead letter of a group that fails at every attempt. Secrets are masked."""
         text = mask(text)[-TRACEBACK_BYTES:]
         self.link.script("note_failure", self.keys.scripts(), self.stream, entry.entry_id, text)
 
     def hold(self, entry: Entry) -> None:
-        """Renew the lease of `entry` until it is released."""
+        """Renew the lease of `entry` until `release`."""
         with self._lock:
             self._held.setdefault(entry.entry_id, _Hold())
 
@@ -241,12 +241,12 @@ class Consumer:
             self._held.pop(entry.entry_id, None)
 
     def hand_back(self, unbegun: Iterable[str] = ()) -> int:
-        """Give up all entries held, unfinished: other workers take them over at once, and no attempt is counted.
+        """Give up all held entries, unfinished: other workers take them over at once, and no attempt is counted.
 
         Args:
-            unbegun: entries that are leased to this consumer and given up too, though it does not hold them.
+            unbegun: entries leased to this consumer but not held, to give up too.
         Returns:
-            The number of entries. A result that comes all the same counts if it is the first.
+            The number of entries. A later result still counts if it is the first.
         """
         with self._lock:
             held, self._held = self._held, {}
@@ -254,10 +254,10 @@ class Consumer:
         return self._give_back({**dict.fromkeys(unbegun, 0), **begun})
 
     def give_up(self, entry: Entry, *, counts: bool = True) -> None:
-        """Give up one entry: it is taken over at once.
+        """Give up one entry; another worker takes it over at once.
 
         Args:
-            counts: whether the attempt that has begun stays counted: work has failed, or was not even tried.
+            counts: whether the attempt stays counted: the work failed, or was never tried.
         """
         with self._lock:
             held = self._held.pop(entry.entry_id, None)
@@ -280,18 +280,18 @@ class Consumer:
         )
 
     def is_handed_back(self) -> bool:
-        """Return whether entries of this stream were handed back that no worker has taken over yet."""
+        """Return whether entries of this stream were handed back and not taken over yet."""
         found = self._with_group(
             lambda: self.link(lambda client: client.xpending_range(self.key, GROUP, "-", "+", 1, NOBODY))
         )
         return bool(found)
 
     def leave(self) -> None:
-        """Remove this consumer's name, unless entries are still leased to it; they are taken over in their time."""
+        """Remove this consumer's name, unless it still has leases; those are taken over when they expire."""
         self._remove_idle_consumers(self.name)
 
     def renew(self) -> None:
-        """Renew the leases of the entries held; an entry that is another worker's by now is let go."""
+        """Renew the leases of held entries; release entries that another worker has now."""
         with self._lock:
             held = dict(self._held)
         if not held:
@@ -302,7 +302,7 @@ class Consumer:
         }
         with self._lock:
             for lost in held.keys() - mine:
-                if self._held.get(lost) is held[lost]:  # else it was taken again meanwhile
+                if self._held.get(lost) is held[lost]:  # otherwise it was taken again meanwhile
                     del self._held[lost]
 
     def _remove_idle_consumers(self, name: str, *, silent_s: float = 0.0) -> None:
@@ -321,16 +321,16 @@ class Consumer:
         except ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
-            log.warning("group_lost stream=%s", self.stream)  # Redis forgot it
+            log.warning("group_lost stream=%s", self.stream)  # Redis lost it
             self.create_group()
             return attempt()
 
 
 def read_any(consumers: Sequence[Consumer], *, block_s: float) -> list[Entry]:
-    """Lease an entry of each of several streams that no worker has read, waiting up to `block_s` for the first.
+    """Lease an entry from each of several streams that no worker has read, waiting up to `block_s` for the first.
 
     Args:
-        consumers: of one name and one link.
+        consumers: with the same name and link.
     """
     first = consumers[0]
     by_key = {one.key.encode(): one for one in consumers}
@@ -356,11 +356,11 @@ def read_any(consumers: Sequence[Consumer], *, block_s: float) -> list[Entry]:
 
 
 class Renewable(Protocol):
-    """What holds leases."""
+    """A holder of leases."""
 
     @property
     def stream(self) -> str:
-        """Of what."""
+        """The stream of the leases."""
         ...
 
     @property
@@ -369,15 +369,15 @@ class Renewable(Protocol):
         ...
 
     def renew(self) -> None:
-        """Renew them."""
+        """Renew the leases."""
         ...
 
 
 class Renewer:
-    """A thread that renews leases while their consumer's own thread is busy.
+    """Renew leases from a thread while the consumer's own thread is busy.
 
     Args:
-        period_s: seconds from one renewal to the next; None: a third of the shortest lease.
+        period_s: seconds between renewals; None: a third of the shortest lease.
     """
 
     def __init__(self, consumers: Sequence[Renewable], *, period_s: float | None = None) -> None:
@@ -400,16 +400,16 @@ class Renewer:
                 log.warning("renewal_slow took_s=%.1f lease_s=%.1f", time.monotonic() - started, lease_s)
 
     def stop(self) -> None:
-        """End the thread; leases run out by themselves."""
+        """End the thread; the leases expire by themselves."""
         self._stop.set()
         self._thread.join(timeout=5.0)
 
 
 def hand_back_within(hand_back: Iterable[Callable[[], int]], within_s: float) -> None:
-    """Give leases up, for a process that must end. Takes `within_s` at most, and never raises.
+    """Give leases up, for a process that must exit. Takes at most `within_s`, and never raises.
 
     Args:
-        hand_back: each gives up what one consumer holds (`Consumer.hand_back`) and returns the number of groups.
+        hand_back: each gives up the entries of one consumer (`Consumer.hand_back`) and returns the number of groups.
     """
 
     def give_up() -> None:

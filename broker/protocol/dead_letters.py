@@ -1,7 +1,7 @@
-"""This module reads and removes the letters of the stream `dead`, and requests their groups again.
+"""Read and delete letters of the stream `dead`, and request retries of their groups.
 
-In: a run's keys, and ids of letters or groups. Out: letters as they lie in Redis, the requests in the hash `retries`,
-and what the cursor says of retries. `millrace dead` uses it; the learner issues what is requested (lua/issue.lua).
+In: a run's keys, and ids of letters or groups. Out: the letters in Redis, the requests in the hash `retries`, and the
+retry counts of the cursor. `millrace dead` uses it; the learner issues the requested retries (lua/issue.lua).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from broker.keys import DEAD, Keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """The dead groups that are wanted again, as Redis knows them."""
+    """Requested and issued retries, from Redis."""
 
     is_known: bool  # False: this Redis knows nothing of the run
-    requests: Mapping[str, str]  # dead group -> entry of its letter; no learner has issued it yet
-    counts: Mapping[int, int]  # ordinal of a dead group -> times that it was issued again
+    requests: Mapping[str, str]  # dead group -> entry of its letter; not issued yet
+    counts: Mapping[int, int]  # ordinal of a dead group -> number of issued retries
 
 
 def read_retries(link: RedisLink, keys: Keys) -> Retries:
-    """Return the requests that are open, and the retries that were issued."""
+    """Return the open requests and the issued retries."""
     found: Any = link(
         lambda client: (
             client.exists(keys.cursor, keys.run, keys.stream(DEAD)),
@@ -50,13 +50,13 @@ def read_retries(link: RedisLink, keys: Keys) -> Retries:
 def read_page(
     link: RedisLink, keys: Keys, first: str, last: str, *, count: int
 ) -> list[tuple[str, codec.Raw]]:
-    """Read up to `count` letters between two entries, as XRANGE names them: id and fields, the oldest first."""
+    """Read up to `count` letters between two entry ids of XRANGE: id and fields, the oldest first."""
     found: Any = link(lambda client: client.xrange(keys.stream(DEAD), first, last, count=count))
     return [(entry.decode(), raw) for entry, raw in found]
 
 
 def request(link: RedisLink, keys: Keys, letters: Sequence[tuple[str, str]]) -> list[str]:
-    """Ask for dead groups again. Returns the groups whose letters are still there.
+    """Request retries of dead groups. Returns the groups whose letters still exist.
 
     Args:
         letters: group and entry of each letter.
@@ -66,7 +66,7 @@ def request(link: RedisLink, keys: Keys, letters: Sequence[tuple[str, str]]) -> 
 
 
 def remove(link: RedisLink, keys: Keys, entries: Sequence[str], *, requests: Sequence[str]) -> int:
-    """Delete letters, and requests for the groups `requests`. Returns how many letters were there."""
+    """Delete letters, and the requests of the groups `requests`. Returns how many letters existed."""
 
     def attempt(client: redis.Redis) -> Any:
         with client.pipeline(transaction=True) as pipe:
@@ -79,7 +79,7 @@ def remove(link: RedisLink, keys: Keys, entries: Sequence[str], *, requests: Seq
 
 
 def read_issued(link: RedisLink, keys: Keys, ids: Sequence[str]) -> tuple[set[str], dict[str, str]]:
-    """Read which retries were issued, by the cursor's counts, and where each retry is: `STREAM ENTRY`, or ""."""
+    """Read which retries were issued, by the cursor's counts, and the place of each: `STREAM ENTRY`, or ""."""
     fields = [f"retry:{group_ids.ordinal_of(group_id)}" for group_id in ids]
 
     def attempt(client: redis.Redis) -> Any:

@@ -1,9 +1,9 @@
-"""The turns of episodes in Redis: calls of the policy, their records, and how each episode ended.
+"""Keep the turns of episodes in Redis: calls of the policy, their records, and how each episode ended.
 
-In: a group that an agents' worker leased from `episodes`. Out: the records of its calls, each written once and there
-before the agent sees it, and the ends of its episodes; the hand-over of both is `Consumer`'s. A record is found by what
-was asked: the episode, a digest of the prompt ids and of all that shapes sampling, and how many times the same play has
-asked just this. So an episode that is played again gets the answers that it had. A generator's side is `Calls`.
+In: a group that an agents' worker leased from `episodes`. Out: the records of its calls, each written once and before
+the agent sees it, and the ends of its episodes; `Consumer` hands both over. The key of a record is what was asked: the
+episode, a digest of the prompt ids and of the sampling parameters, and how often the same play has asked exactly this.
+So a replayed episode gets the same answers. A generator uses `Calls`.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from broker.keys import GROUP, POLICY_CALLS, Keys
 from broker.protocol.consumer import Consumer
 from broker.protocol.streams import Entry
 
-ID_BYTES = 16  # that a record and an end begin with
+ID_BYTES = 16  # prefix of every record and end
 
 
 class Answer(StrEnum):
-    """What a look at a call finds."""
+    """The state of a call."""
 
-    TURN = "turn"  # the record is there
-    FAILED = "failed"  # no generator could answer it, in this attempt
-    ASKED = "asked"  # it is out
-    ASK = "ask"  # it has to be asked, with its prompt
+    TURN = "turn"  # it has a record
+    FAILED = "failed"  # no generator could answer it in this attempt
+    ASKED = "asked"  # it waits for an answer
+    ASK = "ask"  # it must be asked, with its prompt
     ENDED = "ended"  # its episode has ended
-    GONE = "gone"  # a newer attempt plays the group, or it is not here any more
+    GONE = "gone"  # a newer attempt plays the group, or the group is gone
 
 
 class Ended(StrEnum):
-    """What became of an end."""
+    """The result of ending an episode."""
 
     OK = "ok"
-    ENDED = "ended"  # the episode had ended otherwise
-    UNDONE = "undone"  # Redis went back behind a record that the play has used: play again
+    ENDED = "ended"  # the episode had already ended differently
+    UNDONE = "undone"  # Redis lost a record that the play has used: play again
     GONE = "gone"  # a newer attempt plays the group
 
 
@@ -50,15 +50,15 @@ class Attempt:
 
     group_id: str
     floor: int
-    token: str  # random: names this attempt, and things outside that it makes
+    token: str  # random: names this attempt and external resources that it makes
     number: int  # of attempts so far, this one included
-    in_vain: int  # of these, the last ones, this one included, since something was recorded
-    ends: tuple[bytes | None, ...]  # what each episode has ended with, None where it has not
+    in_vain: int  # of these, the last ones without any new record, this one included
+    ends: tuple[bytes | None, ...]  # how each episode ended, None where it has not
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One turn of the policy that an episode asks for."""
+    """One turn that an episode requests from the policy."""
 
     episode: int  # 0 <= k < n
     key: str  # from `key_of`
@@ -66,16 +66,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A question for one turn: to be asked with its prompt, or only looked for."""
+    """A question for one turn: with its prompt, or only a lookup."""
 
     attempt: Attempt
     call: Call
     prompt: bytes | None = None
-    near: str = ""  # the generator that has the conversation in its cache; it is asked while it has a stream
+    near: str = ""  # the generator that has cached the conversation; asked first while its stream exists
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """Return what lua/call.lua is told."""
+        """Return the arguments of lua/call.lua."""
         attempt, call = self.attempt, self.call
         told = (attempt.group_id, attempt.token, call.episode, call.key, attempt.floor, self.near)
         return told if self.prompt is None else (*told, self.prompt)
@@ -85,14 +85,14 @@ def key_of(prompt: bytes, repeat: int) -> str:
     """Return the key of a call.
 
     Args:
-        prompt: what a generator is asked: ids, and all that shapes sampling.
-        repeat: how many times this play has asked just this before.
+        prompt: the generator's input: ids, and the sampling parameters.
+        repeat: how often this play has asked exactly this before.
     """
     return f"{hashlib.blake2b(prompt, digest_size=16).hexdigest()}:{repeat}"
 
 
 def with_id(content: bytes) -> bytes:
-    """Return a record or an end as it is stored: behind an id of its own."""
+    """Return a record or an end as stored: prefixed with a new id."""
     return secrets.token_bytes(ID_BYTES) + content
 
 
@@ -102,12 +102,12 @@ def id_of(stored: bytes) -> bytes:
 
 
 def content_of(stored: bytes) -> bytes:
-    """Return what stands behind the id of a stored record or end."""
+    """Return a stored record or end without its id."""
     return stored[ID_BYTES:]
 
 
 class Episodes:
-    """An agents' worker's view of the groups that it has leased."""
+    """Access to the groups that an agents' worker has leased."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -115,16 +115,16 @@ class Episodes:
 
     @contextlib.contextmanager
     def hints(self) -> Iterator[Any]:
-        """Subscribe to the hints at answers: `GROUP EPISODE` each. Raises RedisError while Redis is away."""
+        """Subscribe to hints that answers arrived: `GROUP EPISODE` each. Raises RedisError while Redis is away."""
         with self._link.client.pubsub(ignore_subscribe_messages=True) as channel:
             channel.subscribe(self._keys.answered)
             yield channel
 
     def open(self, entry: Entry, n: int, *, token: str | None = None) -> Attempt | None:
-        """Begin an attempt at a leased group, and count it. None: the group is not here for this worker any more.
+        """Begin an attempt at a leased group, and count it. None: this worker no longer has the group.
 
         Args:
-            n: its episodes.
+            n: number of its episodes.
             token: of an attempt whose reply was lost; None: a new one.
         """
         token = token or secrets.token_hex(8)
@@ -147,20 +147,20 @@ class Episodes:
         return Attempt(entry.group_id, entry.floor, token, int(count), int(in_vain), tuple(ends))
 
     def recorded(self, attempt: Attempt) -> int:
-        """Count the turns of a group that are recorded."""
+        """Count the recorded turns of a group."""
         names: Any = self._link(lambda client: client.hkeys(self._keys.turns(attempt.group_id)))
         return sum(name.startswith(b"turn:") for name in names)
 
     def look(self, attempt: Attempt, call: Call) -> tuple[Answer, bytes]:
-        """Look how far a call is. Returns the record with TURN, the reason with FAILED, else b""."""
+        """Look up the state of a call. Returns the record with TURN, the reason with FAILED, else b""."""
         return self.ask_all([Asking(attempt, call)])[0]
 
     def ask(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> tuple[Answer, bytes]:
-        """Ask for a turn, unless it was asked before. Returns as `look` does."""
+        """Request a turn, unless it was requested before. Returns as `look` does."""
         return self.ask_all([Asking(attempt, call, prompt, near)])[0]
 
     def ask_all(self, many: Sequence[Asking]) -> list[tuple[Answer, bytes]]:
-        """Ask or look for several turns in one round trip. Returns for each as `look` does."""
+        """Request or look up several turns in one round trip. Returns for each as `look` does."""
         replies = self._link.scripts("call", self._keys.scripts(), [one.arguments for one in many])
         return [(Answer(found.decode()), said[0] if said else b"") for found, *said in replies]
 
@@ -168,7 +168,7 @@ class Episodes:
         """End an episode.
 
         Args:
-            result: from `with_id`; the same again is the same end.
+            result: from `with_id`; repeating it is harmless.
             used: key of each record that the play has used -> the record.
         """
         flat = [part for key, record in used.items() for part in (key, id_of(record))]
@@ -199,19 +199,18 @@ class Asked:
 
 
 class NearConsumer(Consumer):
-    """A generator's view of its own stream of calls: however it is made, it expires after a lease.
+    """A generator's own stream of calls, which always expires after a lease.
 
-    One without a time to live would outlast its generator, and calls in it would be waited for until their group's
-    deadline.
+    Without an expiry it would outlast its generator, and its calls would be waited for until their group's deadline.
     """
 
     def create_group(self) -> None:
-        """Keep the stream for another lease; it is made where it is not there."""
+        """Extend the stream's expiry by a lease; make the stream where it is missing."""
         self.link.script("keep_calls", self.keys.scripts(), self.stream, int(self.lease_s * 1000))
 
 
 class Calls:
-    """A generator's view of one stream of calls.
+    """A generator's access to one stream of calls.
 
     Args:
         own: whether it is the generator's own, which expires unless `keep` is called within a lease.
@@ -230,15 +229,15 @@ class Calls:
         return self.consumer.stream
 
     def keep(self) -> None:
-        """Keep the generator's own stream for another lease; it is made again where it has expired."""
+        """Extend the expiry of the generator's own stream by a lease; make the stream again where it has expired."""
         if self._is_own:
             self.consumer.create_group()
 
     def lease(self, count: int, *, takes_over: bool) -> list[Entry]:
-        """Lease up to `count` calls at once.
+        """Lease up to `count` calls without waiting.
 
         Args:
-            takes_over: look for those whose generator went silent, too.
+            takes_over: also take calls whose generator went silent.
         """
         consumer = self.consumer
         if takes_over:
@@ -249,12 +248,12 @@ class Calls:
         return taken
 
     def renew(self) -> None:
-        """Renew the leases, and keep the generator's own stream."""
+        """Renew the leases, and extend the generator's own stream."""
         self.keep()
         self.consumer.renew()
 
     def leave(self) -> None:
-        """Hand back what is held. The generator's own stream goes: who waits for a call of it asks again."""
+        """Hand back held calls and delete the generator's own stream: clients that wait for its calls ask again."""
         self.consumer.hand_back()
         if self._is_own:
             self._link(lambda client: client.unlink(self.consumer.key))
@@ -269,7 +268,7 @@ class Calls:
         return int(found[0]["times_delivered"]) - 1 if found else 0
 
     def begin(self, entry: Entry) -> Asked | None:
-        """Count an attempt at a leased call. None: it is another generator's by now, or nobody asks it any more."""
+        """Count an attempt at a leased call. None: another generator has it now, or nobody waits for it."""
         count, *prompt = self._link.script(
             "begin_call", self._keys.scripts(), entry.stream, self.consumer.name, entry.entry_id
         )
@@ -280,11 +279,11 @@ class Calls:
         return Asked(entry, int(count), prompt[0])
 
     def answer(self, asked: Asked, record: bytes) -> bool:
-        """Write the record of a call, from `with_id`. False: nobody asks it any more: it was sampled for nothing."""
+        """Write the record of a call, from `with_id`. False: nobody waits for it any more."""
         return self._answer(asked, "turn", record)
 
     def refuse(self, asked: Asked, reason: str) -> bool:
-        """Say why a call can't be answered: its attempt fails with the reason, and another attempt asks anew."""
+        """Record why a call can't be answered: its attempt fails with the reason, and a new attempt asks again."""
         return self._answer(asked, "failed", reason)
 
     def _answer(self, asked: Asked, kind: str, said: bytes | str) -> bool:

@@ -1,8 +1,8 @@
-"""This module reads what a ledger is compared with: groups issued, groups in flight, entries of the streams.
+"""Read what a ledger is compared with: groups issued, groups in flight, entries of the streams.
 
-In: a run's keys. Out: a `View`, and a `Cursor` to compare the view with afterwards. `millrace audit` asks for both.
-The module only reads, a page at a time, and never copies a whole stream's payloads. It reads the streams from `prompts`
-on, as groups travel: a group that moves meanwhile may be seen twice, but is not missed.
+In: a run's keys. Out: a `View`, and a `Cursor` to compare the view with afterwards. `millrace audit` needs both. Only
+reads, a page at a time, and never copies all payloads of a stream. The streams are read from `prompts` on, in the order
+that groups travel: a group that moves meanwhile may be seen twice, but is not missed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from broker.connection import RedisLink
 from broker.keys import WORK_STREAMS, Keys
 from broker.protocol.leftovers import leftovers
 
-PAGE = 500  # entries of which the headers are asked for at once
-RETRY = "retry:"  # of the fields of `cursor`
+PAGE = 500  # entries whose headers are read at once
+RETRY = "retry:"  # prefix of fields of `cursor`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The groups issued so far, as Redis knows them."""
+    """The groups issued so far, from Redis."""
 
-    issued: int  # the feeder's own count
+    issued: int  # the feeder's count
     position: int  # the next ordinal
-    retries: Mapping[str, int]  # ordinal of a dead group -> times that it was begun anew
+    retries: Mapping[str, int]  # ordinal of a dead group -> number of issued retries
     seq: int  # learner scripts that took effect
     is_there: bool  # False: this Redis knows nothing of the run
 
@@ -48,23 +48,23 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The keys of a run at one look. All but the streams belongs to one moment."""
+    """The keys of a run. All but the streams is of one moment."""
 
     server: str  # run id of the Redis that answered
     cursor: Cursor
     slots: frozenset[str]
     where: Mapping[str, str]  # group -> "STREAM ENTRY"
-    requests: frozenset[str]  # dead groups that an operator wants again
-    entries: Mapping[str, Mapping[str, int]]  # stream -> group -> its entries there; "?" is nobody's
-    leftovers: tuple[str, ...] = ()  # of episodes: what no group plays any more
+    requests: frozenset[str]  # dead groups to retry, requested by an operator
+    entries: Mapping[str, Mapping[str, int]]  # stream -> group -> number of its entries; "?": of no group
+    leftovers: tuple[str, ...] = ()  # of episodes that no group plays any more
 
     def streams_of(self, group_id: str) -> list[str]:
-        """Return the streams that hold an entry of the group, the last stream first."""
+        """Return the streams with an entry of the group, the last stream first."""
         return [stream for stream in reversed(WORK_STREAMS) if group_id in self.entries[stream]]
 
 
 def look(link: RedisLink, keys: Keys) -> View:
-    """Read the view, in the order that makes it right on a run that goes on."""
+    """Read the view, in an order that is correct while the run continues."""
     server = server_of(link)
     cursor, slots, where, requests = link.script("ledger_view", keys.scripts())
     return View(
@@ -90,7 +90,7 @@ def is_known(link: RedisLink, keys: Keys) -> bool:
 
 
 def server_of(link: RedisLink) -> str:
-    """Return the run id of the Redis that answers; each start of a server has its own."""
+    """Return the run id of the Redis that answers; each server start has its own."""
     return str(link(lambda client: client.info("server"))["run_id"])
 
 

@@ -1,7 +1,7 @@
-"""What is in Redis of episodes that no group plays any more: there must be nothing, and `millrace audit` looks.
+"""Find data of episodes in Redis that no group plays any more, for `millrace audit`; there must be none.
 
-In: a run's keys. Out: words for each thing that is left. Reads only, each pair of keys at one moment, so that it is
-right on a run that goes on.
+In: a run's keys. Out: a line for each leftover. Only reads, each pair of keys at one moment, so that the result is
+correct while the run continues.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from broker.connection import RedisLink
 from broker.keys import EPISODES, POLICY_CALLS, Keys
 from broker.monitoring.snapshot import keys_of
 
-PAGE = 500  # calls that are looked at at once
+PAGE = 500  # calls that are checked at once
 
 
 def leftovers(link: RedisLink, keys: Keys) -> tuple[str, ...]:
-    """Return what is left, a line each: turns of groups that are not in `episodes`, calls that nobody asks."""
+    """Return a line for each leftover: turns of groups that are not in `episodes`, calls that nobody waits for."""
     return (*_turns(link, keys), *_calls(link, keys))
 
 
@@ -53,7 +53,7 @@ def _calls(link: RedisLink, keys: Keys) -> Iterator[str]:
 
 
 def _page(link: RedisLink, keys: Keys, stream: str, first: str) -> list[tuple[str, dict[bytes, bytes], Any]]:
-    """Return entry, fields ({}: gone meanwhile) and what its group says that it asks, for some calls."""
+    """Return entry, fields ({}: gone meanwhile) and the call that its group has recorded, for some calls."""
     listed: Any = link(lambda client: client.xrange(keys.stream(stream), min=first, count=PAGE))
 
     def attempt(client: redis.Redis) -> list[Any]:

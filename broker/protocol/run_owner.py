@@ -1,8 +1,8 @@
-"""The learner owns its run by scripts that no other role calls; each carries its fence and the last seq it saw.
+"""Run the scripts that only the learner may call; each carries its fence and the last seq it saw.
 
-A newer learner has a higher fence, and every script of an older one changes nothing (`Fenced`). A Redis whose `seq` or
-fence is smaller than what was already acknowledged has forgotten something (`WentBack`); after `rejoin` its scripts
-take effect again. The trainer's and the feeder's thread share one `RunOwner`.
+A newer learner has a higher fence, and the scripts of an older one change nothing (`Fenced`). A Redis whose `seq` or
+fence is smaller than what it acknowledged has lost writes (`WentBack`); after `rejoin` scripts take effect again. The
+trainer's and the feeder's thread share one `RunOwner`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class NewGroup(NamedTuple):
-    """A group to be issued."""
+    """A group to issue."""
 
     group_id: str
     fields: Fields  # of its entry
@@ -36,25 +36,25 @@ class NewGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """The answer to an `issue`: where Redis stands, and whether the groups came in."""
+    """The answer to an `issue`: the position in Redis, and whether the groups were issued."""
 
-    position: int  # where Redis stands now
-    floor: int | None  # of the new groups; None if none came in
+    position: int  # in Redis, now
+    floor: int | None  # of the new groups; None if none were issued
     full: bool = False  # the budget or Redis's memory had no room
 
 
 class RunOwner(RunReader):
-    """Calls the guarded scripts, as the learner that holds the run.
+    """Call the guarded scripts, as the learner that owns the run.
 
     Args:
-        fence: of a learner that held the run before; 0: `claim` comes first.
+        fence: of a learner that already owns the run; 0: call `claim` first.
     """
 
     def __init__(self, link: RedisLink, keys: Keys, *, fence: int = 0) -> None:
         super().__init__(link, keys)
         self.fence = fence
         self.seq = 0
-        self._redis = ""  # the server's run_id at the last check: each start of a server has its own
+        self._redis = ""  # the server's run_id at the last check: each server start has its own
         self._lock = threading.Lock()
 
     def claim(self, journal_fence: int) -> int:
@@ -64,10 +64,10 @@ class RunOwner(RunReader):
         return self.fence
 
     def rejoin(self) -> bool:
-        """Write the fence again into a Redis that went back, and go on. Returns whether Redis knew this run at all.
+        """Write the fence again into a Redis that went back, and continue. Returns whether Redis knew this run at all.
 
         Raises:
-            Fenced: a newer learner has the run.
+            Fenced: a newer learner owns the run.
         """
         reply = self.link.script("rejoin", self.keys.scripts(), each_try=self._one_try)
         self._raise_for(_text(reply[0]), reply[1])
@@ -76,11 +76,11 @@ class RunOwner(RunReader):
     def issue(
         self, position: int, new_position: int, budget: int, newest: int, groups: Sequence[NewGroup]
     ) -> Issued:
-        """Let `groups` in, the ordinals from `position` up to `new_position`, if the budget has room for all of them.
+        """Issue `groups`, the ordinals from `position` up to `new_position`, if the budget has room for all of them.
 
         Args:
-            newest: policy version that the learner knows to be announced.
-            groups: a retry of a dead group may be among them. A retry is no ordinal, and counts as issued beside them.
+            newest: the version that the learner knows to be announced.
+            groups: retries of dead groups may be among them. A retry is no ordinal, and is issued in addition.
         """
         try:
             status, value = self._guarded(
@@ -102,7 +102,7 @@ class RunOwner(RunReader):
                 )
 
     def issue_eval(self, version: int, groups: Sequence[NewGroup]) -> int:
-        """Let in the groups of an evaluation round that are missing. Returns how many entries were added.
+        """Issue the missing groups of an evaluation round. Returns how many entries were added.
 
         Raises:
             NoRoom: Redis's memory is full; nothing was added.
@@ -110,14 +110,14 @@ class RunOwner(RunReader):
         return int(self._guarded("issue_eval", version, *_flat(groups), wait=Wait.FOR_ALL_BUT_MEMORY)[1])
 
     def reissue(self, groups: Sequence[NewGroup]) -> list[str]:
-        """Issue again, with their old floors, the `groups` that have a slot and are in no stream. Returns their ids.
+        """Reissue, with their old floors, those of `groups` with a slot and no stream entry. Returns their ids.
 
-        The script restores what is missing, so full memory does not refuse it.
+        The script only restores, so full memory does not refuse it.
         """
         return [_text(group_id) for group_id in self._guarded("reissue", *_flat(groups))[1]]
 
     def restore_cursor(self, position: int, retries: Mapping[str, int]) -> None:
-        """Have `cursor` stand at `position` at least, and name at least so many retries of each ordinal."""
+        """Raise `cursor` to `position` at least, and each ordinal's retry count to the given one at least."""
         self._guarded("restore_cursor", position, *(part for pair in retries.items() for part in pair))
 
     def retire(self, ids: Iterable[str]) -> None:
@@ -126,11 +126,11 @@ class RunOwner(RunReader):
             self._guarded("retire", *wanted)
 
     def announce(self, announcement: Announcement) -> None:
-        """Tell the generators of new weights.
+        """Announce new weights to the generators.
 
         Raises:
-            RunFailed: a newer version was announced already. The version follows from the journal, which is ahead of
-                Redis where nothing was lost.
+            RunFailed: a newer version was already announced. The version follows from the journal, which is ahead of
+                Redis unless the journal lost records.
         """
         fields = [part for pair in encode_announcement(announcement).items() for part in pair]
         status, value = self._guarded("announce", announcement.version, *fields)
@@ -142,13 +142,13 @@ class RunOwner(RunReader):
             )
 
     def check(self) -> None:
-        """Look whether this learner still owns the run and Redis still knows what it acknowledged.
+        """Check that this learner still owns the run and that Redis has lost no acknowledged writes.
 
-        A Redis that was restarted is asked to write its append-only file anew: half of a script may be at its end.
+        A restarted Redis is asked to rewrite its append-only file, which may end in half a script.
 
         Raises:
             Fenced: a newer learner owns the run.
-            WentBack: Redis has forgotten what it acknowledged.
+            WentBack: Redis has lost acknowledged writes.
         """
 
         def attempt(client: Any) -> list[Any]:
@@ -172,9 +172,9 @@ class RunOwner(RunReader):
             self._raise_for("went back", found)
 
     def rewrite_append_only_file(self) -> None:
-        """Ask Redis to write its file anew: a crash may have left half of a script there, which the next start runs.
+        """Ask Redis to rewrite its file: a crash may have left half a script there, which the next start would run.
 
-        Redis refuses where it keeps no such file, or writes one already; nothing is to be done then.
+        Redis refuses where it has no such file, or already writes one; then there is nothing to do.
         """
         with contextlib.suppress(redis.ResponseError):
             self.link(lambda client: client.bgrewriteaof())
@@ -192,8 +192,8 @@ class RunOwner(RunReader):
     def _one_try(self, run: Callable[..., Any]) -> Any:
         """Try a script once, with the newest seq that either thread has seen.
 
-        Until the reply is noted no other thread sends a script: of two replies under way, the second would hide that
-        Redis has forgotten the first. While a link waits between two tries, the other thread goes on.
+        No other thread sends a script until the reply is recorded: with two replies outstanding, the second would hide
+        that Redis had lost the first. While a link waits between two tries, the other thread may proceed.
         """
         with self._lock:
             reply = run(self.fence, self.seq)
@@ -228,6 +228,6 @@ def _text(value: Any) -> str:
 
 
 def newest_fence(client: redis.Redis, keys: Keys) -> int:
-    """Return the fence of the learner that has the run; 0 where none has. Does not wait for a Redis that is away."""
+    """Return the fence of the learner that owns the run; 0 for none. Does not wait for a Redis that is away."""
     found: Any = client.hget(keys.run, "fence")
     return int(found or 0)

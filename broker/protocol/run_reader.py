@@ -1,7 +1,7 @@
-"""This module reads what Redis holds of one run: slots, cursor, places of groups, entries and memory.
+"""Read the state of one run in Redis: slots, cursor, places of groups, entries and memory.
 
-In: a link and the run's keys. Out: typed answers, so that no caller spells a key. Nothing here changes Redis but
-`bury` and `discard_retry_request`, which need no fence. The guarded scripts are in `broker.protocol.run_owner`.
+In: a link and the run's keys. Out: typed answers, so that no caller names a key. Nothing here changes Redis except
+`bury` and `discard_retry_requests`, which need no fence. The guarded scripts are in `broker.protocol.run_owner`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from broker.keys import EPISODES, PROMPTS, WORK_STREAMS, Keys
 from broker.monitoring.snapshot import keys_of
 from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
 
-READ_COUNT = 64  # entries of one read
-TURNS_SHARE = 3.0  # of a group's memory, up to its hand-over: turns, ends that repeat them, and the payload
-MEMORY_SHARE = 0.8  # of maxmemory: the learner issues nothing beyond it, so that what is there can leave
+READ_COUNT = 64  # entries per read
+TURNS_SHARE = 3.0  # of a group's memory until its hand-over: turns, ends that repeat them, and the payload
+MEMORY_SHARE = 0.8  # of maxmemory: the learner issues nothing above it, so that what is there can leave
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Redis's memory, and how much of the work is still to be sampled, in one look."""
+    """Redis's memory, and how much of the work is still to be sampled, at one moment."""
 
     used_bytes: int
     limit_bytes: int  # `maxmemory`; 0: there is no limit
-    to_come: float  # groups' worth of memory that what is to be sampled will take
+    to_come: float  # memory that prompts in flight will need once sampled, in groups
     slots: int
 
 
@@ -42,16 +42,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The place of one group, as a survey found it."""
+    """The place of one group, from a survey."""
 
     group_id: str
     stream: str
     entry_id: str
-    issued_at: str  # Unix seconds in decimals; "?": the header has none; "": the group is in no entry
+    issued_at: str  # Unix seconds in decimals; "?": not in the header; "": the group is in no entry
 
 
 class RunReader:
-    """Reads one run's state in Redis; every method waits out an outage as the link does.
+    """Read one run's state in Redis; every method waits out an outage as the link does.
 
     Args:
         link: to the run's Redis.
@@ -73,46 +73,46 @@ class RunReader:
         return int(self.link(lambda client: client.zcard(self.keys.slots)))
 
     def position(self) -> int:
-        """Return the next ordinal that will be issued; 0 where Redis does not know the run."""
+        """Return the next ordinal to issue; 0 where Redis does not know the run."""
         return self._cursor("position")
 
     def issued_retry(self, ordinal: int) -> int:
-        """Return the number of a group's newest issued retry; 0: there is none."""
+        """Return the number of a group's newest issued retry; 0 for none."""
         return self._cursor(f"retry:{ordinal}")
 
     def version(self) -> int | None:
-        """Return the newest announced policy version; None where Redis knows of none."""
+        """Return the newest announced policy version; None for none."""
         found = self._run_field("version")
         return int(found) if found else None
 
     def status(self) -> str:
-        """Return the status that a learner wrote; "" where there is none."""
+        """Return the status that a learner wrote; "" for none."""
         return self._run_field("status")
 
     def where(self) -> list[str]:
-        """Return the ids of all groups, evaluation groups included, of which `where` names an entry."""
+        """Return the ids of all groups, evaluation groups included, with an entry in `where`."""
         found: Any = self.link(lambda client: client.hkeys(self.keys.where))
         return [group_id.decode() for group_id in found]
 
     def places(self, group_ids: Sequence[str]) -> list[Place | None]:
-        """Return the entry of each group, in the given order; None where `where` names no entry."""
+        """Return the entry of each group, in the given order; None where `where` has none."""
         if not group_ids:
             return []
         found: Any = self.link(lambda client: client.hmget(self.keys.where, group_ids))
         return [Place(*place.decode().split(" ", 1)) if place else None for place in found]
 
     def survey(self, group_ids: Sequence[str]) -> list[Sighting]:
-        """Find the groups `group_ids` that have a slot. The answer may hold other groups, too."""
+        """Find those of `group_ids` that have a slot. The answer may contain other groups, too."""
         reply = self.link.script("survey", self.keys.scripts(), *group_ids)
         words = [word.decode() for word in reply]
         return [Sighting(*four) for four in zip(*[iter(words)] * 4, strict=True)]
 
     def read(self, last: Mapping[str, str], *, block_s: float) -> list[Entry]:
-        """Read entries that were added to some streams, oldest first within a stream; at most 64 of each.
+        """Read new entries of some streams, oldest first within a stream; at most 64 of each.
 
         Args:
             last: the entry id after which each stream is read.
-            block_s: seconds to wait where nothing was added.
+            block_s: seconds to wait where there are none.
         """
         wanted: dict[Any, Any] = {self.keys.stream(stream): entry_id for stream, entry_id in last.items()}
         reply = self.link(
@@ -125,7 +125,7 @@ class RunReader:
         ]
 
     def fetch(self, place: Place) -> list[Entry]:
-        """Read the entry at a place; an empty list where the entry is gone."""
+        """Read the entry at a place; an empty list where it is gone."""
         key = self.keys.stream(place.stream)
         reply = self.link(lambda client: client.xrange(key, place.entry_id, place.entry_id))
         return entries_of(place.stream, reply)
@@ -146,7 +146,7 @@ class RunReader:
         return dict(zip(WORK_STREAMS, self.link(attempt), strict=True))
 
     def memory(self) -> Memory:
-        """Read Redis's memory, and what is in flight."""
+        """Read Redis's memory, and the work in flight."""
 
         def attempt(client: redis.Redis) -> list[Any]:
             with client.pipeline(transaction=False) as pipe:
@@ -167,12 +167,12 @@ class RunReader:
         return [key.decode().removeprefix(prefix) for key in found]
 
     def retry_requests(self) -> list[str]:
-        """Return the ids of the dead groups that an operator asked to issue anew."""
+        """Return the ids of the dead groups that an operator asked to retry."""
         found: Any = self.link(lambda client: client.hkeys(self.keys.retries))
         return [group_id.decode() for group_id in found]
 
     def discard_retry_requests(self, group_ids: Iterable[str]) -> None:
-        """Delete requests that were answered."""
+        """Delete requests that were handled."""
         if wanted := list(group_ids):
             self.link(lambda client: client.hdel(self.keys.retries, *wanted))
 

@@ -1,7 +1,7 @@
-"""This module reads the entries of the work streams, hands them over, buries and rejects them.
+"""Read the entries of the work streams, hand them over, bury and reject them.
 
 In: entries of `prompts`, `rollouts`, `scored` or `dead`. Out: one result of each, by the script `hand_over`, or a
-letter on `dead`. Every role uses it; `broker.protocol.consumer` shares the work of a stream out. `scored` and `dead`
+letter on `dead`. Every role uses it; `broker.protocol.consumer` distributes the work of a stream. `scored` and `dead`
 have one reader, the learner (`learner.groups.intake`), and no consumer group.
 """
 
@@ -22,19 +22,19 @@ from config.logs import mask
 log = logging.getLogger(__name__)
 M = TypeVar("M")
 
-TRACEBACK_BYTES = 4000  # the end of one, kept in a dead letter
-NOBODY = "nobody"  # the consumer that has what was handed back (lua/hand_back.lua)
-LONGEST_NUMBER = 15  # digits of a floor: Lua's numbers would round a longer number, which is no floor
+TRACEBACK_BYTES = 4000  # kept of the end of a traceback in a dead letter
+NOBODY = "nobody"  # the consumer of entries that were handed back (lua/hand_back.lua)
+LONGEST_NUMBER = 15  # digits of a floor: Lua would round a longer number, which is no floor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """An entry of a work stream, as it lies in Redis."""
+    """An entry of a work stream, as in Redis."""
 
     stream: str  # prompts | episodes | rollouts | scored | dead
     entry_id: str
     raw: codec.Raw
-    is_new: bool = False  # to all workers: this lease is its first
+    is_new: bool = False  # no worker has leased it before
 
     @property
     def group_id(self) -> str:
@@ -43,7 +43,7 @@ class Entry:
 
     @property
     def floor(self) -> int:
-        """Return the floor from the header; -1, which no slot has, where there is none."""
+        """Return the floor from the header; where there is none -1, which no slot has."""
         floor = codec.text(self.raw, "floor", "-1")
         return int(floor) if floor.isdecimal() and len(floor) <= LONGEST_NUMBER else -1
 
@@ -58,7 +58,7 @@ class Entry:
 
 
 def entries_of(stream: str, reply: Any, *, are_new: bool = False) -> list[Entry]:
-    """Return the entries of an XRANGE-like reply; an entry that is gone (no fields) is left out."""
+    """Return the entries of an XRANGE-like reply, without those that are gone (no fields)."""
     return [Entry(stream, entry_id.decode(), fields, are_new) for entry_id, fields in reply or () if fields]
 
 
@@ -69,9 +69,9 @@ def read_entry(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry
 
 
 def entries_by_stream(reply: Any) -> Iterator[tuple[bytes, list[Any]]]:
-    """Yield key and entries of each stream in a reply to XREAD or XREADGROUP, whatever its protocol and parser.
+    """Yield key and entries of each stream in a reply to XREAD or XREADGROUP, for any RESP version and parser.
 
-    The reply is a mapping in RESP3 and pairs before, and the entries of a stream may lie in one more list.
+    The reply is a mapping in RESP3 and pairs before, and the entries of a stream may be nested in one more list.
     """
     for key, items in reply.items() if isinstance(reply, dict) else reply or ():
         yield key, [entry for item in items for entry in (item if isinstance(item, list) else [item])]
@@ -87,14 +87,14 @@ def hand_over(
     attempt: str = "",
     ends: Sequence[bytes] = (),
 ) -> bool:
-    """Put the result of `entry` on stream `to`, once. False: another worker's result already counted.
+    """Append the result of `entry` to stream `to`, once. False: another worker's result already counted.
 
     Args:
-        attempt: of an entry of `episodes`; "" only to `dead`, from whoever plays no attempt.
+        attempt: of an entry of `episodes`; "" only to `dead`, for callers without an attempt.
         ends: the ids of the ends of its episodes, in order, as `broker.protocol.episodes` made them.
 
     Raises:
-        ResponseError: a result whose own floor is not that of the group's slot; nothing has changed.
+        ResponseError: the result's floor differs from that of the group's slot; nothing has changed.
     """
     flat = [part for pair in fields.items() for part in pair]
     return bool(
@@ -123,14 +123,14 @@ def bury(
     traceback: str = "",
     attempt: str = "",
 ) -> bool:
-    """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead.
+    """Hand `entry` over to `dead`; reject a foreign entry, which has no place in `where`.
 
-    An entry that `where` names ends even if its header is damaged: the letter gets the slot's floor. Secrets in
+    An entry with a place in `where` ends even if its header is damaged: the letter gets the slot's floor. Secrets in
     `reason` and `traceback` are masked: the letter stays in Redis and in its file.
 
     Args:
         attempts: how often work on it began.
-        attempt: as of `hand_over`.
+        attempt: as in `hand_over`.
     """
     reason = mask(reason)
     letter = DeadLetter(
@@ -150,7 +150,7 @@ def bury(
 
 
 def reject(link: RedisLink, keys: Keys, entry: Entry, *, reason: str) -> bool:
-    """Move an entry of no living group to `dead`. False: the entry is gone, or belongs to a living group after all."""
+    """Move an entry of no living group to `dead`. False: the entry is gone, or its group is alive after all."""
     reason = mask(reason)
     foreign = DeadLetter(
         group_id="?",

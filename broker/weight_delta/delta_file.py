@@ -1,13 +1,11 @@
-"""This module makes a file of what differs between two versions of the weights, and a version of a base and a chain.
+"""Write the delta between two versions of the weights to a file, and apply a chain of deltas to a base.
 
-In: two versions of one layout. Out: one file with the changed elements and a checksum of every resulting
-tensor:
+In: two versions of one layout. Out: one file with the changed elements and a checksum of every resulting tensor:
 
     MAGIC | streams of segment 0, 1, ... | index (msgpack) | length of the index, 8 bytes
 
 Made by the learner's relay, applied by the generators' receiver, one segment in memory at a time. The base is never
-changed. A file that can't be made or applied raises; what lies at the target then is no version, and the caller removes
-it.
+changed. A failure raises; the file at the target is then invalid, and the caller removes it.
 """
 
 from __future__ import annotations
@@ -31,13 +29,13 @@ from broker.weight_files import WeightStream, part_name
 MAGIC = b"millrace delta 1\n"
 LENGTH_BYTES = 8
 COPIED_BYTES = 16 << 20
-SUM_BYTES = 16  # of a tensor's checksum: XXH3, 128 bits. It finds accidents; whoever may write to Redis may do anything
+SUM_BYTES = 16  # of a tensor's checksum: XXH3, 128 bits; against accidents, not against writers to Redis
 TYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a delta has become."""
+    """A finished delta."""
 
     size_bytes: int
     elements: int  # of the whole file
@@ -45,16 +43,16 @@ class Made:
 
 
 class TensorSums:
-    """The checksum of each tensor, of bytes that come in the order in which the tensors lie in the stream."""
+    """The checksum of each tensor, of bytes that arrive in the stream's order."""
 
     def __init__(self, layout: Layout) -> None:
         self._tensors = layout.tensors
         self._sums = bytearray()
         self._hasher = xxhash.xxh3_128()
-        self._taken = 0  # bytes of the tensor that has begun
+        self._taken = 0  # bytes of the current tensor so far
 
     def update(self, data: memoryview) -> None:
-        """Take the next bytes of the tensors."""
+        """Add the next bytes of the tensors."""
         while data:
             size_bytes = self._tensors[len(self._sums) // SUM_BYTES].size_bytes
             part = data[: size_bytes - self._taken]
@@ -68,16 +66,16 @@ class TensorSums:
 
     @property
     def digests(self) -> bytes:
-        """Return the checksums of all tensors one behind the other, once all bytes have come."""
+        """Return the concatenated checksums of all tensors, once all bytes have arrived."""
         missing = len(self._tensors) - len(self._sums) // SUM_BYTES  # empty ones at the end
         return bytes(self._sums) + missing * xxhash.xxh3_128_digest(b"")
 
 
 def write_delta(base: WeightStream, new: WeightStream, target: Path) -> Made:
-    """Write what makes the weights `new` of the weights `base`.
+    """Write the delta from the weights `base` to the weights `new`.
 
     Raises:
-        NoLayout: a file is no safetensors file, or their headers differ: there is no delta of them.
+        NoLayout: a file is no safetensors file, or their headers differ: they have no delta.
         OSError: a file can't be read or written.
     """
     layout = read_layout(new)
@@ -104,13 +102,13 @@ def write_delta(base: WeightStream, new: WeightStream, target: Path) -> Made:
 
 
 def apply_deltas(base: Sequence[Path], deltas: Sequence[Path], target: Path) -> None:
-    """Write the stream that a chain of deltas makes of `base`, and compare each resulting tensor's checksum.
+    """Apply a chain of deltas to `base`, write the resulting stream, and check each tensor's checksum.
 
     Args:
-        base: files of the version that the first delta is from.
+        base: files of the version that the first delta starts from.
         target: one file, whatever the number of files in `base`; `split` makes several of it.
     Raises:
-        BadDelta: a delta is damaged or belongs to another base, or a tensor is not what it should be.
+        BadDelta: a delta is damaged or belongs to another base, or a resulting tensor has another checksum.
         OSError: a file can't be read or written.
     """
     with ExitStack() as files:
@@ -136,13 +134,13 @@ def apply_deltas(base: Sequence[Path], deltas: Sequence[Path], target: Path) -> 
 
 
 def split(stream: Path, folder: Path) -> tuple[Path, ...]:
-    """Make a version's files of their stream, which is gone then.
+    """Make a version's files of their stream, and remove the stream.
 
-    One file of several at a time is copied from the stream's end, and the stream made shorter: room for one file more
-    is enough.
+    Files are copied one at a time from the stream's end, and the stream is truncated: this needs disk space for only
+    one more file.
 
     Args:
-        folder: where the files will lie, on the disk of `stream`; made if it is not there.
+        folder: the target, on the disk of `stream`; made if it is missing.
     Raises:
         OSError: a file can't be written.
     """
@@ -150,7 +148,7 @@ def split(stream: Path, folder: Path) -> tuple[Path, ...]:
     with WeightStream([stream]) as whole:
         try:
             begins = [head.begin for head in read_layout(whole).heads]
-        except NoLayout:  # whoever loads it says so
+        except NoLayout:  # the loader reports it
             begins = [0]
         files = tuple(folder / part_name(number, len(begins)) for number in range(len(begins)))
         end = whole.size_bytes
@@ -165,7 +163,7 @@ def split(stream: Path, folder: Path) -> tuple[Path, ...]:
 
 
 class Delta:
-    """An open delta, whose segments are read as they are asked for.
+    """An open delta, whose segments are read on demand.
 
     Raises:
         BadDelta: it is damaged, or belongs to weights of another layout.
@@ -212,7 +210,7 @@ class Delta:
 
 
 def _read(stream: WeightStream, segment: Extent) -> NDArray[Any]:
-    """Read a segment's elements into memory of their own."""
+    """Read a segment's elements into newly allocated memory."""
     data = bytearray(segment.size_bytes)
     if (count := stream.read_into(memoryview(data), segment.begin)) != len(data):
         raise OSError(f"the weights end at byte {segment.begin + count}, before their tensors do")

@@ -1,9 +1,9 @@
-"""This module reads how a file of weights is laid out: its tensors, and the segments in which deltas are coded.
+"""Read the layout of a file of weights: its tensors, and the segments in which deltas are encoded.
 
 In: the stream of a version's safetensors files (https://huggingface.co/docs/safetensors, "Format": eight bytes of
 length, a header of JSON, the tensors' bytes). Out: a `Layout`. Two versions have a delta only if their headers are
-equal byte for byte: the same names, types and shapes in the same places. What is not laid out so raises `NoLayout`, and
-travels as full weights.
+equal byte for byte: the same names, types and shapes in the same places. Any other layout raises `NoLayout`, and those
+weights travel whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.weight_files import WeightStream
 SEGMENT_BYTES = 16 << 20  # a multiple of every element's width; a delta takes a few times as much memory
 LENGTH_BYTES = 8
 HEADER_LIMIT = 100_000_000  # safetensors' own
-WIDTHS = {  # bytes of an element, by safetensors' names; all others are taken byte by byte, which is right for any
+WIDTHS = {  # bytes of an element, by safetensors' names; all others are treated as bytes, which is correct for any
     **dict.fromkeys(("BF16", "F16", "I16", "U16"), 2),
     **dict.fromkeys(("F32", "I32", "U32"), 4),
     **dict.fromkeys(("F64", "I64", "U64"), 8),
@@ -29,7 +29,7 @@ WIDTHS = {  # bytes of an element, by safetensors' names; all others are taken b
 
 
 class NoLayout(Permanent):
-    """Weights are no safetensors files whose tensors lie side by side."""
+    """The weights are no safetensors files with contiguous tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,26 +42,26 @@ class Extent:
 
     @property
     def size_bytes(self) -> int:
-        """Return how long it is."""
+        """Return the size."""
         return self.end - self.begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What stands before the tensors of a file."""
+    """The bytes before the tensors of a file."""
 
     begin: int  # of its file, bytes from the start of the stream
     data: bytes
 
     @property
     def end(self) -> int:
-        """Return where the tensors begin."""
+        """Return the position where the tensors begin."""
         return self.begin + len(self.data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The parts of a version's weights, in the order in which they lie in the stream."""
+    """The parts of a version's weights, in the order of the stream."""
 
     heads: tuple[Head, ...]  # of each file
     tensors: tuple[Extent, ...]
@@ -70,12 +70,12 @@ class Layout:
 
     @property
     def fingerprint(self) -> bytes:
-        """Return what two versions of the same layout have in common."""
+        """Return a value that is equal for versions of the same layout."""
         return xxhash.xxh3_128_digest(b"".join(head.data for head in self.heads))
 
     @property
     def parts(self) -> list[tuple[int, Head | int]]:
-        """Return where each head and each segment begins, in order; a segment by its number."""
+        """Return the position of each head and each segment, in order; a segment by its number."""
         heads = [(head.begin, head) for head in self.heads]
         segments = [(segment.begin, number) for number, segment in enumerate(self.segments)]
         return sorted([*heads, *segments], key=lambda part: part[0])
@@ -85,7 +85,7 @@ def read_layout(stream: WeightStream) -> Layout:
     """Read the layout of a version's weights.
 
     Raises:
-        NoLayout: a file is no safetensors file, or its tensors overlap or leave holes.
+        NoLayout: a file is no safetensors file, or its tensors overlap or leave gaps.
         OSError: a file can't be read.
     """
     heads: list[Head] = []
@@ -136,9 +136,9 @@ def _tensors(head: Head) -> list[tuple[str, Extent]]:
 
 
 def _segments(tensors: Sequence[Extent]) -> Iterator[Extent]:
-    """Join a file's neighbours of one width, and cut what is longer than a segment.
+    """Join a file's adjacent tensors of one width, and split what is longer than a segment.
 
-    Coding gets better with length, up to a segment's.
+    Longer inputs compress better, up to a segment's length.
     """
     runs: list[Extent] = []
     for tensor in tensors:

@@ -1,13 +1,13 @@
-"""This module codes which elements of a segment have changed, and what they are now.
+"""Encode which elements of a segment have changed, and their new values.
 
 In: a segment's old and new elements, as unsigned integers of their width: an element has changed where its bits have.
-Out: streams, which `overwrite` turns back into the new elements on a copy of the old ones. A changed element is written
-over and never added or XORed, so a delta that is applied twice gives the same as once.
+Out: streams, which `overwrite` decodes into the new elements on a copy of the old ones. Changed elements are
+overwritten and never added or XORed, so applying a delta twice gives the same as once.
 
-Positions are the gaps between changed elements, less one, sorted by nature. Gaps and values are cut into bytes of equal
-rank (planes), and zstd codes each plane: what counts is its Huffman coder, which gives frequent bytes few bits. A gap's
-low byte and the number of 256s above it are all but independent where changes fall at random, so the cut costs little.
-A float is turned left by its sign bit first, which puts the whole exponent into one byte, and leaves the mantissa's
+Positions are the gaps between changed elements, minus one, in order. Gaps and values are split into planes of bytes of
+equal rank, and zstd compresses each plane: its Huffman coder does the work, giving frequent bytes few bits. Where
+changes are random, a gap's low byte and the number of 256s above it are nearly independent, so the split costs little.
+A float is first rotated left by its sign bit, which puts the whole exponent into one byte, and leaves the mantissa's
 noise in the others.
 """
 
@@ -23,31 +23,31 @@ from numpy.typing import NDArray
 
 from broker.errors import Permanent
 
-LEVEL = 1  # of zstd: higher ones look for repetitions, and there are none
+LEVEL = 1  # of zstd: higher levels search for repetitions, and there are none
 TURNED = (2, 4)  # widths of elements that may be floats
 MAX_GAP_PLANES = 4
 
 
 class BadDelta(Permanent):
-    """A delta is damaged, or belongs to other weights. Full weights are right all the same."""
+    """A delta is damaged, or belongs to other weights. Full weights still work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streams:
-    """The coded delta of one segment."""
+    """The encoded delta of one segment."""
 
     changed: int  # elements
     gaps: Sequence[bytes]  # planes, the lowest first
-    values: Sequence[bytes]  # as many as an element has bytes
+    values: Sequence[bytes]  # planes, one for each byte of an element
 
     @property
     def size_bytes(self) -> int:
-        """Return what they take together."""
+        """Return the total size."""
         return sum(map(len, (*self.gaps, *self.values)))
 
 
 def encode(old: NDArray[Any], new: NDArray[Any]) -> Streams:
-    """Code what makes `new` of `old`, two arrays of one unsigned type and length."""
+    """Encode the delta from `old` to `new`, two arrays of one unsigned type and length."""
     positions = np.flatnonzero(old != new)
     if not positions.size:
         return Streams(changed=0, gaps=(), values=())
@@ -62,10 +62,10 @@ def encode(old: NDArray[Any], new: NDArray[Any]) -> Streams:
 
 
 def overwrite(elements: NDArray[Any], streams: Streams) -> None:
-    """Write the new values over those of `elements`, in place.
+    """Overwrite the changed elements of `elements` with the new values, in place.
 
     Raises:
-        BadDelta: the streams are no delta of such a segment.
+        BadDelta: the streams do not fit such a segment.
     """
     count, width = streams.changed, elements.itemsize
     if not count:
@@ -98,7 +98,7 @@ def _joined(planes: Sequence[NDArray[np.uint8]], dtype: np.dtype[Any]) -> NDArra
 
 def _plane(coded: bytes, count: int) -> NDArray[np.uint8]:
     try:
-        if zstandard.frame_content_size(coded) != count:  # nothing is allocated that a damaged frame asks for
+        if zstandard.frame_content_size(coded) != count:  # before memory is allocated for a damaged frame
             raise BadDelta("a stream of a delta has another length than it should")
         plane = zstandard.ZstdDecompressor().decompress(coded, max_output_size=count, allow_extra_data=False)
     except zstandard.ZstdError as error:

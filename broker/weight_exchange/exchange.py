@@ -1,7 +1,7 @@
-"""The seam between the learner's relay and the generators' receivers: a place for a manifest, chunks and wishes.
+"""The seam between the learner's relay and the generators' receivers: storage for a manifest, chunks and requests.
 
-In: what one end writes. Out: what the other end reads. The relay writes manifest and chunks, a generator its own wish.
-Nothing of the protocol reads what lies here: losing any of it delays a generator, and does no other harm.
+In: what one end writes. Out: what the other end reads. The relay writes manifest and chunks, a generator its own
+request (`Wish`). The protocol reads none of it: losing any of it delays a generator, and does no other harm.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ Chunk = tuple[str, int]  # a parcel's name, and the number of the chunk
 
 
 class ExchangeAway(Retryable):
-    """The place does not answer, or takes nothing; the message says which and why."""
+    """The storage does not answer, or refuses writes; the message says which and why."""
 
 
 class ExchangeCutOff(ExchangeAway):
-    """The place does not answer at all."""
+    """The storage does not answer at all."""
 
 
 class ExchangeFull(ExchangeAway):
-    """The place has no room left."""
+    """The storage is full."""
 
 
 class Exchange(Protocol):
-    """A place that learner and generators reach. Every method may raise `ExchangeAway`."""
+    """Storage that learner and generators reach. Every method may raise `ExchangeAway`."""
 
-    place: str  # its name, for people
-    others_wait: bool  # whether it does nothing else while it takes a chunk
+    place: str  # for people
+    others_wait: bool  # whether the storage is blocked for others while it takes a chunk
 
     def read_manifest(self) -> Manifest | None:
-        """Read the manifest; None where there is none that can be read."""
+        """Read the manifest; None where no valid one exists."""
         ...
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest in the place of the one before."""
+        """Replace the manifest."""
         ...
 
     def clear(self) -> None:
@@ -46,33 +46,33 @@ class Exchange(Protocol):
         ...
 
     def put(self, chunk: Chunk, value: bytes) -> None:
-        """Put a sealed chunk there."""
+        """Store a sealed chunk."""
         ...
 
     def has_settled(self) -> bool:
-        """Return whether the place's disk has what was put there: before, it should be given no more."""
+        """Return whether the disk has caught up with the last writes; until then, write no more."""
         ...
 
     def get(self, chunk: Chunk) -> bytes | None:
-        """Read a sealed chunk; None where it is not there."""
+        """Read a sealed chunk; None where it is missing."""
         ...
 
     def drop(self, chunks: Iterable[Chunk]) -> None:
-        """Remove chunks; some may be gone."""
+        """Remove chunks; some may already be gone."""
         ...
 
     def present(self, chunks: Iterable[Chunk]) -> set[Chunk]:
-        """Return which of these chunks are there."""
+        """Return which of these chunks are stored."""
         ...
 
     def prolong(self, chunks: Iterable[Chunk]) -> None:
-        """Let these chunks and the manifest stay on, where what lies in the place expires."""
+        """Extend the expiry of these chunks and the manifest, where the storage expires."""
         ...
 
     def ask(self, generator: str, wish: Wish) -> None:
-        """Write a generator's wish in the place of the one before."""
+        """Replace a generator's request."""
         ...
 
     def wishes(self) -> Mapping[str, Wish]:
-        """Read the wishes, by generator."""
+        """Read the requests, by generator."""
         ...

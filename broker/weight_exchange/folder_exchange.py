@@ -1,11 +1,11 @@
-"""The exchange in a folder that learner and generators share, such as one of a network's disk.
+"""Exchange weights in a folder that learner and generators share, such as a network file system.
 
-    manifest.json            what is given out, or why nothing is
-    wanted/GENERATOR.json    a generator's wish
+    manifest.json            the parcels on offer, or why there are none
+    wanted/GENERATOR.json    a generator's request
     chunks/PARCEL.CHUNK      a sealed chunk
 
-Each file is written aside and renamed, so that nobody reads a half. What a learner that died has left there, the next
-one removes; a generator's wish stays for OLD_S.
+Each file is written under a temporary name and renamed, so that no reader sees half of it. A new learner removes the
+files of a dead one; a generator's request stays for OLD_S.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from broker.weight_exchange.parcels import (
     wish_text,
 )
 
-OLD_S = 3600.0  # since a wish was written, by the folder's clock: its generator has gone
+OLD_S = 3600.0  # since a request was written, by the folder's clock: its generator is gone
 
 
 class FolderExchange:
@@ -62,7 +62,7 @@ class FolderExchange:
         self._write(self._file(chunk), value)
 
     def has_settled(self) -> bool:
-        """Return that nobody has to wait: the disk takes what it takes."""
+        """Return True: writes to the disk are synchronous."""
         return True
 
     def get(self, chunk: Chunk) -> bytes | None:
@@ -76,7 +76,7 @@ class FolderExchange:
                 self._file(chunk).unlink(missing_ok=True)
 
     def present(self, chunks: Iterable[Chunk]) -> set[Chunk]:
-        """Return which are there."""
+        """Return which are stored."""
         with self._said_plainly():
             return {chunk for chunk in chunks if self._file(chunk).exists()}
 
@@ -84,11 +84,11 @@ class FolderExchange:
         """Do nothing: nothing here expires."""
 
     def ask(self, generator: str, wish: Wish) -> None:
-        """Replace the generator's wish."""
+        """Replace the generator's request."""
         self._write(self._wanted / f"{_file_name(generator)}.json", wish_text(wish).encode())
 
     def wishes(self) -> dict[str, Wish]:
-        """Read the wishes, and remove those of generators that went long ago."""
+        """Read the requests, and remove those of generators that left long ago."""
         found: dict[str, Wish] = {}
         with self._said_plainly():
             for file in self._wanted.glob("*.json"):
@@ -131,5 +131,5 @@ class FolderExchange:
 
 
 def _file_name(name: str) -> str:
-    """Return a name without what a folder's path gives a meaning to."""
+    """Return a name without characters that are special in a path."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".")

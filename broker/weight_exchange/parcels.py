@@ -1,13 +1,13 @@
-"""This module describes what travels through an exchange: parcels in chunks, their manifest, and a generator's wish.
+"""Define what travels through an exchange: parcels in chunks, their manifest, and a generator's request.
 
-A **parcel** is a delta, or a version's full weights: an anchor. The manifest lists those that the learner gives out: a
-chain of deltas from an older version to the newest, and at most one anchor, from which the chain goes on. A generator
-takes the cheapest **way** from the weights that it holds, and says in its wish which chunks it lacks; the learner puts
-these there, a few at a time, and removes what nobody lacks. So a chunk that is lost or damaged is put there again, and
-whoever joins late lacks other chunks than the rest.
+A **parcel** is a delta, or a version's full weights: an anchor. The manifest lists the learner's parcels: a chain of
+deltas from an older version to the newest, and at most one anchor, from which the chain continues. A generator takes
+the cheapest **way** from the weights that it holds, and lists the chunks it lacks in its request (`Wish`); the learner
+stores these, a few at a time, and removes those that nobody lacks. So a lost or damaged chunk is stored again, and a
+generator that joins late lacks other chunks than the rest.
 
-A chunk carries a checksum over its parcel's name, its number and its bytes: one of another place is none. Pure
-functions and records; both ends of an exchange use them.
+A chunk carries a checksum over its parcel's name, its number and its bytes, so a chunk in the wrong place is invalid.
+Pure functions and records; both ends of an exchange use them.
 """
 
 from __future__ import annotations
@@ -21,79 +21,77 @@ from typing import Any
 import xxhash
 
 SEAL_BYTES = 16
-WISH_LIMIT = 1_000_000  # characters: a million chunks or so
+WISH_LIMIT = 1_000_000  # characters: about a million chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A version's full weights, or a delta that makes them of other weights."""
+    """A version's full weights, or a delta from other weights."""
 
     name: str
-    version: int  # what it gives
+    version: int  # the version it produces
     checksum: str  # of that version, as announced
-    base: str  # checksum of the version that it is a delta from; "": full weights, file behind file
+    base: str  # checksum of the version that the delta applies to; "": full weights, file after file
     size_bytes: int  # of the parcel
     chunk_bytes: int
 
     @property
     def chunks(self) -> int:
-        """Return how many there are."""
+        """Return the number of chunks."""
         return math.ceil(self.size_bytes / self.chunk_bytes)
 
     @property
     def all_chunks(self) -> int:
-        """Return the set of all chunks, a bit each."""
+        """Return the set of all chunks, one bit each."""
         return (1 << self.chunks) - 1
 
     def extent(self, chunk: int) -> tuple[int, int]:
-        """Return where a chunk begins, and how many bytes it has."""
+        """Return the position of a chunk, and its bytes."""
         begin = chunk * self.chunk_bytes
         return begin, min(self.chunk_bytes, self.size_bytes - begin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What the learner gives out."""
+    """The parcels on offer."""
 
     version: int  # the newest
     checksum: str  # as announced
     size_bytes: int  # of its files
     deltas: tuple[
         Parcel, ...
-    ] = ()  # the base of each is what the one before gives; the last gives the newest
+    ] = ()  # the base of each is the result of the one before; the last results in the newest
     anchor: Parcel | None = None
-    trouble: str = ""  # why nothing is given out, for people; "" where something is
+    trouble: str = ""  # why nothing is on offer, for people; "" where something is
 
     @property
     def parcels(self) -> tuple[Parcel, ...]:
-        """Return all of them."""
+        """Return the deltas and the anchor."""
         return (*self.deltas, self.anchor) if self.anchor else self.deltas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a generator asks for. Its count rises with each question, which shows that the generator lives."""
+    """A generator's request. Its count rises with each request, which shows that the generator lives."""
 
     count: int
     version: int  # in its engine; -1: none
-    held: str  # checksum of the version that a delta can be applied to; "": none
-    lacks: Mapping[str, int] = field(
-        default_factory=dict
-    )  # of parcels that it has begun: the chunks, a bit each
+    held: str  # checksum of the version that deltas can be applied to; "": none
+    lacks: Mapping[str, int] = field(default_factory=dict)  # parcels begun -> chunks lacking, one bit each
 
     def chunks_of(self, parcel: Parcel) -> int:
-        """Return the chunks that it lacks of a parcel on its way, a bit each: all, where it has not begun."""
+        """Return the chunks still lacking of a parcel, one bit each: all, where it has not begun."""
         return self.lacks.get(parcel.name, parcel.all_chunks) & parcel.all_chunks
 
 
 def way(manifest: Manifest, *, held: str, above: int) -> tuple[Parcel, ...] | None:
-    """Return the parcels from the weights that are held to newer ones, in order; () where they are the newest.
+    """Return the parcels from the held weights to newer ones, in order; () where the held ones are the newest.
 
     Args:
         held: checksum of the weights to start from; "": none.
-        above: no version up to it is of use.
+        above: versions up to this one are useless.
     Returns:
-        The fewest bytes to the newest version. If there is no way to it, an anchor with a version that is of use; None
+        The parcels with the fewest bytes to the newest version. If none lead there, an anchor of a useful version; None
         without one.
     """
     if held == manifest.checksum:
@@ -117,7 +115,7 @@ def _deltas_from(manifest: Manifest, checksum: str) -> tuple[Parcel, ...]:
 
 
 def refusal(size_bytes: int, most_bytes: int) -> str:
-    """Say that no weights may pass; "" where they may."""
+    """Say why weights of this size may not travel; "" where they may."""
     if most_bytes:
         return ""
     return (
@@ -127,12 +125,12 @@ def refusal(size_bytes: int, most_bytes: int) -> str:
 
 
 def sealed(name: str, chunk: int, data: bytes) -> bytes:
-    """Return a chunk as it lies in an exchange: its checksum, then its bytes."""
+    """Return a chunk as stored: its checksum, then its bytes."""
     return _seal(name, chunk, data) + data
 
 
 def unsealed(parcel: Parcel, chunk: int, value: bytes) -> bytes | None:
-    """Return a chunk's bytes; None if they are not these."""
+    """Return a chunk's bytes; None if the checksum does not match."""
     data = value[SEAL_BYTES:]
     is_right = value[:SEAL_BYTES] == _seal(parcel.name, chunk, data) and len(data) == parcel.extent(chunk)[1]
     return data if is_right else None
@@ -145,12 +143,12 @@ def _seal(name: str, chunk: int, data: bytes) -> bytes:
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """Write a manifest as JSON."""
+    """Encode a manifest as JSON."""
     return json.dumps(asdict(manifest))
 
 
 def read_manifest_text(text: str | bytes) -> Manifest | None:
-    """Read a manifest; None where it is none, or damaged."""
+    """Decode a manifest; None where it is invalid."""
     try:
         found: dict[str, Any] = json.loads(text)
         anchor = found.pop("anchor")
@@ -187,13 +185,13 @@ def _parcel(found: Mapping[str, Any]) -> Parcel:
 
 
 def wish_text(wish: Wish) -> str:
-    """Write a wish as JSON; sets of chunks are hexadecimal."""
+    """Encode a request as JSON; sets of chunks are hexadecimal."""
     lacks = {name: f"{chunks:x}" for name, chunks in wish.lacks.items()}
     return json.dumps({"count": wish.count, "version": wish.version, "held": wish.held, "lacks": lacks})
 
 
 def read_wish_text(text: str | bytes) -> Wish | None:
-    """Read a wish; None where it is none."""
+    """Decode a request; None where it is invalid."""
     if len(text) > WISH_LIMIT:
         return None
     try:

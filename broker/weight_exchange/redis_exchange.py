@@ -1,11 +1,11 @@
-"""The exchange in Redis, for generators that reach nothing else of the learner's.
+"""Exchange weights in Redis, for generators that reach nothing else of the learner's.
 
 Three kinds of keys of a run, all of which expire:
   `weights:PARCEL:CHUNK`   a sealed chunk
-  `weights_chunks`         the manifest, JSON: what is given out, or why nothing is
-  `weights_wanted`         hash, generator -> its wish, JSON
-The learner's relay writes the first two, and only while somebody asks; generators write the third. No script of the
-protocol reads any of these keys.
+  `weights_chunks`         the manifest, JSON: the parcels on offer, or why there are none
+  `weights_wanted`         hash, generator -> its request, JSON
+The learner's relay writes the first two, and only while a generator asks; generators write the third. No script of the
+protocol reads these keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from broker.weight_exchange.parcels import (
     wish_text,
 )
 
-EXPIRY_S = 300  # of what a learner has put there that has died since
+EXPIRY_S = 300  # of what a learner stored that has died since
 
 
 class RedisExchange:
@@ -48,12 +48,12 @@ class RedisExchange:
         return read_manifest_text(found) if isinstance(found, bytes) else None
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest, which expires."""
+        """Write the manifest, with an expiry."""
         with _said_plainly():
             self._client.set(self._keys.weights_chunks, manifest_text(manifest), ex=EXPIRY_S)
 
     def clear(self) -> None:
-        """Remove the manifest first: a generator notices, and asks anew."""
+        """Remove the manifest first: a generator notices, and asks again."""
         manifest = self.read_manifest()
         with _said_plainly():
             self._client.delete(self._keys.weights_chunks)
@@ -61,12 +61,12 @@ class RedisExchange:
             self.drop((parcel.name, chunk) for parcel in manifest.parcels for chunk in range(parcel.chunks))
 
     def put(self, chunk: Chunk, value: bytes) -> None:
-        """Put a chunk there, which expires. Redis does nothing else meanwhile."""
+        """Store a chunk, with an expiry. Redis does nothing else meanwhile."""
         with _said_plainly():
             self._client.set(self._keys.weights_chunk(*chunk), value, ex=EXPIRY_S)
 
     def has_settled(self) -> bool:
-        """Return whether the disk has caught up: when it is two seconds behind, Redis accepts no writes at all."""
+        """Return whether the disk has caught up: when it is two seconds behind, Redis accepts no writes."""
         with _said_plainly():
             info: Any = self._client.info("persistence")
         return not int(info.get("aof_pending_bio_fsync", 0))
@@ -78,14 +78,14 @@ class RedisExchange:
         return data if isinstance(data, bytes) else None
 
     def drop(self, chunks: Iterable[Chunk]) -> None:
-        """Remove chunks; Redis frees their memory beside its other work."""
+        """Remove chunks; Redis frees their memory in the background."""
         names = [self._keys.weights_chunk(*chunk) for chunk in chunks]
         with _said_plainly():
             for begin in range(0, len(names), 1000):
                 self._client.unlink(*names[begin : begin + 1000])
 
     def present(self, chunks: Iterable[Chunk]) -> set[Chunk]:
-        """Return which chunks are there, by one question."""
+        """Return which chunks are stored, in one round trip."""
         asked = list(chunks)
         with _said_plainly(), self._client.pipeline(transaction=False) as pipe:
             for chunk in asked:
@@ -94,7 +94,7 @@ class RedisExchange:
         return {chunk for chunk, is_there in zip(asked, found, strict=True) if is_there}
 
     def prolong(self, chunks: Iterable[Chunk]) -> None:
-        """Let the chunks and the manifest expire later."""
+        """Extend the expiry of the chunks and the manifest."""
         with _said_plainly(), self._client.pipeline(transaction=False) as pipe:
             pipe.expire(self._keys.weights_chunks, EXPIRY_S)
             for chunk in chunks:
@@ -102,14 +102,14 @@ class RedisExchange:
             pipe.execute()
 
     def ask(self, generator: str, wish: Wish) -> None:
-        """Write the wish into the hash of all of them."""
+        """Write the request into the hash of all requests."""
         with _said_plainly(), self._client.pipeline(transaction=True) as pipe:
             pipe.hset(self._keys.weights_wanted, generator, wish_text(wish))
             pipe.expire(self._keys.weights_wanted, EXPIRY_S)
             pipe.execute()
 
     def wishes(self) -> dict[str, Wish]:
-        """Read the wishes; somebody else's fields are none."""
+        """Read the requests; skip invalid fields."""
         with _said_plainly():
             found: Any = self._client.hgetall(self._keys.weights_wanted)
         read = {name.decode(errors="replace"): read_wish_text(text) for name, text in found.items()}

@@ -1,1 +1,1 @@
-"""What each engine takes of a configuration."""
+"""Limits of the engines on the values of a configuration."""

@@ -1,8 +1,9 @@
-"""Values that an engine refuses or changes: they are answered before anything starts.
+"""Find values that an engine would refuse or change, before anything starts.
 
-In: a resolved run. Out: a line for each such value, with its key. The limits are those of the versions that
-requirements/ locks, vLLM 0.32.0 (`vllm/sampling_params.py`, `vllm/config/scheduler.py`) and torch 2.13.0; a test asks
-the installed ones. Called where a configuration is loaded to start something; a run of before is read as it is.
+In: a resolved run. Out: a line with the key for each such value. The limits are those of the versions that
+requirements/ locks, vLLM 0.32.0 (`vllm/sampling_params.py`, `vllm/config/scheduler.py`) and torch 2.13.0; a test
+compares them with the installed versions. Called where a configuration is loaded to start something; the configurations
+of earlier runs are not checked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from config.run import Run
 
 
 class Limits(NamedTuple):
-    """What an engine takes."""
+    """Limits of an engine."""
 
     least_temperature: float
     most_temperature: float
@@ -36,7 +37,7 @@ HF: Final = Limits(
     "the engine hf divides logits by it in float32, where nothing is left of them",
 )
 MOST_COMPLETIONS_VARIABLE: Final = "VLLM_MAX_N_SEQUENCES"  # vLLM's own
-MOST_COMPLETIONS: Final = 16384  # of one prompt, unless that variable says otherwise
+MOST_COMPLETIONS: Final = 16384  # of one prompt, unless that variable sets another limit
 MOST_SEED: Final = 2**64 - 1  # of torch.manual_seed
 
 
@@ -44,7 +45,7 @@ def beyond_limits(run: Run, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each value that the run's engine, or torch, refuses or changes.
 
     Args:
-        environment: variables, of which vLLM's own may change a limit.
+        environment: environment variables; vLLM's own may change a limit.
     """
     engine = run.generators.engine
     if run.seed > MOST_SEED:
@@ -63,10 +64,10 @@ def beyond_limits(run: Run, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _of_each_sampling(run: Run, train: str, held_out: str) -> dict[str, float]:
-    """Return a value of everything that is sampled, by its key.
+    """Return one value for training and for each evaluation, by key.
 
     Args:
-        train, held_out: what it is called in `sampling`, and in `evaluation` and its sets.
+        train, held_out: name of the value in `sampling`, and in `evaluation` and its sets.
     """
     found = {f"sampling.{train}": getattr(run.sampling, train)}
     if run.data.held_out_sources:

@@ -1,1 +1,1 @@
-"""These sections say how episodes of several turns are played, and by what their environments are made."""
+"""Sections of episodes with several turns: their agents and environments."""

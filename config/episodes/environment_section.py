@@ -1,4 +1,4 @@
-"""Keys that environments of every kind have, and those of the ones that give rewards."""
+"""Keys that all environments have, and keys of those that give rewards."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from config.section import Section
 class EnvironmentSection(Section):
     """Keys that every environment has."""
 
-    makes_prompt: ClassVar[bool] = False  # whether `reset` can begin an episode of a row that has no prompt
-    policy_can_break: ClassVar[bool] = True  # whether a failure of `step` may be the policy's doing
+    makes_prompt: ClassVar[bool] = False  # whether `reset` can begin an episode for a row without a prompt
+    policy_can_break: ClassVar[bool] = True  # whether the policy may be the cause of a failure of `step`
     type: str
     max_turns: int = Field(8, ge=1)
     """Turns of the policy in one episode. After the last one the episode is scored as it stands."""
@@ -41,17 +41,17 @@ class EnvironmentSection(Section):
 
     @property
     def blocks(self) -> bool:
-        """Whether an episode keeps its child from others while it works, so that each needs a child of its own."""
+        """Whether an episode blocks its child process while it works, so that each episode needs its own child."""
         return False
 
     @property
     def kept_variables(self) -> tuple[str, ...]:
-        """Variables that the children keep although they hold a secret."""
+        """Variables that the child processes keep although they hold a secret."""
         return self.variables
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of the rows that it reads, which travel like those of `data.columns`."""
+        """Columns that the environment reads from the rows; they are carried along like those of `data.columns`."""
         return ()
 
     @field_validator("variables")

@@ -1,7 +1,7 @@
 """Sections of the environments, which answer the policy between its turns: one for each kind.
 
-`EnvironmentConfig` is the union of these and of `config.episodes.own_loop`'s, told apart by `type`;
-`scorers.tasks.NAME.environment` holds one. A task without one is answered in one turn.
+`EnvironmentConfig` is the union of these and those of `config.episodes.own_loop`, selected by `type`.
+`scorers.tasks.NAME.environment` holds one. A task without an environment is answered in one turn.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class ToolsConfig(EnvironmentSection):
 
     @property
     def blocks(self) -> bool:
-        """Whether programs may be waited for."""
+        """Whether the episode may have to wait for programs."""
         return bool(self.programs)
 
     @property
     def kept_variables(self) -> tuple[str, ...]:
-        """Variables that the children keep: the keys of the servers too."""
+        """Variables that the child processes keep, including the keys of the servers."""
         keys = (server.key_variable for server in self.servers.values())
         return (*self.variables, *(key for key in keys if key is not None))
 
@@ -139,7 +139,7 @@ class TriesSection(RewardingSection):
     """Keys of environments with several tries, which show the scorer's verdict between them."""
 
     makes_prompt: ClassVar[bool] = False
-    policy_can_break: ClassVar[bool] = False  # what it wrote runs in the sandbox alone
+    policy_can_break: ClassVar[bool] = False  # the policy's programs run only in the sandbox
     tries: int = Field(3, ge=1)
     """Tries that the policy has. The episode ends with a right answer, or with the last."""
     discount: float = Field(1.0, gt=0, le=1)
@@ -151,7 +151,7 @@ class TriesSection(RewardingSection):
 
     @property
     def blocks(self) -> bool:
-        """Whether an episode keeps its child from others while it works: it waits for the sandbox."""
+        """Whether an episode blocks its child process while it works: it waits for the sandbox."""
         return True
 
     @model_validator(mode="after")
@@ -184,7 +184,7 @@ class GymTriesConfig(TriesSection):
 
     @property
     def makes_prompt(self) -> bool:  # type: ignore[override]  # here the section decides, not the kind
-        """Whether `reset` can begin an episode of a row that has no prompt."""
+        """Whether `reset` can begin an episode for a row without a prompt."""
         return self.dataset is not None
 
 
@@ -229,12 +229,12 @@ class OpenEnvConfig(RewardingSection):
 
     @property
     def kept_variables(self) -> tuple[str, ...]:
-        """Variables that the children keep: the server's key too."""
+        """Variables that the child processes keep, including the server's key."""
         return (*self.variables, *([self.key_variable] if self.key_variable else []))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of the rows that it reads."""
+        """Columns of the rows that the environment reads."""
         return self.reset_from_row
 
     @model_validator(mode="after")
@@ -263,7 +263,7 @@ class VerlToolsConfig(RewardingSection):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of the rows that it reads: `tools_kwargs` and the like stand in `extra_info`."""
+        """Columns of the rows that the environment reads: `tools_kwargs` and similar values are in `extra_info`."""
         return ("extra_info",)
 
     @model_validator(mode="after")

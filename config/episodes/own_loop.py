@@ -1,6 +1,7 @@
-"""Sections of the agents that own their loop, and call the policy as they would call OpenAI's or Anthropic's API.
+"""Sections of the agents that run their own loop, and call the policy through OpenAI's or Anthropic's API.
 
-They are functions, commands, agents in a place of their own or elsewhere, and those of verifiers and NeMo Gym.
+They are functions, commands, agents in a separate environment or on another machine, and those of verifiers and NeMo
+Gym.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class CommandConfig(AgentSection):
 
     @property
     def blocks(self) -> bool:
-        """A command is waited for."""
+        """Always true: the episode waits for the command."""
         return True
 
 

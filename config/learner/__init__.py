@@ -1,7 +1,7 @@
-"""Section of the learner. Each module beside it has the sections that the folder of `learner/` of its name reads.
+"""Section of the learner. Each other module here has the sections for the folder of `learner/` with the same name.
 
 Four sections can be extended, each a union of types: `objective`, `backend`, `weights` and the elements of `loggers`.
-The type `custom` takes a class of your own and needs no change here.
+The type `custom` uses a class of your own and needs no change here.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class LearnerConfig(Section):
 
     @model_validator(mode="after")
     def _ranks_fit(self) -> Self:
-        if self.ranks > 1 and self.ranks % self.sequence_ranks:  # a launcher may set other ranks
+        if self.ranks > 1 and self.ranks % self.sequence_ranks:  # a launcher may set another number of ranks
             raise ValueError(f"sequence_ranks={self.sequence_ranks} does not divide ranks={self.ranks}")
         if self.gpus and self.ranks > len(set(self.gpus)):
             raise ValueError(
@@ -145,5 +145,5 @@ class LearnerConfig(Section):
 
     @property
     def steps_follow_epochs(self) -> bool:
-        """Whether the number of steps is that of the epochs, which the data decide."""
+        """Whether the number of steps follows from the number of epochs and the size of the data."""
         return self.epochs is not None and "steps" not in self.model_fields_set

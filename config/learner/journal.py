@@ -1,4 +1,4 @@
-"""Section of the journal: how long to keep the data that was trained on."""
+"""Section of the journal: how long to keep the data that steps trained on."""
 
 from __future__ import annotations
 

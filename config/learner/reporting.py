@@ -1,4 +1,4 @@
-"""Sections of what a run reports: loggers, dumps, and the watches on mismatch and reward hacking.
+"""Sections of a run's reports: loggers, dumps, and the checks for mismatch and reward hacking.
 
 A new logger is one section here, in `LoggerConfig`, one file in `learner/reporting/`, and one case in its `build.py`.
 """

@@ -1,4 +1,4 @@
-"""Sections of the transports that bring new weights to the generators.
+"""Sections of the transports that send new weights to the generators.
 
 A new transport is one section here, in `WeightsConfig`, one file each in `learner/weight_sync/` and
 `generators/weight_sync/`, and one case in the `build.py` of both.
@@ -31,7 +31,7 @@ class WeightsSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _goes_by_files(cls, given: Any) -> Any:
-        """Answer `direct`, which configurations of earlier versions carry, mostly as null."""
+        """Handle the key `direct` of earlier versions' configurations, mostly null."""
         if not isinstance(given, Mapping) or "direct" not in given:
             return given
         if given["direct"] is not None:

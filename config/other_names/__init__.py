@@ -1,1 +1,1 @@
-"""Names that are not ours today: the ones that keys had before, and other systems' keys and variables."""
+"""Names other than the present ones: earlier names of keys, and other systems' keys and variables."""

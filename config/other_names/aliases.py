@@ -1,8 +1,8 @@
-"""This module reads other systems' variables of the environment as keys of a configuration here.
+"""Read other systems' environment variables as keys of a configuration.
 
-In: the environment's variables, and what our own layers say. Out: keys with their values, each with the variable that
-said it. Pure; called by `config.loading`, for runs and for rows that are scored without one. II-Thought and
-Reasoning360 name a judge and the servers of a sandbox; II-Thought has a switch for the format.
+In: the environment's variables and the settings of our own layers. Out: keys with their values, each with the variable
+that set it. Pure functions; called by `config.loading`, for runs and for rows that are scored without a run. II-Thought
+and Reasoning360 name a judge and the servers of a sandbox; II-Thought has a switch for the format.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ log = logging.getLogger(__name__)
 FORMAT_VERIFIER: Final = "USE_FORMAT_VERIFIER"
 _FORMATTED: Final = frozenset(
     {"math", "code", "swe", "judge"}
-)  # scorers beside which II-Thought looks at the format
+)  # scorers for which II-Thought also checks the format
 
-SANDBOX_SERVERS: Final = "SANDBOX_FUSION_SERVERS"  # any number
+SANDBOX_SERVERS: Final = "SANDBOX_FUSION_SERVERS"  # several
 SANDBOX_URL: Final = "FUSION_SANDBOX_URL"  # one
 
 URL: Final = "LLM_JUDGE_BASE_URL"
 STEM_URL: Final = "STEM_LLM_JUDGE_URL"
 MATH_URL: Final = "MATH_LLM_JUDGE_URL"
-# Settings of a judge that only II-Thought names. The key is no setting: see `EndpointConfig.key_variable`.
+# Settings of a judge that only II-Thought has. The API key is not among them: see `EndpointConfig.key_variable`.
 _BESIDE: Final = {
     "LLM_JUDGE_MODEL": "model",
     "LLM_JUDGE_MAX_TOKENS": "max_tokens",
@@ -34,7 +34,7 @@ _BESIDE: Final = {
 }
 VARIABLES: Final = (URL, STEM_URL, MATH_URL, *_BESIDE)
 
-# A judge has the first of these addresses that is set. For a judge of all rows, an address for one kind comes last.
+# Use the first of these addresses that is set. For a judge of all rows, an address for one kind comes last.
 _URLS: Final[Mapping[str, tuple[str, ...]]] = {
     "stem": (STEM_URL, URL),
     "math": (MATH_URL, URL),
@@ -42,19 +42,19 @@ _URLS: Final[Mapping[str, tuple[str, ...]]] = {
     "tinyv": (URL,),
 }
 _ANY: Final = (URL, STEM_URL, MATH_URL)
-# Types of rows that say by their name, as a task's name, which judge is meant.
+# Types of rows whose name, as the name of a task, selects the judge.
 VARIANT_OF_TASK: Final[Mapping[str, str]] = {"stem_llm_judge": "stem", "math_llm_judge": "math"}
 
 
 class Said(NamedTuple):
-    """A setting, and the variable that said it."""
+    """A setting, and the variable that set it."""
 
     value: str | list[str]
     variable: str
 
 
 def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str, Said]:
-    """Read what the variables say of one judge.
+    """Read the variables of one judge.
 
     Args:
         environment: all variables.
@@ -78,10 +78,10 @@ def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str,
 
 
 def sandbox_servers(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Read the sandbox's servers: FUSION_SANDBOX_URL holds one, SANDBOX_FUSION_SERVERS several, by commas or spaces.
+    """Read the sandbox's servers: FUSION_SANDBOX_URL has one, SANDBOX_FUSION_SERVERS several, with commas or spaces.
 
     Raises:
-        ConfigError: an address has a password in it, which would travel with the run's configuration.
+        ConfigError: an address contains a password, which would be stored with the run's configuration.
     """
     servers = tuple(environment.get(SANDBOX_SERVERS, "").replace(",", " ").split())
     single = tuple(environment.get(SANDBOX_URL, "").split())
@@ -99,13 +99,13 @@ def sandbox_servers(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def settings_of(environment: Mapping[str, str], said: Sequence[Leaf]) -> list[Leaf]:
-    """Set our keys as other systems' variables say.
+    """Set our keys from other systems' variables.
 
     Args:
         environment: all variables.
-        said: the leaves of files, of our own variables and of the command line, which name the tasks.
+        said: the values of files, of our own variables and of the command line, which name the tasks.
     Raises:
-        ConfigError: a variable has a value that it can't have.
+        ConfigError: the value of a variable is not allowed.
     """
     leaves = []
     if urls := sandbox_servers(environment):

@@ -1,7 +1,8 @@
-"""The names that verl, TRL and prime-rl have for what a run is told, and ours for the same; or why there is none here.
+"""Translate names of verl's, TRL's and prime-rl's settings to ours, or say why there is no such key here.
 
-In: an unknown key, with what was written below it. Out: words for the error. Pure; used by `config.explanations`. A
-name of theirs is never read as ours: their defaults and units differ, and who moves a run should see each key once.
+In: an unknown key and the value that was written for it. Out: text for the error message. Pure functions; used by
+`config.explanations`. A foreign name is never accepted as ours: defaults and units differ, and users who move a run
+should check each key once.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-VERLS_SECTION: Final = (
-    "actor_rollout_ref"  # a section that every configuration of verl's has, and no other one
-)
-# Their name -> our key. A name with a dot is looked for before its last part alone.
+VERLS_SECTION: Final = "actor_rollout_ref"  # every configuration of verl has this section, and no other one
+# Their name -> our key. A name with a dot takes precedence over its last part alone.
 OURS: Final[Mapping[str, str]] = {
     # verl
     "rollout.n": "sampling.group_size",
@@ -125,7 +124,7 @@ OURS: Final[Mapping[str, str]] = {
     "max_model_len": "generators.engine.max_model_len",
 }
 
-# Their name -> why nothing here is set by it.
+# Their name -> why no key here sets it.
 NOT_HERE: Final[Mapping[str, str]] = {
     "critic": "no objective here has a value model",
     "gamma": "a reward belongs to a whole answer, and no objective here discounts",
@@ -168,11 +167,11 @@ NOT_HERE: Final[Mapping[str, str]] = {
 
 
 def answer(path: tuple[str, ...], section: object) -> str:
-    """Say what an unknown key is here: `; here that is KEY`, `; not here, because ...`, or "".
+    """Return the answer for an unknown key: `; here that is KEY`, `; not here, because ...`, or "".
 
     Args:
         path: of the unknown key.
-        section: what was written there: a value, or a tree of keys.
+        section: the value that was written for it, or a tree of keys.
     """
     if not isinstance(section, Mapping):
         return _one(path, "that")
@@ -182,7 +181,7 @@ def answer(path: tuple[str, ...], section: object) -> str:
 
 
 def whole_file(tree: Mapping[str, Any]) -> list[str]:
-    """Say what to do with a whole configuration of another system; [] where it is none."""
+    """Return what to do with a whole configuration of another system; [] if it is none."""
     if VERLS_SECTION not in tree:
         return []
     return ["this is a configuration of verl: `millrace import FILE -o run.yaml` writes it as a run here"]
@@ -198,7 +197,7 @@ def _one(path: tuple[str, ...], name: str) -> str:
 
 
 def _leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of values, and of sections that have a name of their own in the tables."""
+    """Yield the paths of values, and of sections that have an entry in the tables."""
     for key, value in tree.items():
         here = (*path, str(key))
         if isinstance(value, Mapping) and key not in OURS and key not in NOT_HERE:

@@ -1,7 +1,7 @@
-"""Keys of the configuration that have another name now. The old names are read until 1.0.
+"""Translate old names of keys to the present ones. Old names are accepted until 1.0.
 
-In: a key's path, or the tree of a stored configuration. Out: the same under the present names. Pure; used by
-`config.loading` for every layer, and by the learner for the configurations that its journal holds.
+In: a key's path, or the tree of a stored configuration. Out: the same with the present names. Pure functions; used by
+`config.loading` for every layer, and by the learner for the configurations in its journal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from config.layers import Tree, leaves_of, put
 
 Path = tuple[str, ...]
 
-ANY: Final = "*"  # stands for any name in an old path, and for the same name in the present one
+ANY: Final = "*"  # any name in an old path, and the same name in the present one
 # Old path -> present path, of a value or of a section. Both have the same length.
 RENAMED: Final[Mapping[Path, Path]] = {
     ("learner", "tokens_per_row"): ("learner", "tokens_per_micro_batch"),
@@ -22,7 +22,7 @@ RENAMED: Final[Mapping[Path, Path]] = {
 
 
 def current_path(path: Path) -> Path:
-    """Return the present path of a key, which may be written under an old name; most paths stay as they are."""
+    """Return the present path of a key, which may have an old name; most paths are returned unchanged."""
     for old, new in RENAMED.items():
         if len(path) >= len(old) and all(part in (ANY, key) for part, key in zip(old, path, strict=False)):
             renamed = (key if part == ANY else part for part, key in zip(new, path, strict=False))

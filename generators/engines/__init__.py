@@ -1,1 +1,1 @@
-"""The engines sample: there is one folder or file for each implementation of `generators.engine.Engine`."""
+"""Implementations of `generators.engine.Engine`, one folder or file each."""

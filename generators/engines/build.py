@@ -1,4 +1,4 @@
-"""This module builds the engine that a run's configuration names, and imports that engine's library only then.
+"""Build the configured engine, importing its library only then.
 
 In: a `Run`. Out: a `generators.engine.Engine`, not yet started. `python -m generators` calls it after joining a run.
 """
@@ -17,10 +17,10 @@ from generators.engine import Engine
 
 
 def build_engine(run: Run) -> Engine:
-    """Build the engine that the run's configuration names.
+    """Build the run's configured engine.
 
     Raises:
-        RunFailed: the model is a folder that this machine does not have.
+        RunFailed: the model is a folder that does not exist on this machine.
     """
     config = run.generators.engine
     if lacks_model(run.model) and not isinstance(config, ScriptedEngineConfig):

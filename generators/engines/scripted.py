@@ -1,7 +1,7 @@
-"""The scripted engine gives out the texts of its configuration, for tests of the wire: no model, no torch.
+"""Return the texts of the configuration as samples, for tests without model and torch.
 
-Out: the answers of the config in turn, every field valid, with UTF-8 bytes as token ids. Runs in the generator's event
-loop; nothing in it can fail.
+Out: the configured answers in turn, every field valid, with UTF-8 bytes as token ids. Runs in the generator's event
+loop; it can't fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from config.generators import ScriptedEngineConfig
 from config.run import Run
 from generators.engine import NO_VERSION, Sample, SamplingParams
 
-ROOM = 16  # groups at once, where the run names no number
+ROOM = 16  # groups at once, where the run sets no number
 STOP_ID = 0  # NUL ends a completion: no text contains it
 
 
@@ -26,7 +26,7 @@ class ScriptedEngine:
     """An `Engine` that answers with a list of texts."""
 
     def __init__(self, run: Run, config: ScriptedEngineConfig) -> None:
-        del run  # the seam's signature; a script needs no model
+        del run  # required by the seam; a script needs no model
         self._config = config
         self._version = NO_VERSION
 
@@ -37,7 +37,7 @@ class ScriptedEngine:
 
     @property
     def room(self) -> int:
-        """Groups at once; a script has no limit of its own."""
+        """Groups at once; a script has no limit itself."""
         return ROOM
 
     @property
@@ -52,7 +52,7 @@ class ScriptedEngine:
         self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
     ) -> tuple[Sample, ...]:
         """Return the scripted answers after `seconds_per_group`, under the version held when sampling began."""
-        del token_ids  # a script answers whatever is asked
+        del token_ids  # a script ignores the prompt
         version = self._version
         if version == NO_VERSION:
             raise RuntimeError("generate() before load_weights(): no weights have been loaded")
@@ -84,7 +84,7 @@ class ScriptedEngine:
 
 
 class ScriptedChat:
-    """A `Chat` whose token ids are bytes."""
+    """A `Chat` with bytes as token ids."""
 
     stop_token_ids = frozenset({STOP_ID})
 

@@ -1,6 +1,6 @@
-"""New weights reach a generator here: `follower.py` reads the announcements, and a receiver brings the weights here.
+"""Bring new weights to a generator: `follower.py` reads the announcements, and a receiver fetches the weights.
 
 `receiver.py` is the seam. Each receiver is one file: `filesystem.py` for a shared folder, `relayed.py` for Redis.
-`build.py` builds the receiver that belongs to the learner's transport. Both ends of the way through Redis read and
-write its keys by `broker.weight_exchange`.
+`build.py` builds the receiver for the learner's transport. Learner and generators use `broker.weight_exchange` for the
+keys in Redis.
 """

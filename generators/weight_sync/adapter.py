@@ -1,9 +1,9 @@
-"""The receiver of adapters: each version is an adapter alone, and is merged here with the model's own weights.
+"""Receive versions that are adapters alone, and merge each with the model's own weights.
 
-In: an adapter's files from another receiver, its checksum compared, and the weights of `model.path` on this machine.
-Out: a file of merged weights, as every engine loads it; it is removed once the engine holds it. Used where
-`learner.lora.publish` is `adapter`: what travels is the size of the adapter. Every tensor of an adapter has to find the
-weight that it is for. An adapter that is used in part, or not at all, is refused by name.
+In: an adapter's verified files from another receiver, and the weights of `model.path` on this machine. Out: a file of
+merged weights for the engine, removed once it is loaded. Used where `learner.lora.publish` is `adapter`: only the
+adapter travels. Every tensor of an adapter must match a weight. An adapter that would be ignored in part is refused by
+name.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ PREFIX, LOW, HIGH = "base_model.model.", ".lora_A.weight", ".lora_B.weight"  # o
 
 
 class MergingReceiver:
-    """A `WeightReceiver` that merges what another receiver brings.
+    """A `WeightReceiver` that merges the adapters of another receiver.
 
     Args:
-        receiver: brings adapters.
-        model: whose weights the adapters are for.
+        receiver: receives adapters.
+        model: the model of the adapters.
         lora: their rank and alpha.
     """
 
@@ -50,14 +50,14 @@ class MergingReceiver:
 
     @property
     def is_slow(self) -> bool:
-        """Return whether the adapters take a while to arrive."""
+        """Return whether the adapters are slow to arrive."""
         return self._receiver.is_slow
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
         """Return the newest version, merged. Raises as the other receiver does.
 
         Raises:
-            RunFailed: the adapter is not one of this model, or the model's weights can't be read.
+            RunFailed: the adapter does not belong to this model, or the model's weights can't be read.
         """
         started = time.monotonic()
         adapter = self._receiver.receive(announced, held=held)
@@ -79,14 +79,14 @@ class MergingReceiver:
         return Received(version=adapter.version, files=(merged,))
 
     def loaded(self, received: Received) -> None:
-        """Remove the merged file; the other receiver may let its own go."""
+        """Remove the merged file; the other receiver may remove its own."""
         for file in received.files:
             file.unlink(missing_ok=True)
         if self._adapter is not None:
             self._receiver.loaded(self._adapter)
 
     def close(self) -> None:
-        """Close the other receiver, and leave no file behind."""
+        """Close the other receiver, and remove all files."""
         self._receiver.close()
         self._folder.close()
 
@@ -109,7 +109,7 @@ class MergingReceiver:
         save_file(found, file)
 
     def _merged(self, weight: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """Add an adapter's product, as the learner's own merge does."""
+        """Add an adapter's product to a weight, as the learner's own merge does."""
         if weight.shape != (high.shape[0], low.shape[1]):
             raise RunFailed(
                 f"the adapter of the learner is for a weight of {high.shape[0]} x {low.shape[1]}, and that of "
@@ -120,12 +120,12 @@ class MergingReceiver:
 
 
 def pairs_of(adapter: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return an adapter's matrices by the name of the weight that they are for.
+    """Return an adapter's matrices by the name of their weight.
 
     Args:
         adapter: by PEFT's names.
     Raises:
-        RunFailed: a name is none of PEFT's, or a matrix lacks the other one.
+        RunFailed: a name is not PEFT's, or a matrix lacks its partner.
     """
     found: dict[str, tuple[Tensor, Tensor]] = {}
     for name, tensor in adapter.items():
@@ -145,7 +145,7 @@ def pairs_of(adapter: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
 
 
 def base_files(model: ModelConfig) -> dict[str, Path]:
-    """Return the safetensors file of each of the model's own weights, by name; from the hub where it lies there.
+    """Return the safetensors file of each of the model's own weights, by name; downloaded for a model on the hub.
 
     Raises:
         RunFailed: there are none, or they can't be read.

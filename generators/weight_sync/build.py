@@ -1,4 +1,4 @@
-"""This module builds the weight receiver that belongs to the learner's transport."""
+"""Build the weight receiver for the learner's transport."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def build_receiver(run: Run, link: RedisLink, keys: Keys, generator: str) -> Wei
     """Build the receiver for `learner.weights`.
 
     Args:
-        generator: the name under which Redis is asked for weights.
+        generator: its name in requests for weights.
     Raises:
-        RunFailed: a custom transport names no receiver, or its receiver's class can't be imported or built.
+        RunFailed: a custom transport has no receiver, or its receiver's class can't be imported or built.
     """
     lora = run.learner.lora
     receiver = _transports_own(run, link, keys, generator)

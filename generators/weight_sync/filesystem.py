@@ -1,8 +1,8 @@
-"""The receiver through the filesystem: a folder that learner and generator share.
+"""Receive weights from a folder that learner and generator share.
 
-In: an announcement whose path is a version's folder. Out: the files in that folder, after a look at their checksum. A
-file that is gone has been replaced by a newer version. Where this machine does not see the learner's folder at all, the
-weights come through another receiver. Used by the follower, in a thread beside the event loop.
+In: an announcement whose path is a version's folder. Out: the files in that folder, after checking their checksum. A
+missing file has been replaced by a newer version. If this machine can't read the learner's folder at all, another
+receiver provides the weights. Used by the follower, in a thread.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from broker.messages import Announcement
 from broker.weight_files import weight_files
 from generators.weight_sync.receiver import NotHere, Received, TooLarge, WeightReceiver
 
-SHARED_S = 5.0  # for a file to appear in a folder that this machine sees: a network's may be behind
+SHARED_S = 5.0  # for a file to appear in a visible folder: a network file system may be behind
 
 
 class FilesystemReceiver:
     """A `WeightReceiver` that reads the learner's folder.
 
     Args:
-        elsewhere: the receiver for a machine that does not see the folder; None: there is none.
+        elsewhere: the receiver for a machine that can't read the folder; None: none.
     """
 
     def __init__(self, elsewhere: WeightReceiver | None = None) -> None:
@@ -39,7 +39,7 @@ class FilesystemReceiver:
         return self._is_apart
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
-        """Compare the files' checksum with the announced one, and return them: they are read once for that."""
+        """Check the files' checksum, for which they are read once, and return them."""
         newest = announced[0]
         folder = Path(newest.path)
         try:
@@ -59,7 +59,7 @@ class FilesystemReceiver:
         return Received(version=newest.version, files=files)
 
     def loaded(self, received: Received) -> None:
-        """Pass the note on where the weights came from elsewhere; the learner's folder needs none."""
+        """Pass the call on where the weights came from elsewhere; the learner's folder needs none."""
         if self._elsewhere is not None and received is self._from_elsewhere:
             self._elsewhere.loaded(received)
             self._is_apart = True
@@ -71,7 +71,7 @@ class FilesystemReceiver:
             self._elsewhere.close()
 
     def _is_elsewhere(self, folder: Path) -> bool:
-        """Return whether this machine does not see the learner's folder; a replaced file leaves its folder behind."""
+        """Return whether this machine can't see the learner's folder; a replaced file leaves its folder behind."""
         now = time.monotonic()
         if self._missing_since is None:
             self._missing_since = now

@@ -1,9 +1,9 @@
-"""The follower of announcements: it gives the engine the newest weights, as soon as the engine can take them.
+"""Follow the announcements, and give the engine the newest weights as soon as it can take them.
 
 In: the newest announcements (`broker.protocol.announcements`). Out: an engine whose `version` rises. A generator that
-joins late loads the newest weights and no others. How the weights reach this machine is the receiver's business
-(`generators.weight_sync.receiver`). Weights that can't be read are tried again, with a newer announcement if there is
-one; after a long time without success the generator ends.
+joins late loads only the newest weights. The receiver brings the weights to this machine
+(`generators.weight_sync.receiver`). Unreadable weights are tried again, with a newer announcement if there is one;
+after a long time without success the generator ends.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from generators.weight_sync.receiver import NotHere, TooLarge, WeightReceiver
 log = logging.getLogger(__name__)
 
 BLOCK_S = 0.5  # for a new announcement; a Redis that went back is noticed after this time
-ASK_S = 0.25  # between two attempts to receive weights that are not there yet
+ASK_S = 0.25  # between two attempts to receive weights that have not arrived
 WARN_EVERY_S = 10.0
-PATIENCE_S = 120.0  # for weights that are announced and can't be read
-RELAY_PATIENCE_S = 600.0  # for weights through Redis: a learner that has just started reads its journal first
+PATIENCE_S = 120.0  # for announced weights that can't be read
+RELAY_PATIENCE_S = 600.0  # for weights through Redis: a newly started learner first reads its journal
 
 
 class WeightFollower:
-    """Follows the announced weights, as one task of a generator.
+    """Follow the announced weights, as one task of a generator.
 
     Args:
-        clock: seconds that never jump.
+        clock: seconds, monotonic.
     Attributes:
-        waits_for: why the newest weights are not loaded yet, for people; "" where nothing is in the way.
+        waits_for: why the newest weights are not loaded yet, for people; "" for no obstacle.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class WeightFollower:
                 await asyncio.sleep(ASK_S)
 
     def _announced(self) -> list[Announcement]:
-        """Wait for a new announcement, unless the last one is still to be loaded."""
+        """Wait for a new announcement, unless the last one is not loaded yet."""
         return self._announcements.wait(0.0 if self.waits_for else BLOCK_S)
 
     def _give_up_in_time(self, error: Exception) -> None:
@@ -104,7 +104,7 @@ class WeightFollower:
             await self._loaded.wait_for(lambda: self._engine.version >= version)
 
     async def _load(self, announced: Sequence[Announcement]) -> None:
-        """Receive the newest weights, give them to the engine, and wake the groups that wait for their version."""
+        """Receive the newest weights, load them into the engine, and wake the groups waiting for their version."""
         started = time.monotonic()
         received = await asyncio.to_thread(self._receiver.receive, announced, held=self._engine.version)
         await self._engine.load_weights(received.files, received.version)

@@ -1,7 +1,7 @@
-"""The seam of the weights' way into a generator: a receiver turns an announcement into files on this machine.
+"""Define the seam of weights into a generator: a receiver turns an announcement into local files.
 
-In: the newest announcements. Out: files whose checksum is the announced one. The follower calls a receiver in a thread
-beside the event loop. A receiver is the other end of one of the learner's transports; `build.py` chooses it.
+In: the newest announcements. Out: files with the announced checksum. The follower calls a receiver in a thread beside
+the event loop. Each receiver is the counterpart of one of the learner's transports; `build.py` chooses it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from broker.messages import Announcement
 
 
 class NotHere(Retryable):
-    """The weights are not on this machine yet; the message names what the generator waits for.
+    """The weights are not on this machine yet; the message says what the generator waits for.
 
     Args:
-        is_arriving: a part of them has arrived since the last call.
+        is_arriving: some of them arrived since the last call.
     """
 
     def __init__(self, message: str, *, is_arriving: bool = False) -> None:
@@ -28,7 +28,7 @@ class NotHere(Retryable):
 
 
 class TooLarge(Permanent):
-    """The configuration forbids to move weights of this size this way."""
+    """The configuration forbids moving weights of this size in this way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,35 +36,35 @@ class Received:
     """Weights that an engine can load."""
 
     version: int
-    files: tuple[Path, ...]  # safetensors with Hugging Face names; their checksum has been compared
+    files: tuple[Path, ...]  # safetensors with Hugging Face names; their checksum has been checked
 
 
 class WeightReceiver(Protocol):
-    """A way of the weights into a generator. Blocking calls, one at a time."""
+    """A way of weights into a generator. Blocking calls, one at a time."""
 
     @property
     def is_slow(self) -> bool:
-        """Return whether each version takes a while to arrive, so that a first `NotHere` is nothing to warn of."""
+        """Return whether each version takes a while to arrive, so that a first `NotHere` needs no warning."""
         ...
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
-        """Return the newest announced weights, or a version newer than `held` that is given out in its place.
+        """Return the newest announced weights, or a version newer than `held` that is offered instead.
 
         Args:
             announced: the last announcements, the newest first; at least one.
             held: the version in the engine.
         Raises:
-            NotHere: the weights have not arrived; ask again.
+            NotHere: the weights have not arrived; call again.
             TooLarge: the run's configuration does not let them through.
-            OSError, BadMessage: a file is not there (any more), or they have another checksum.
+            OSError, BadMessage: a file does not exist (any more), or the checksum differs.
             RunFailed: this machine can't take them.
         """
         ...
 
     def loaded(self, received: Received) -> None:
-        """Take note that the engine holds these weights and needs the files no more."""
+        """Note that the engine has loaded these weights and no longer needs the files."""
         ...
 
     def close(self) -> None:
-        """Break off what is under way, and leave nothing behind. Called from another thread than the others."""
+        """Abort work in progress, and remove all files. Called from another thread than the others."""
         ...

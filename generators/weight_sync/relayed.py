@@ -1,10 +1,10 @@
-"""The receiver through the relay serves a generator that does not see the learner's folder.
+"""Receive weights from the learner's relay, for a generator that can't read the learner's folder.
 
-In: the manifest and the chunks that the learner's relay gives out while this generator asks (`broker.weight_exchange`).
-Out: files in a folder of this generator's own, whose checksum is the announced one. The generator keeps the last ones,
-so that a delta is enough for the next version; without them, or where the result has another checksum than it should,
-the generator asks for full weights. No file gets its name before its checksum has been compared. Weights that
-are not there (yet) are a `NotHere` with the reason: the follower asks again, in a thread beside the event loop.
+In: the manifest and the chunks that the relay offers while this generator asks (`broker.weight_exchange`). Out: files
+in this generator's own folder, with the announced checksum. The generator keeps the last ones, so that a delta is
+enough for the next version; without them, or where the result has the wrong checksum, it requests full weights. A file
+gets its name only after its checksum was checked. Missing weights are a `NotHere` with the reason: the follower calls
+again, in a thread.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from generators.weight_sync.receiver import NotHere, Received, TooLarge
 log = logging.getLogger(__name__)
 
 PREFIX = "millrace-weights-"  # of the folder's name
-QUIET_S = 2.0  # without a chunk, until the follower is told what is waited for
-POLL_S = 0.05  # between two looks for the next chunk
+QUIET_S = 2.0  # without a chunk, until the follower gets a `NotHere`
+POLL_S = 0.05  # between two tries for the next chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A version's files in a folder within this generator's, their checksum compared."""
+    """A version's verified files in a folder within this generator's."""
 
     version: int
     checksum: str
@@ -52,19 +52,19 @@ class Held:
 
 @dataclass(slots=True)
 class Part:
-    """A parcel that has arrived in part."""
+    """A partially received parcel."""
 
     parcel: Parcel
     file: Path
-    lacks: int  # chunks, a bit each
+    lacks: int  # missing chunks, one bit each
 
 
 class RelayedReceiver:
     """A `WeightReceiver` that asks the learner's relay.
 
     Args:
-        exchange: where the relay gives weights out.
-        generator: the name under which the relay is asked.
+        exchange: the relay's storage.
+        generator: its name in requests.
         most_bytes: `learner.weights.redis_max_bytes`.
     """
 
@@ -81,16 +81,16 @@ class RelayedReceiver:
 
     @property
     def is_slow(self) -> bool:
-        """Return whether weights have come this way before: each version is waited for then."""
+        """Return whether weights have come this way before: then each version is waited for."""
         return self._has_loaded
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
-        """Ask the relay for weights newer than `held`, and return the newest that it gives out, or an older version.
+        """Request weights newer than `held`, and return the newest that the relay offers, or an older version.
 
         Raises:
             TooLarge: the run's configuration lets no weights through.
-            NotHere: the weights have not arrived, or are not what was announced.
-            RunFailed: this machine has no room for the files.
+            NotHere: the weights have not arrived, or differ from the announced ones.
+            RunFailed: this machine has no disk space for the files.
         """
         if refused := refusal(announced[0].size_bytes, self._most_bytes):
             raise TooLarge(refused)
@@ -100,7 +100,7 @@ class RelayedReceiver:
         except ExchangeAway as error:
             raise NotHere(str(error)) from error
         except OSError as error:
-            if self._stop.is_set():  # and the folder has gone
+            if self._stop.is_set():  # and the folder is gone
                 raise NotHere("this generator ends") from error
             place = self._folder.path if self._folder else tempfile.gettempdir()
             raise RunFailed(
@@ -109,19 +109,19 @@ class RelayedReceiver:
             ) from error
 
     def loaded(self, received: Received) -> None:
-        """Tell the relay that the engine holds the version. The files stay: the next delta is one from them."""
+        """Tell the relay that the engine has the version. The files stay: the next delta is based on them."""
         self._has_loaded = True
         with suppress(ExchangeAway):
             self._ask(received.version)
 
     def close(self) -> None:
-        """Break off the reading, and leave nothing behind."""
+        """Stop reading, and remove all files."""
         self._stop.set()
         if self._folder is not None:
             self._folder.close()
 
     def _follow(self, checksums: Mapping[int, str], held: int) -> Received:
-        """Go the way that the manifest shows, for as long as chunks arrive."""
+        """Receive the parcels of the manifest, for as long as chunks arrive."""
         has_arrived, since = False, time.monotonic()
         while True:
             self._ask(held)
@@ -141,7 +141,7 @@ class RelayedReceiver:
                 raise NotHere(reason, is_arriving=has_arrived)
 
     def _way(self, checksums: Mapping[int, str], held: int) -> tuple[Sequence[Parcel], str]:
-        """Return the way to newer weights, () where there is none or nothing to go; and what is waited for."""
+        """Return the parcels to newer weights, () for none; and what is waited for."""
         manifest, place = self._exchange.read_manifest(), self._exchange.place
         if manifest is None:
             return (), f"waiting for the learner to put them into {place}"
@@ -164,7 +164,7 @@ class RelayedReceiver:
         return parcels, f"waiting for {missing} more chunks of version {manifest.version} from {place}"
 
     def _collect(self, parcels: Sequence[Parcel], held: int) -> bool:
-        """Read the chunks that are there and lacking, and return whether there were any."""
+        """Read the missing chunks that are stored, and return whether there were any."""
         lacking = {
             (parcel.name, chunk): parcel
             for parcel in parcels
@@ -176,7 +176,7 @@ class RelayedReceiver:
             value = self._exchange.get((name, chunk))
             if self._stop.is_set():
                 break
-            if value is None:  # another one has found it damaged
+            if value is None:  # another generator has found it damaged
                 continue
             data = unsealed(lacking[name, chunk], chunk, value)
             if data is None:
@@ -189,7 +189,7 @@ class RelayedReceiver:
         return has_arrived
 
     def _is_whole(self, parcels: Sequence[Parcel]) -> bool:
-        """Return whether something can be made of them: of an anchor alone, or of all deltas together."""
+        """Return whether the parcels can be applied: an anchor alone, or all deltas together."""
         first = parcels[:1] if not parcels[0].base else parcels
         return not any(self._lacks(parcel) for parcel in first)
 
@@ -206,10 +206,10 @@ class RelayedReceiver:
         part.lacks &= ~(1 << chunk)
 
     def _assemble(self, parcels: Sequence[Parcel]) -> None:
-        """Make a version of an anchor, or of the held one and deltas, compare its checksum, and hold it instead.
+        """Make a version from an anchor, or from the held one and deltas, check its checksum, and hold it instead.
 
         Raises:
-            NotHere: it is not what was announced. It is gone, with all that it was made of.
+            NotHere: it differs from the announced one. It is removed, with everything that it was made of.
         """
         used = [self._parts[parcel.name] for parcel in (parcels if parcels[0].base else parcels[:1])]
         last = used[-1].parcel
@@ -230,7 +230,7 @@ class RelayedReceiver:
         self._hold(last, made)
 
     def _hold(self, last: Parcel, made: Path) -> None:
-        """Let the version before go, and keep this one's files in a folder of their own."""
+        """Release the previous version, and keep this one's files in their own folder."""
         if self._held is not None:
             self._held.discard()
             self._held = None
@@ -238,7 +238,7 @@ class RelayedReceiver:
         self._held = Held(version=last.version, checksum=last.checksum, files=files)
 
     def _begin_anew(self, last: Parcel, error: BadDelta) -> None:
-        """Let go of the weights that did not become what they should have."""
+        """Discard weights with a wrong checksum."""
         log.warning("weights_differ version=%d reason=%s; asking for full weights", last.version, error)
         if self._held is not None:
             self._held.discard()

@@ -1,1 +1,1 @@
-"""The model that a run begins with: its files, and what they say of each other."""
+"""Read the base model's files, and check that they agree."""

@@ -1,9 +1,9 @@
-"""The files of a written model that are not its weights: the base model's own, copied as they are.
+"""Copy the files of the base model that are not weights into each written model, unchanged.
 
-In: `run.model`, whose small files lie in a folder or in the hub's cache. Out: config, generation config, tokenizer,
-templates and processor beside the weights. A library may load a file and refuse to save it, so nothing is read and
-saved again but the config, whose type is the run's. Used by `write_model`, which has the weights on the disk by then: a
-file that can't be had costs a line of the log. The learner's start and the doctor ask what that would be.
+In: `run.model`, whose small files are in a folder or in the hub's cache. Out: config, generation config, tokenizer,
+templates and processor next to the weights. A library may load a file and refuse to save it, so no file is re-saved
+except the config, whose type is the run's. Used by `write_model` after the weights are on disk: a file that is not
+available costs a log line. The learner's start and the doctor ask which those would be.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 GENERATION: Final = "generation_config.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 TEMPLATE: Final = "chat_template.jinja"
-# As transformers and vLLM name them; those of a tokenizer with a class of its own are found by that class.
+# By the names of transformers and vLLM; files of a tokenizer with its own class are found through that class.
 TOKENIZER: Final = (
     TOKENIZER_CONFIG,
     "tokenizer.json",
@@ -59,23 +59,23 @@ PROBE: Final = "The 3 quick brown foxes, été 東京: x = 1/2\n\tdef f(): retur
 def write_base_files(
     folder: Path, source: ModelConfig, *, dtype: Any, weights: Collection[str], fetch: bool = False
 ) -> list[str]:
-    """Write what a model has beside its weights.
+    """Write the files of a model except its weights.
 
     Args:
-        folder: of the model; it is there.
-        source: the base model, with its chat template or the one that it has in its place.
-        dtype: the type of the weights; None: what the base has.
-        weights: their names. A head among them is the model's own, whatever the base's config says.
-        fetch: ask the hub for the files of a model that it has, and not its cache alone.
+        folder: of the model; it exists.
+        source: the base model, with its chat template or a replacement.
+        dtype: the type of the weights; None: the base's.
+        weights: their names. With a head among them, the head is the model's own, whatever the base's config says.
+        fetch: download files of the base from the hub, rather than only read its cache.
     Returns:
-        A line for each file that is not there, or not as the base model has it.
+        A line for each file that is missing or differs from the base model's.
     Raises:
         OSError: the folder can't be written.
     """
     words: list[str] = []
     try:
         source = at_hand(source, SMALL, fetch=fetch)
-    except Exception as error:  # noqa: BLE001 - any: a hub, a cache and a network fail in many ways
+    except Exception as error:  # noqa: BLE001 - any: hub, cache and network fail in many ways
         words.append(
             f"the files beside its weights can't be had: {type(error).__name__}: {_first_line(error)}"
         )
@@ -101,15 +101,15 @@ def write_base_files(
 
 
 def what_is_odd(source: ModelConfig, tokenizer: PreTrainedTokenizerBase | None = None) -> list[str]:
-    """Say what of a base model's files its own library refuses, and what becomes of them in the models of a run.
+    """Report the base model's files that its own library refuses, and their fate in written models.
 
-    Everything but the weights is written once, to a folder that goes away, and read again.
+    Everything but the weights is written once to a temporary folder and read again.
 
     Args:
         source: the base model.
-        tokenizer: of it, if it is loaded already.
+        tokenizer: the base's, if it is already loaded.
     Returns:
-        A line for each file; none where all is well.
+        A line for each file; empty where all are fine.
     """
     words: list[str] = []
     with tempfile.TemporaryDirectory(prefix="millrace-model-") as scratch:
@@ -124,14 +124,14 @@ def what_is_odd(source: ModelConfig, tokenizer: PreTrainedTokenizerBase | None =
 
 
 def check_generation(source: ModelConfig) -> None:
-    """Check that transformers and vLLM load a model with this generation config at all; both read it with the model.
+    """Check that transformers and vLLM load a model with this generation config; both read it with the model.
 
     Raises:
-        RunFailed: they don't; the message names what they have against it.
+        RunFailed: they do not; the message has their objection.
     """
     from transformers import GenerationConfig
 
-    with suppress(OSError):  # none, or no JSON: both do without
+    with suppress(OSError):  # missing, or no JSON: both ignore it
         try:
             GenerationConfig.from_pretrained(source.path, **file_arguments(source))
         except (ValueError, TypeError) as error:
@@ -142,13 +142,13 @@ def check_generation(source: ModelConfig) -> None:
 
 
 def report(words: list[str], source: ModelConfig) -> None:
-    """Log what of a base model's files could not be written, or not as it was."""
+    """Log the base model's files that could not be written, or not unchanged."""
     for word in words:
         log.warning("model_file model=%s %s", source.path, word)
 
 
 def _files_of(source: ModelConfig) -> dict[str, Path]:
-    """Return the base model's small files by the names that they have in its folder; {} where there is none."""
+    """Return the base model's small files by their names in its folder; {} where there are none."""
     folder = Path(source.path)
     names = [CONFIG, *SMALL]
     names += sorted(path.name for path in folder.glob("*.tiktoken"))
@@ -160,7 +160,7 @@ def _files_of(source: ModelConfig) -> dict[str, Path]:
 
 
 def _named_by_code(folder: Path) -> list[str]:
-    """Return the files that a tokenizer's own class in the folder names: each is beside it, and no weights."""
+    """Return the files in the folder that a tokenizer's own class names; none of them are weights."""
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in folder.glob("token*.py")]
     small = (
         path for path in folder.iterdir() if path.suffix not in {".safetensors", ".bin", ".pt", ".pth", ".h5"}
@@ -177,7 +177,7 @@ def _write_config(
     dtype: Any,
     weights: Collection[str],
 ) -> None:
-    """Write the config as transformers saves it, or the file's own text with the type of the weights."""
+    """Write the config as transformers saves it, or else its own text with the run's type of weights."""
     from transformers import AutoConfig
 
     if file is None:
@@ -190,7 +190,7 @@ def _write_config(
         config = AutoConfig.from_pretrained(source.path, **hub_arguments(source))  # with its dropout
         config.update(changes | ({} if dtype is None else {"dtype": dtype}))
         config.save_pretrained(folder)
-    except Exception as error:  # noqa: BLE001 - any: the weights are written, and have to be of use
+    except Exception as error:  # noqa: BLE001 - any: the weights are written and must be usable
         try:
             described = json.loads(file.read_text(encoding="utf-8"))
             kept = {
@@ -208,25 +208,25 @@ def _write_config(
 
 
 def _save_tokenizer(folder: Path, source: ModelConfig, words: list[str]) -> None:
-    """Have transformers write a tokenizer whose files have other names than are known here."""
+    """Let transformers write a tokenizer whose files have other names than those listed here."""
     from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(source.path, **hub_arguments(source))
         with_template(tokenizer, source).save_pretrained(folder)
-    except Exception as error:  # noqa: BLE001 - any: a tokenizer's own class raises what it likes
+    except Exception as error:  # noqa: BLE001 - any: a tokenizer's own class may raise anything
         words.append(f"the tokenizer is not there: {type(error).__name__}: {_first_line(error)}")
 
 
 def _generation_word(out: Path, saved: Path) -> str:
-    """Say what transformers has against the generation config, if there is one."""
+    """Return transformers' objection to the generation config, if there is one."""
     from transformers import GenerationConfig
 
     if not (out / GENERATION).is_file():
         return ""
     try:
         config = GenerationConfig.from_pretrained(out)
-    except Exception as error:  # noqa: BLE001 - any: what the file says is anybody's
+    except Exception as error:  # noqa: BLE001 - any: the file may contain anything
         return (
             f"{GENERATION}: transformers can't read it ({_first_line(error)}): the stop tokens that it names are not "
             "known, and models of this run have the file as it is"
@@ -254,7 +254,7 @@ def _no_json(out: Path) -> Iterator[tuple[str, str]]:
 def _tokenizer_word(
     source: ModelConfig, tokenizer: PreTrainedTokenizerBase | None, *, out: Path, saved: Path
 ) -> str:
-    """Say what is odd of the tokenizer: its copy can't be loaded, or is another one, or its library can't save it."""
+    """Return what is wrong with the tokenizer: its copy can't be loaded, or differs, or can't be saved."""
     from transformers import AutoTokenizer
 
     arguments = hub_arguments(source)
@@ -262,7 +262,7 @@ def _tokenizer_word(
         if tokenizer is None:
             tokenizer = with_template(AutoTokenizer.from_pretrained(source.path, **arguments), source)
         again = AutoTokenizer.from_pretrained(out, trust_remote_code=source.trust_remote_code)
-    except Exception as error:  # noqa: BLE001 - any: a tokenizer's own class raises what it likes
+    except Exception as error:  # noqa: BLE001 - any: a tokenizer's own class may raise anything
         return f"the tokenizer can't be loaded from a copy of its files: {type(error).__name__}: {_first_line(error)}"
     own, copied = (each(PROBE, add_special_tokens=False)["input_ids"] for each in (tokenizer, again))
     if own != copied or tokenizer.chat_template != again.chat_template:
@@ -282,7 +282,7 @@ def _is_template(name: str) -> bool:
 
 
 def _without_template(content: bytes) -> bytes:
-    """Return a tokenizer's config without its own template: the run has another."""
+    """Return a tokenizer's config without its template, which the run replaces."""
     try:
         described = json.loads(content)
     except (ValueError, RecursionError):
@@ -293,5 +293,5 @@ def _without_template(content: bytes) -> bytes:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what an error says, in one line of bounded length."""
+    """Return an error's message in one line of bounded length."""
     return " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__

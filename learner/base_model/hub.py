@@ -1,7 +1,7 @@
-"""How a base model is asked for: the arguments of every `from_pretrained`, and its files one by one.
+"""Arguments of every `from_pretrained` of a base model, and access to its single files.
 
-In: `run.model`, a folder or a name on the hub. Out: arguments, and places on this machine's disk. What the hub's cache
-has is taken from there without asking the hub, which may be away hours after a run began.
+In: `run.model`, a folder or a name on the hub. Out: arguments, and paths on this machine. Files in the hub's cache are
+used without contacting the hub, which may be unreachable hours after a run began.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def hub_arguments(model: ModelConfig) -> dict[str, Any]:
 
 
 def file_arguments(model: ModelConfig) -> dict[str, Any]:
-    """Return those of them that a file takes which can hold no code."""
+    """Return those of them that apply to files that can't contain code."""
     return {
         "revision": model.revision or "main",
         "token": None if model.hf_token is None else model.hf_token.get_secret_value(),
@@ -29,12 +29,12 @@ def file_arguments(model: ModelConfig) -> dict[str, Any]:
 
 
 def file_of(model: ModelConfig, name: str, *, is_cached: bool = False) -> Path | None:
-    """Return a file of the model, fetched where a hub has it; None where there is none, or no way to it.
+    """Return the path of one file of the model, downloaded if needed; None where it is missing or unreachable.
 
     Args:
         model: a folder, or a name on the hub.
         name: of the file.
-        is_cached: take what the hub's cache has, and ask nobody.
+        is_cached: use the hub's cache alone, without a request.
     """
     if Path(model.path).is_dir():
         file = Path(model.path) / name
@@ -57,14 +57,14 @@ def file_of(model: ModelConfig, name: str, *, is_cached: bool = False) -> Path |
 
 
 def at_hand(model: ModelConfig, names: Sequence[str], *, fetch: bool = False) -> ModelConfig:
-    """Return the model as a folder of this machine: for a hub's, the one in which its cache has its small files.
+    """Return the model as a local folder: for one on the hub, the folder of its small files in the cache.
 
     Args:
         model: a folder, or a name on the hub.
-        names: files that are fetched where the cache knows nothing of the model yet.
-        fetch: ask the hub for them in any case.
+        names: files to download where the cache does not know the model yet.
+        fetch: request them from the hub in any case.
     Raises:
-        FileNotFoundError: there is no such model, or no way to it.
+        FileNotFoundError: there is no such model, or it is unreachable.
     """
     if Path(model.path).is_dir():
         return model

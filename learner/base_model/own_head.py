@@ -1,9 +1,9 @@
-"""Whether a checkpoint has an output head of its own, although its config ties the head to the embedding.
+"""Detect a checkpoint with its own output head although its config ties the head to the embedding.
 
-In: `run.model`; the names in its safetensors, and two of its tensors where both are there. Out: whether the head is
-trained and sampled from as it is in the files. transformers 5 keeps such a head, and vLLM drops it for the embedding:
-two models of one folder. The learner asks before it loads, on every rank alike, since the shards of a split model can't
-be compared; the generators hear it as `model.tie_word_embeddings`; a written model's config says it.
+In: `run.model`; the names in its safetensors, and two of its tensors where both exist. Out: whether the head in the
+files is trained and sampled from. transformers 5 keeps such a head, and vLLM replaces it by the embedding: two
+different models from one folder. The learner checks before it loads, on every rank alike, since the shards of a split
+model can't be compared; generators get the answer as `model.tie_word_embeddings`; a written model's config has it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from learner.base_model.hub import file_of, hub_arguments
 
 log = logging.getLogger(__name__)
 
-ROWS_AT_ONCE = 8192  # of two tensors that are compared
+ROWS_AT_ONCE = 8192  # rows of two tensors compared at once
 
 
 def tied_names(source: ModelConfig) -> dict[str, str]:
-    """Return the weights that the model's config ties, each with the weight that it is tied to; {} for none.
+    """Return the weights that the model's config ties, each with the weight it is tied to; {} for none.
 
     Raises:
         OSError, ValueError: there is no such model, or its config can't be used.
     """
-    # One that needs code of its own has no class here, unless that code may run.
+    # A model that needs its own code has no class here unless that code may run.
     from transformers import AutoConfig, AutoModelForCausalLM
 
     config = AutoConfig.from_pretrained(source.path, **hub_arguments(source))
@@ -44,10 +44,10 @@ def tied_names(source: ModelConfig) -> dict[str, str]:
 
 
 def has_own_head(source: ModelConfig) -> bool:
-    """Return whether the checkpoint has a weight that its config ties to another one, with other values.
+    """Return whether the checkpoint has a weight that its config ties to another one with other values.
 
     Raises:
-        RunFailed: `model.tie_word_embeddings=false`, and there is no such weight: it would be random numbers.
+        RunFailed: `model.tie_word_embeddings=false`, and there is no such weight: it would be random.
         OSError, ValueError: as `tied_names`.
     """
     tied = tied_names(source)
@@ -61,9 +61,9 @@ def has_own_head(source: ModelConfig) -> bool:
 
 
 def settled(run: Run) -> Run:
-    """Return the run as generators have to hear it: with what the checkpoint says of its head. Says so in the log.
+    """Return the run as generators need it, with the checkpoint's answer about its head, and log it.
 
-    A config that can't be used changes nothing here: whoever loads the model says what is wrong.
+    An unusable config changes nothing here: the loader reports it.
     """
     try:
         if not has_own_head(run.model):
@@ -87,7 +87,7 @@ def _ties(config: Any) -> bool:
 
 
 def _differ(source: ModelConfig, name: str, twin: str) -> bool:
-    """Return whether the files have both tensors, with other values."""
+    """Return whether the files have both tensors, with different values."""
     places = _places(source, (name, twin))
     if len(places) < 2:
         return False
@@ -106,7 +106,7 @@ def _differ(source: ModelConfig, name: str, twin: str) -> bool:
 
 
 def _places(source: ModelConfig, names: tuple[str, ...]) -> Mapping[str, Path]:
-    """Return the file of each tensor that the checkpoint has among `names`; a hub's are fetched, and no others."""
+    """Return the file of each of `names` in the checkpoint; downloads only those from a hub."""
     from safetensors import safe_open
 
     file, index = (file_of(source, name, is_cached=True) for name in (FILE, INDEX))
@@ -114,7 +114,7 @@ def _places(source: ModelConfig, names: tuple[str, ...]) -> Mapping[str, Path]:
         file, index = file_of(source, FILE), file_of(source, INDEX)
     if file is None:
         if index is None:
-            return {}  # no safetensors: loading says so
+            return {}  # no safetensors: the loader reports it
         of_name = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
         files = {name: file_of(source, of_name[name]) for name in names if name in of_name}
         return {name: found for name, found in files.items() if found is not None}

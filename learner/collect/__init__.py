@@ -1,1 +1,1 @@
-"""Here a data set is sampled and scored without training: a process in the learner's place, and what it leaves."""
+"""Sample and score a data set without training: a process in the learner's place, and its results."""

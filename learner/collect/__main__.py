@@ -1,6 +1,6 @@
-"""`python -m learner.collect --config FILE [key=value ...]`: sample and score a data set, and train on nothing.
+"""`python -m learner.collect --config FILE [key=value ...]`: sample and score a data set without training.
 
-Exit codes: 0 done (or this run was done already), 1 failed with the reason in its status, 2 a bad configuration or a
+Exit codes: 0 done (or the run had already finished), 1 failed with the reason in its status, 2 a bad configuration or a
 name that is taken.
 """
 
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-# `python -m` looks into the folder of the start first, where a `config.py` may lie that is not this program's.
+# `python -m` searches the current folder first, where an unrelated `config.py` may lie.
 if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != str(Path(__file__).parents[2]):
     sys.path.append(sys.path.pop(0))
-    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a module of the user's all the same
+    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a user's modules anyway
 
 from config.explanations import ConfigError
 from config.loading import load_run, to_yaml
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _row(given: Sequence[str], of: str) -> int | None:
-    """Return the number of the one row that is wanted; None: all are. Raises ConfigError."""
+    """Return the number of the single row to collect; None: all rows. Raises ConfigError."""
     if not given:
         return None
     if not given[0].isdecimal() or of != "train":
@@ -96,7 +96,7 @@ def _start(run: Run, of: Of, row: int | None) -> int:
             lambda link: CollectingSession(run, link, of, row),
             lambda session, stop: session.collect(stop),
         )
-    except Exception:  # through the log, which masks secrets in tracebacks too
+    except Exception:  # logged, since the log masks secrets in tracebacks
         log.exception("ended")
         return 1
 

@@ -1,8 +1,8 @@
-"""Read what comes back of a run that trains on nothing: every group counts, whatever its scores are.
+"""Read the results of a run without training: every group counts, whatever its scores.
 
-In: entries of `scored` and `dead`. Out: groups in the buffer, to be written down. A group that died behind its sampling
-is among them, its completions without a score: they may be scored later, by another scorer. A group of which nothing
-was sampled ends as it does in training. Used by `learner.collect.loop`.
+In: entries of `scored` and `dead`. Out: groups in the buffer, to be recorded. A group that died after its sampling is
+among them, its completions without scores: another scorer may score them later. A group without samples ends as it does
+in training. Used by `learner.collect.loop`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from learner.groups.discarded import given_up, message_in
 from learner.groups.intake import Intake
 from learner.journal.ledger import Outcome
 
-NO_SCORER = "none"  # the scorer's name in a score that nobody gave
+NO_SCORER = "none"  # the scorer's name in a missing score
 
 
 class CollectingIntake(Intake):
-    """An `Intake` that drops nothing."""
+    """An `Intake` that drops no group."""
 
     def _take(self, group: ScoredGroup, ends: dict[str, Outcome]) -> None:
         del ends
@@ -37,7 +37,7 @@ class CollectingIntake(Intake):
 
 
 def unscored(group: SampledGroup, reason: str) -> ScoredGroup:
-    """Return a group none of whose completions has a score, for `reason`."""
+    """Return a group whose completions have no scores, for `reason`."""
     score = Score(status=ScoreStatus.UNSCORABLE, value=None, reason=reason, scorer=NO_SCORER, version="")
     count = len(group.completions)
     return ScoredGroup(
@@ -50,6 +50,6 @@ def unscored(group: SampledGroup, reason: str) -> ScoredGroup:
 
 
 def why_dead(group: ScoredGroup) -> str | None:
-    """Return why a collected group ended in `dead`; None: its scorer has handed it over."""
+    """Return why a collected group ended in `dead`; None: it was scored."""
     first = group.scores[0]
     return first.reason if first.scorer == NO_SCORER else None

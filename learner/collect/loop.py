@@ -1,8 +1,8 @@
-"""The collector's loop: take what came back, write it down, free its slots; until every row has an outcome.
+"""Take returned groups, record them, free their slots; until every row has an outcome.
 
-In: scored groups. Out: their record and payload in the journal. It runs in the learner's place, in one thread, with the
-feeder and the publisher beside it. A crash between the record and the retirement leaves a group that has an outcome and
-a slot: the next incarnation retires it. A crash before the record leaves the group in Redis, where it is read again.
+In: scored groups. Out: their record and payload in the journal. Runs in the learner's place, in one thread, with the
+feeder and publisher in parallel. A crash between record and retirement leaves a group with an outcome and a slot: the
+next incarnation retires it. A crash before the record leaves the group in Redis, where it is read again.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from learner.weight_sync.publisher import Publisher
 
 log = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 64  # groups of one record
+MOST_AT_ONCE = 64  # groups per record
 BLOCK_S = 0.5
 
 
 class CollectingLoop:
-    """Collects in one incarnation. Everything it needs is handed in; `learner.collect.session` puts it together.
+    """Collect in one incarnation. `learner.collect.session` provides all parts.
 
     Args:
-        selection: looks around while the loop waits, and knows what is in flight.
-        rows: groups in all.
-        set_state: receives how far the run is, for the heartbeat.
-        count: told how many rows have an outcome, and how many there are, every few seconds and at the end.
+        selection: polls while the loop waits, and knows what is in flight.
+        rows: number of groups.
+        set_state: receives the progress, for the heartbeat.
+        count: receives the number of rows with an outcome and of all rows, every few seconds and at the end.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class CollectingLoop:
         return FINISHED if is_complete else DRAINED
 
     def _take(self) -> list[ScoredGroup] | None:
-        """Return groups that came back; None once stop was asked for, or nothing is in flight and nothing to come."""
+        """Return returned groups; None once stop was requested, or nothing is in flight or left to issue."""
         self.selection.poll()
         while not self.selection.is_stopped:
             while self.intake.read(block_s=0) and len(self.intake.buffer) < MOST_AT_ONCE:
@@ -102,7 +102,7 @@ class CollectingLoop:
         return None
 
     def _record(self, groups: list[ScoredGroup]) -> None:
-        """Write groups down, unless that was done before Redis went back; then free their slots."""
+        """Record groups, unless that was done before Redis went back; then free their slots."""
         ids = [group.group_id for group in groups]
         new = [group for group in groups if not self.journal.has(group.group_id)]
         if new:
@@ -115,7 +115,7 @@ class CollectingLoop:
         self._say()
 
     def _say(self) -> None:
-        """Say how far the run is, to the heartbeat always and to the log now and then."""
+        """Report the progress, to the heartbeat always and to the log periodically."""
         survey = self.intake.survey
         places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
         paused = f"; paused by the operator: millrace resume {self.run.name}" * self.selection.is_paused
@@ -130,6 +130,6 @@ class CollectingLoop:
             self._count(self._done(), self._rows)
 
     def _done(self) -> int:
-        """Return how many rows have an outcome; one that is asked for again has none until it comes back."""
+        """Return how many rows have an outcome; a retried one has none until it returns."""
         ledger = self.journal.ledger
         return len(ledger.outcomes) - sum(ledger.retries.values())

@@ -1,8 +1,7 @@
-"""The model's own weights, as the version 0 that generators wait for.
+"""Publish the model's own weights as version 0, for the generators.
 
-In: `run.model`, a folder or a name on the hub. Out: its safetensors in the place where generators find a version, the
-same files under another name where the disk allows that. Nothing is loaded, and no tensor is read but for the checksum.
-Used by the collector's publisher.
+In: `run.model`, a folder or a name on the hub. Out: its safetensors where generators look for a version, hard-linked
+where the disk allows. Nothing is loaded, and tensors are read only for the checksum. Used by the collector's publisher.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ PATTERNS = ["*.safetensors", "*.json"]  # of a model on the hub
 
 
 class ModelWeights:
-    """A `WeightSource`, and the `WeightHandle` that it gathers: the files of a model in a folder.
+    """The model files in a folder, as both `WeightSource` and the `WeightHandle` that it gathers.
 
     Args:
-        folder: with safetensors, as transformers names them.
+        folder: with safetensors, named as transformers does.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def gather_weights(self) -> ModelWeights:
-        """Return these weights: nobody changes them."""
+        """Return these weights, which never change."""
         return self
 
     def save_weights(self, folder: Path) -> SavedWeights:
-        """Give the files a second name in `folder`, or copy them where the disk has no second names."""
+        """Hard-link the files into `folder`, or copy them where that is not possible."""
         files = weight_files(self.folder)
         index = self.folder / INDEX
         for file in (*files, *([index] if len(files) > 1 and index.is_file() else ())):
@@ -46,13 +45,13 @@ class ModelWeights:
 def _link_or_copy(file: Path, name: Path) -> None:
     try:
         os.link(file, name)
-    except OSError:  # another disk, or one without hard links, or somebody else's file
+    except OSError:  # another disk, or one without hard links, or another user's file
         shutil.copyfile(file, name)
         sync(name)
 
 
 def find_weights(model: ModelConfig) -> ModelWeights:
-    """Find the model's weights on this machine; a hub's are downloaded.
+    """Find the model's weights on this machine; download a hub's.
 
     Raises:
         RunFailed: there is no such model, or its weights are no safetensors.

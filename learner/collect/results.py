@@ -1,7 +1,7 @@
-"""The result of a collected run: one record a row, in the order of the rows, whatever order they came back in.
+"""Read the results of a collected run: one record per row, in the order of the rows.
 
-In: the folder of a run that samples a data set (`learner.collect`), which may still go on. Out: its sets, and for each
-row its completions with their scores. Only the ledger and the payloads are read. Whoever reads decodes the text
+In: the folder of a run that samples a data set (`learner.collect`), finished or not. Out: its sets, and for each row
+its completions with their scores. Only the ledger and the payloads are read. The caller decodes the text
 (`generators.decoding`): a completion's own is "", as everywhere in the journal. Used by `millrace difficulty` and
 `millrace evaluate`.
 """
@@ -27,40 +27,40 @@ class NotCollected(Permanent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedSet:
-    """A set of rows, and how each was sampled."""
+    """A set of rows, and how it was sampled."""
 
-    name: str  # the held-out set's own, or where the rows are from
+    name: str  # of the held-out set, or of the rows' source
     first: int  # ordinal of its first row
     rows: int
     fingerprint: str  # of the data
     sampling: Mapping[
         str, Any
-    ]  # n, temperature, max_tokens and whatever else `learner.data.prompts.Sampling` has
+    ]  # n, temperature, max_tokens and the other fields of `learner.data.prompts.Sampling`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowResult:
-    """What became of a row."""
+    """The result of one row."""
 
     ordinal: int  # among the rows of all sets
     set: str  # name of its set
-    row: int | None  # its number in its source, rows left out counted; None where nothing came back
+    row: int | None  # its number in its source, counting rows left out; None where nothing was returned
     group: ScoredGroup | None  # its completions and their scores; None: nothing was sampled
     died: str | None  # why its group ended in `dead`; None: it was scored
 
     @property
     def prompt(self) -> Prompt | None:
-        """Return what was sampled: `data_source`, `columns`, `verification_info` and the chat are there."""
+        """Return the prompt: it has `data_source`, `columns`, `verification_info` and the chat."""
         return None if self.group is None else self.group.rollout.prompt
 
     @property
     def scores(self) -> list[float | None]:
-        """Return a score a completion, None for one without; empty where nothing was sampled."""
+        """Return each completion's score, None for one without; empty where nothing was sampled."""
         return [] if self.group is None else [score.value for score in self.group.scores]
 
     @property
     def reasons(self) -> list[str]:
-        """Return what the scorer said of each completion, of one without a score why it has none."""
+        """Return the scorer's reason for each completion, or why it has no score."""
         return [] if self.group is None else [score.reason for score in self.group.scores]
 
 
@@ -100,7 +100,7 @@ class Results:
 
     @property
     def of(self) -> str:
-        """Return whose rows these are, `train` or `held_out`."""
+        """Return which data the rows are from, `train` or `held_out`."""
         return str(self._ledger.incarnations[0]["of"])
 
     @property
@@ -119,10 +119,10 @@ class Results:
         return not self.missing
 
     def rows(self) -> Iterator[RowResult]:
-        """Yield the rows that have an outcome, in order; a payload is held until its last row was yielded.
+        """Yield the rows with an outcome, in order; a payload is kept in memory until its last row.
 
         Raises:
-            JournalError: a payload is damaged or gone.
+            JournalError: a payload is damaged or missing.
         """
         place = {
             group_id: number
@@ -147,7 +147,7 @@ class Results:
     def _group(
         self, group_id: str, place: Mapping[str, int], held: dict[int, dict[str, ScoredGroup]]
     ) -> ScoredGroup | None:
-        """Take a group out of its payload, which is read with the first of its groups."""
+        """Take a group out of its payload, which is read with its first group."""
         number = place.get(group_id)
         if number is None:
             return None
@@ -165,10 +165,10 @@ class Results:
 
 
 def open_results(folder: Path) -> Results:
-    """Read what a collected run has so far.
+    """Read the results of a collected run so far.
 
     Raises:
-        NotCollected: the folder has no journal, or that of a run that trains.
+        NotCollected: the folder has no journal, or that of a training run.
         JournalError: the ledger is damaged.
     """
     ledger = read_ledger(folder / "journal")
@@ -180,7 +180,7 @@ def open_results(folder: Path) -> Results:
 
 
 def _newest(ledger: Ledger) -> dict[int, str]:
-    """Return the group that counts for each ordinal: the newest retry of one that had died."""
+    """Return the group that counts for each ordinal: the newest retry, where the group had died."""
     newest: dict[int, str] = {}
     for group_id in sorted(ledger.outcomes, key=order_of):
         newest[ordinal_of(group_id)] = group_id

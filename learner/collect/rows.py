@@ -1,8 +1,8 @@
-"""The rows that are collected: every row of one or several sets, once, in order.
+"""Give the prompts of a collected run: every row of one or several sets, once, in order.
 
-In: the sources of `data.train` or `data.held_out`, with what the configuration says of sampling. Out: for each ordinal
-of the run one prompt. The ordinals go through the sets one after the other, so a group's id says which row of which set
-it is. Used by the feeder; the first record of the ledger has the sets, for readers.
+In: the sources of `data.train` or `data.held_out`, with the sampling parameters. Out: one prompt for each ordinal of
+the run. The ordinals go through the sets one after the other, so a group's id gives its set and row. Used by the
+feeder; the first record of the ledger has the sets, for readers.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class Rows:
-    """The rows of all sets, as `learner.groups.feeder.Prompts` has them.
+    """The rows of all sets, with the interface `learner.groups.feeder.Prompts`.
 
     Args:
-        sets: in the order in which they are sampled; `prompts` of each is how many of its rows are.
-        first: prompt of the first set that ordinal 0 is.
+        sets: in sampling order; `prompts` of each is how many of its rows to take.
+        first: the prompt of the first set at ordinal 0.
     Attributes:
-        fingerprint: of the rows and of how they are sampled.
+        fingerprint: of the rows and the sampling parameters.
     """
 
     def __init__(self, sets: Sequence[HeldOutSet], *, first: int = 0) -> None:
@@ -50,7 +50,7 @@ class Rows:
         return self._ends[-1]
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return what the ledger's first record says of each set."""
+        """Return the facts of each set for the ledger's first record."""
         return [
             {
                 "name": each.name,
@@ -62,12 +62,12 @@ class Rows:
         ]
 
     def draws(self, epochs: int | None) -> float:
-        """Return how many groups there are, whatever the configuration says of epochs."""
+        """Return the number of groups, whatever the configured epochs."""
         del epochs
         return len(self)
 
     def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
-        """Return the prompt of a group: that of the row that its ordinal names."""
+        """Return the prompt of a group, by its ordinal."""
         del first_row
         ordinal = ordinal_of(group_id)
         at = bisect_right(self._ends, ordinal)
@@ -78,7 +78,7 @@ class Rows:
 
 
 def open_rows(run: Run, of: Of, tokenizer: PreTrainedTokenizerBase) -> Rows:
-    """Read the sets of `data.train` or `data.held_out`. Raises RowError, or RunFailed where there is no set."""
+    """Read the sets of `data.train` or `data.held_out`. Raises RowError, or RunFailed where there is none."""
     sources = run.data.train_sources if of == "train" else run.data.held_out_sources
     if not sources:
         raise RunFailed("data.held_out names no set, and its rows are to be sampled")
@@ -93,7 +93,7 @@ def open_rows(run: Run, of: Of, tokenizer: PreTrainedTokenizerBase) -> Rows:
 
 
 def open_row(run: Run, row: int, tokenizer: PreTrainedTokenizerBase) -> Rows:
-    """Read one row of `data.train`, by its number as groups have it: through all sources, one behind the other.
+    """Read one row of `data.train`, by its number in groups: through all sources in sequence.
 
     Raises:
         RowError: the data can't be used.
@@ -115,7 +115,7 @@ def open_row(run: Run, row: int, tokenizer: PreTrainedTokenizerBase) -> Rows:
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """Return the names with a number behind each that is there again."""
+    """Return the names, with a number after each repeated one."""
     seen: Counter[str] = Counter()
     told = []
     for name in names:
@@ -125,7 +125,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 
 def _open_train(run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBase) -> HeldOutSet:
-    """Read a source of `data.train` without its share among others: each row comes once, in order."""
+    """Read a source of `data.train` without its weight: each row once, in order."""
     prompts = open_sources(run, (_alone(source),), tokenizer, shuffle=False)
     return HeldOutSet(
         name="", source=prompts, every=0, prompts=len(prompts), sampling=_training_sampling(run)

@@ -1,8 +1,8 @@
-"""Put one incarnation of a collector together, run it, and leave a reason behind however it ends.
+"""Assemble and run one incarnation of a collector, and record a reason however it ends.
 
-In: a resolved run, and whose rows are to be sampled. Out: an exit code, `status.json`, and every row's completions and
-scores in the journal. It runs in the learner's place, with the learner's protocol: generators and scorers see no
-difference. A run that has begun goes on: what the journal has is not sampled again, and what Redis has is read again.
+In: a resolved run, and which rows to sample. Out: an exit code, `status.json`, and every row's completions and scores
+in the journal. Runs in the learner's place, with the learner's protocol: generators and scorers see no difference. A
+restarted run continues: rows in the journal are not sampled again, and groups in Redis are read again.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OTHERS = ("generator", "agent", "dispatcher", "scorer")  # who reads the run's status
+OTHERS = ("generator", "agent", "dispatcher", "scorer")  # the roles that read the run's status
 OTHERS_S = 10.0
 POLL_S = 0.1
 
 
 class CollectingSession(Incarnation):
-    """What samples every row of a run's sets once.
+    """Sample every row of a run's sets once.
 
     Args:
         run: as for training.
-        of: whose rows.
-        row: the one row of `data.train` that is sampled; None: every row.
+        of: which rows.
+        row: the one row of `data.train` to sample; None: every row.
     """
 
     purpose = COLLECTS
@@ -73,7 +73,7 @@ class CollectingSession(Incarnation):
         return code
 
     def _let_the_others_end(self, stop: threading.Event) -> None:
-        """Wait for those who have yet to read that the run has ended: the private Redis ends with this process."""
+        """Wait for processes that have yet to read that the run has ended: the private Redis ends with this one."""
         deadline = time.monotonic() + OTHERS_S
         try:
             while others := [name for role in OTHERS for name in self.run_owner.processes(role)]:
@@ -94,7 +94,7 @@ class CollectingSession(Incarnation):
         )
         log.info("data rows=%d sets=%d fingerprint=%s", len(rows), len(rows.sets), rows.fingerprint)
         self.run = of_rows(self.run, len(rows))
-        self.status.run = settled(self.run)  # what generators read
+        self.status.run = settled(self.run)  # for the generators
         journal = self._journal = self._begin(rows)
         loop = self._assemble(journal, rows, weights, stop, heartbeat)
         self._running = loop, journal
@@ -108,7 +108,7 @@ class CollectingSession(Incarnation):
         return told_changes(before, self.run)
 
     def _begin(self, rows: Rows) -> Journal:
-        """Claim the run and open the journal, whose first record says which sets it collects."""
+        """Claim the run and open the journal, whose first record names the collected sets."""
         first = self.history.first_incarnation
         if self.history.has_begun and first["fingerprint"] != rows.fingerprint:
             raise RunFailed(

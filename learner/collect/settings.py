@@ -1,7 +1,7 @@
-"""The run that a data set is sampled in: what of a training run's configuration counts, and what does not.
+"""Derive the configuration of a collected run from a training run's.
 
-In: a run's configuration, as for training. Out: the configuration of a run that trains on nothing, which the collector
-gives the other roles. Pure; needs no torch.
+In: a run's configuration, as for training. Out: the configuration of a run without training, which the collector gives
+to the other roles. Pure; needs no torch.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from config.learner import LearnerConfig
 from config.run import Run
 from learner.resume.config_changes import check_changes
 
-Of = Literal["train", "held_out"]  # whose rows are sampled: those of `data.train`, or of `data.held_out`
+Of = Literal["train", "held_out"]  # the rows of `data.train`, or of `data.held_out`
 
-# Changes of these keys would give some rows of a set other samples or other scores than the rest.
+# Changing these keys would give some rows of a set other samples or other scores than the rest.
 SAMPLED: Final = ("sampling.", "evaluation.")
 SCORED: Final = ("scorers.tasks.", "scorers.credit:")
-# Seconds in which a row has to be sampled and scored. A shorter deadline would leave out the rows with long answers
-# first, and those that wait while no generator is there.
+# Seconds in which a row must be sampled and scored. A shorter deadline would first lose the rows with long answers, and
+# those that wait while no generator runs.
 PATIENCE_S: Final = 7 * 24 * 3600.0
 
 
 def collecting(run: Run) -> Run:
-    """Return the configuration of a run that samples with the model of `run`, and never trains.
+    """Return the configuration of a run that samples from the model of `run` and never trains.
 
-    Generators load the model's own weights as version 0, so nothing of adapters is left. No group is too late, and
-    a group counts however few of its completions have a score.
+    Generators load the model's own weights as version 0, so adapters are removed. No group is too late, and a group
+    counts however few of its completions have scores.
     """
     return run.model_copy(
         update={
@@ -39,7 +39,7 @@ def collecting(run: Run) -> Run:
 
 
 def of_rows(run: Run, rows: int) -> Run:
-    """Return the configuration with room for `rows` groups: the feeder issues what the steps could train."""
+    """Return the configuration with room for `rows` groups: the feeder issues as many as the steps could train."""
     return run.model_copy(update={"learner": run.learner.model_copy(update={"steps": rows})})
 
 
@@ -56,14 +56,14 @@ def _learner(learner: LearnerConfig) -> LearnerConfig:
 
 
 def told_changes(before: str, run: Run, *, scores_again: bool = False) -> list[str]:
-    """Return lines of what changed in the configuration of a collected run, as `check_changes` has them.
+    """Return a line for each change of a collected run's configuration, as `check_changes` does.
 
     Args:
-        before: the configuration of the incarnation before, in YAML.
-        run: as `collecting` made it.
-        scores_again: every stored sample is scored again, so the scorers may have changed.
+        before: the configuration of the previous incarnation, in YAML.
+        run: from `collecting`.
+        scores_again: every stored sample is scored again, so the scorers may change.
     Raises:
-        RunFailed: some rows would be sampled or scored otherwise than those that the run has.
+        RunFailed: some rows would be sampled or scored differently from those that the run has.
     """
     changes = [line for line in check_changes(before, run) if not line.startswith("learner.steps:")]
     fixed = SAMPLED if scores_again else (*SAMPLED, *SCORED)

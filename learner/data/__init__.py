@@ -1,1 +1,1 @@
-"""The prompts of a run come from here: data sets, and problems made on the spot."""
+"""Read data sets and made problems, and give the prompts of a run."""

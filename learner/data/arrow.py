@@ -1,9 +1,9 @@
-"""Rows of Python are made of Arrow's columns here, as `datasets` gives them, with what reading has changed.
+"""Convert Arrow columns to Python rows as `datasets` does, and report values that reading has changed.
 
-In: batches of a parquet file, or of what `datasets` has loaded. Out: rows, and for each the values that are not what
-the file holds: `datasets` keeps mixed columns as JSON's text (its feature `Json`), so that the text 007 comes back as
-the number 7. Called by `learner.data.tables`, in the process that reads data. Nothing here fails for a value: what is
-no JSON stays the text that it is.
+In: batches of a parquet file, or of a table that `datasets` has loaded. Out: rows, and for each the values that differ
+from the file: `datasets` stores mixed columns as JSON text (its feature `Json`), so that the text 007 is read back as
+the number 7. Called by `learner.data.tables`, in the process that reads data. No value is an error here: text that is
+no JSON stays text.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Makes a value of what `to_pylist` gives; says what it changed through `Changes`. None: the value stays as it is.
+# Converts a value of `to_pylist`; reports changes through `Changes`. None: the value stays as it is.
 Reader = Callable[[Any, "Changes", str], Any]
 
-_HUGGINGFACE: Final = b"huggingface"  # the schema's key under which `datasets` keeps its features
+_HUGGINGFACE: Final = b"huggingface"  # the schema's key for the features of `datasets`
 JSON: Final = "Json"  # the feature, by its `_type`
 _LISTS: Final = frozenset({"List", "LargeList", "Sequence"})
-_ZEROS: Final = re.compile(r"-?\d+\.\d+0")  # 1.50: no program writes a number so
+_ZEROS: Final = re.compile(r"-?\d+\.\d+0")  # 1.50: programs write 1.5
 _SHOWN_CHARS: Final = 60
 
 
@@ -37,12 +37,12 @@ class Changes:
         self.said: list[str] = []
 
     def add(self, path: str, was: object, now: object, why: str) -> None:
-        """Say that the value at `path` was changed."""
+        """Record that the value at `path` was changed."""
         self.said.append(f"column {path}: {_short(was)} is read as {_short(now)}: {why}")
 
 
 class BatchReader:
-    """Makes rows of batches with one schema."""
+    """Convert batches of one schema to rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         features = features_of(schema)
@@ -53,7 +53,7 @@ class BatchReader:
         }
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-        """Yield each row with what reading has changed of it."""
+        """Yield each row with the changes that reading has made."""
         for row in batch.to_pylist():
             changes = Changes()
             for name, reader in self._readers.items():
@@ -63,7 +63,7 @@ class BatchReader:
 
 
 def features_of(schema: pa.Schema) -> Mapping[str, Any]:
-    """Return the features that `datasets` wrote into a schema, by column; {} where there are none."""
+    """Return the features that `datasets` wrote into a schema, by column; {} for none."""
     try:
         features = json.loads((schema.metadata or {})[_HUGGINGFACE])["info"]["features"]
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -72,11 +72,11 @@ def features_of(schema: pa.Schema) -> Mapping[str, Any]:
 
 
 def reader_of(kind: pa.DataType, feature: Any = None) -> Reader | None:
-    """Return what makes a value of this type; None where the value of `to_pylist` is the right one.
+    """Return the converter for a type; None where the value of `to_pylist` is right.
 
     Args:
         kind: the column's type.
-        feature: what `datasets` says of it, by which texts of JSON are known where the file's type is plain text.
+        feature: of `datasets`; it marks JSON text where the file's type is plain text.
     """
     import pyarrow as pa
 
@@ -150,7 +150,7 @@ def _list_reader(of_item: Reader | None) -> Reader | None:
 
 
 def _map_reader(of_key: Reader | None, of_item: Reader | None) -> Reader:
-    """Return what makes an object of a map, whose keys may be of any type and may repeat."""
+    """Return the converter for a map, whose keys may be of any type and may repeat."""
 
     def read(value: Any, changes: Changes, path: str) -> Any:
         if value is None:
@@ -168,14 +168,14 @@ def _map_reader(of_key: Reader | None, of_item: Reader | None) -> Reader:
 
 
 def _key_text(key: Any) -> str:
-    """Write a map's key as JSON does."""
+    """Write a map's key as JSON would."""
     if isinstance(key, bool):
         return json.dumps(key)
     return key.isoformat() if isinstance(key, dt.date | dt.time) else str(key)
 
 
 def _float_reader(width: type[np.floating[Any]]) -> Reader:
-    """Return what looks at numbers of less than 64 bits: 0.1 of 32 bits is 0.10000000149011612 of 64."""
+    """Return the converter for floats below 64 bits: 0.1 in 32 bits is 0.10000000149011612 in 64."""
 
     def read(value: Any, changes: Changes, path: str) -> Any:
         if value is not None and str(width(value)) != str(np.float64(value)):
@@ -186,10 +186,10 @@ def _float_reader(width: type[np.floating[Any]]) -> Reader:
 
 
 def read_json(value: Any, changes: Changes, path: str) -> Any:
-    """Return what JSON's text says: its exact value where it is JSON, else what `datasets` makes of it.
+    """Parse JSON text exactly; return the value of `datasets` where it is not JSON.
 
-    What `datasets` takes for a number and JSON does not (007), a number that is no such number (1.50, 1e400, a key that
-    stands twice) and a text that is no JSON at all are changes.
+    Numbers that `datasets` accepts and JSON does not (007), numbers that lose digits (1.50, 1e400), repeated keys, and
+    text that is no JSON are reported as changes.
     """
     if not isinstance(value, str):
         return value
@@ -227,7 +227,7 @@ def _decoder(changes: Changes, path: str) -> json.JSONDecoder:
 
 
 def _as_datasets(text: str, changes: Changes, path: str) -> Any:
-    """Return what the reader that `datasets` uses makes of a text that is no JSON; the text where it makes nothing."""
+    """Return what the reader of `datasets` makes of text that is no JSON; the text itself where that fails."""
     from pandas.io.json import ujson_loads  # type: ignore[import-untyped]
 
     try:

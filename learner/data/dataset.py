@@ -1,11 +1,11 @@
-"""This module makes rows of a table's records, of generated problems, or of seeds: a chat, and what checks its answer.
+"""Make rows, each a chat with its reference, from a table's records, generated problems, or seeds.
 
 II-Thought's rows (`messages`, `verification_info` as text or object) and verl's (`prompt`, `data_source`,
-`reward_model`, `extra_info`) are read as they are: `tasks.route` says which task they belong to. Rows of NeMo Gym
+`reward_model`, `extra_info`) are read as they are; `tasks.route` finds their task. Rows of NeMo Gym
 (`responses_create_params`) travel whole to their source's task. Others are read by a column map: `prompt_template` for
 the question, `answer_column` with `answer_pattern` for the answer. A row whose task has an environment that makes the
-prompt needs no chat. All rows are looked at when the data are read. What is wrong with a row is said then, by file,
-row and column, and not after an hour of training. Called by `learner.data.ingest`.
+prompt needs no chat. All rows are checked when the data are read, so that errors are reported then, by file, row and
+column, and not after an hour of training. Called by `learner.data.ingest`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tasks.route import route
 from tasks.seeds import SEED, seed_of
 from tasks.values import as_object, plain, shown
 
-VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
-NEMO_GYM = "responses_create_params"  # a column that makes a row of NeMo Gym
+VERL = ("data_source", "reward_model", "extra_info", "criteria")  # the first two identify verl rows
+NEMO_GYM = "responses_create_params"  # a column that identifies rows of NeMo Gym
 RAW = ("apply_chat_template", "raw_prompt")  # Reasoning360's: whether the second is the prompt as it is
 PROGRAMS = ("code", "code_verifiable")  # types of rows that have tests
 SOLUTIONS = ("reference", "gold_standard_solution", "canonical_solution")  # columns, or keys of extra_info
 FIELD = re.compile(r"\{(\w+)\}")  # of a prompt_template
 
-# Columns in which rows of a question and an answer are known to have them.
+# Columns of known data sets of questions and answers.
 QUESTIONS = ("question", "problem", "prompt", "instruction", "query")
 ANSWERS = ("answer", "final_answer", "ground_truth", "solution", "target", "response", "output")
 
@@ -47,18 +47,18 @@ class BadRow:
 
     index: int  # in its table
     reason: str  # with the file, the row and the column
-    data_source: str  # as the row says; "": it does not
+    data_source: str  # from the row; "": the row has none
 
 
 class RowReader:
-    """Makes the rows of one table, whose columns it checks first.
+    """Make the rows of one table, after checking its columns.
 
     Args:
-        run: has the tasks, and what `data` says for all sources.
-        source: says in which columns what is.
+        run: has the tasks, and the settings of `data` for all sources.
+        source: maps the columns.
         table: of that source.
     Raises:
-        RowError: a column that is needed is not there.
+        RowError: a required column is missing.
     """
 
     def __init__(self, run: Run, source: DatasetSource, table: Table) -> None:
@@ -71,10 +71,10 @@ class RowReader:
         self._check(sorted(self._present, key=list(table.columns()).index))
 
     def rows(self) -> Iterator[Row | BadRow]:
-        """Yield each row in its order, or what is wrong with it. Raises RowError where the table can't be read."""
+        """Yield each row in order, or its error. Raises RowError where the table can't be read."""
         name = self._table.name
         for index, record in enumerate(self._table.records(self._wanted)):
-            if not self._present.issuperset(record.values):  # a file of lines, and a key that its head lacks
+            if not self._present.issuperset(record.values):  # a line of a file has a key that its head lacks
                 self._present.update(record.values)
                 self._wanted = _columns(self._run, self._source, self._present)
             values = {column: record.values.get(column) for column in self._wanted}
@@ -97,7 +97,7 @@ class RowReader:
 
 
 def procedural_rows(run: Run, source: ProceduralSource) -> tuple[list[Row], str]:
-    """Return the problems of `source` and their fingerprint. Raises RowError for a size that there is not."""
+    """Return the problems of `source` and their fingerprint. Raises RowError for an invalid size."""
     try:
         problems, fingerprint = made_problems(source)
     except ValueError as error:
@@ -137,7 +137,7 @@ def seed_rows(run: Run, source: EnvironmentSource) -> tuple[list[Row], str]:
 
 
 def _how_to_read(key: str, source: DatasetSource, table: Table, names: Sequence[str]) -> str:
-    """Say with which words rows of a question and an answer are read; "" where the data are no such rows."""
+    """Explain how to read rows of a question and an answer; "" where the data have no such rows."""
     asked = next((name for name in QUESTIONS if name in names), None)
     given = next((name for name in ANSWERS if name in names and name != asked), None)
     if (
@@ -157,7 +157,7 @@ def _how_to_read(key: str, source: DatasetSource, table: Table, names: Sequence[
 
 
 def _columns(run: Run, source: DatasetSource, present: Collection[str]) -> list[str]:
-    """Return the names of the columns that are read, whether or not the data has them."""
+    """Return the names of the columns to read, whether or not the data has them."""
     travelling, needs_prompt = run.columns, not any(map(run.makes_prompt, run.scorers.tasks))
     optional = {"data_source", *RAW, *SOLUTIONS, *(name.partition(".")[0] for name in travelling)}
     columns = optional & set(present)
@@ -180,7 +180,7 @@ def _columns(run: Run, source: DatasetSource, present: Collection[str]) -> list[
 
 
 def _data_source(record: Mapping[str, Any]) -> str:
-    """Return the source that the row names; "" where it has no such text."""
+    """Return the row's data source; "" where it has no such text."""
     value = record.get("data_source")
     return value if isinstance(value, str) else ""
 
@@ -238,14 +238,14 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
 
 
 def _solution(record: Mapping[str, Any]) -> str:
-    """Return the program that a row of tests has beside them; "" where it has none."""
+    """Return the reference program of a row with tests; "" where it has none."""
     extra = as_object(record.get("extra_info"))
     found = (record.get(name) or extra.get(name) for name in SOLUTIONS)
     return next((text for text in found if isinstance(text, str) and text.strip()), "")
 
 
 def _turns(source: DatasetSource, record: Mapping[str, Any], raw: str, where: str) -> Any:
-    """Return the chat as far as the row has one; whether it is a chat is yet to be checked."""
+    """Return the row's chat, unchecked."""
     prompt: Any
     if source.prompt_template is not None:
         empty = [column for column in _fields(source.prompt_template) if record[column] is None]
@@ -258,7 +258,7 @@ def _turns(source: DatasetSource, record: Mapping[str, Any], raw: str, where: st
         except BadMessage as error:
             raise RowError(f"{where}: {error}") from None
     if raw and not prompt:
-        prompt = raw  # scorers that ask for the question find it in the chat
+        prompt = raw  # scorers that need the question find it in the chat
     if isinstance(prompt, str) and prompt.strip():
         prompt = [{"role": "user", "content": prompt}]
     if source.system_prompt and isinstance(prompt, list) and not raw:
@@ -271,7 +271,7 @@ def _system(content: str) -> dict[str, str]:
 
 
 def _raw_prompt(record: Mapping[str, Any], where: str) -> str:
-    """Return the text that is a row's prompt as it is; "" where the chat template makes the prompt."""
+    """Return the text that is a row's whole prompt; "" where the chat template makes the prompt."""
     applies = record.get(RAW[0])
     if applies is None or applies is True:
         return ""
@@ -284,7 +284,7 @@ def _raw_prompt(record: Mapping[str, Any], where: str) -> str:
 
 
 def _travelling(names: Collection[str], record: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the values of the columns that travel; a dot leads into an object, or into the JSON text of one."""
+    """Return the values of the columns that travel; a dot enters an object, or the JSON text of one."""
     found = {}
     for name in names:
         value: Any = record
@@ -299,7 +299,7 @@ def _travelling(names: Collection[str], record: Mapping[str, Any], where: str) -
 
 
 def _of_answer(run: Run, name: str, answer: Any) -> dict[str, Any]:
-    """Return a row of a column map as `route` reads it; `name` is a task's, or that of a type of rows."""
+    """Return a row of a column map in the form that `route` reads; `name` is a task or a type of rows."""
     task = run.scorers.tasks.get(name)
     row_type = (
         name
@@ -327,7 +327,7 @@ def _check_pattern(source: DatasetSource) -> None:
 
 
 def _answer(source: DatasetSource, value: Any, where: str) -> Any:
-    """Return a row's reference: text, or a list or an object, of which its scorer says whether it takes them."""
+    """Return a row's reference: text, or a list or an object if its scorer accepts them."""
     try:
         value = plain(value, str(source.answer_column))
     except BadMessage as error:
@@ -352,7 +352,7 @@ def _answer(source: DatasetSource, value: Any, where: str) -> Any:
 
 
 def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, data_source: str = "") -> Row:
-    """Make a row of its chat and of what `route` reads, all checked."""
+    """Make a row from its chat and the fields that `route` reads, all checked."""
     given = turns
     try:
         turns = [_turn(turn) for turn in turns or ()] if isinstance(turns, list | None) else None
@@ -383,9 +383,9 @@ def _no_prompt(given: Any) -> str:
 
 
 def _turn(turn: Any) -> dict[str, Any]:
-    """Return a turn with all that a chat template may write of it. Raises BadMessage.
+    """Return a turn with all fields that a chat template may use. Raises BadMessage.
 
-    A turn that calls tools may have no content; what a turn has as null it does not have.
+    A turn that calls tools may have no content; null fields are dropped.
     """
     if not isinstance(turn, Mapping) or not isinstance(turn.get("role"), str):
         raise BadMessage(f"the prompt must be a text or a list of role and content, got {shown(turn)}")

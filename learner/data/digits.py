@@ -1,12 +1,12 @@
-"""The demo's problems: operations on the digits of a number, made on the spot.
+"""Generate the demo's problems: operations on the digits of a number.
 
-In: a split and a size. Out: rows of the shape that a data set's rows have, so that the prompt source treats both alike.
-The learner's prompt source calls it with `data.train` or `data.held_out`, and `tools.make_demo_model` draws its
-demonstrations from the train split. It reads nothing but its arguments, and fails only for a size that does not exist.
+In: a split and a size. Out: rows of the same shape as a data set's. The learner's prompt source calls it with
+`data.train` or `data.held_out`, and `tools.make_demo_model` draws its demonstrations from the train split. It reads
+only its arguments, and fails only for a size that does not exist.
 
-Each problem has an easy wrong answer, the number as it stands, and a right one. A policy that knows both ways needs the
-reward to find out which one pays. A number's digits are 1 to 9, so that no answer has a leading zero. All digits of a
-number are different, so that no number is its own answer and the wrong way never scores.
+Each problem has an easy wrong answer, the unchanged number, and a right one. A policy that knows both needs the reward
+to find out which one pays. A number's digits are 1 to 9, so that no answer has a leading zero, and all different, so
+that no number is its own answer and the wrong way never scores.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Split = Literal["train", "eval"]
 LENGTHS = (3, 4, 5)  # digits of a number
 HELD_OUT = 0.25  # share of the digit multisets that only the eval split has
 
-# Operation -> the ways to ask for it. The right answers are in `Problem.answer`.
+# Operation -> phrasings. The right answers are in `Problem.answer`.
 PHRASINGS: dict[str, tuple[str, ...]] = {
     "reverse": ("Reverse the digits of {digits}.", "Write {digits} from right to left."),
     "rotate": ("Move the first digit of {digits} to the end.", "Write {digits} with its first digit last."),
@@ -37,7 +37,7 @@ class Problem:
     """One operation on one number."""
 
     operation: str  # key of PHRASINGS
-    digits: str  # the number: digits 1 to 9, no two alike
+    digits: str  # the number: digits 1 to 9, all different
 
     @property
     def answer(self) -> str:
@@ -62,10 +62,10 @@ class Problem:
 
 
 def problems(split: Split, size: int) -> list[Problem]:
-    """Return the first `size` problems of `split`, in an order that never changes.
+    """Return the first `size` problems of `split`, in a fixed order.
 
-    The splits are disjoint by construction: the set of a number's digits decides which one it belongs to. So no number
-    of the one split occurs in the other, in whatever order of its digits, and hence not as an answer either.
+    The splits are disjoint by construction: the set of a number's digits decides its split. So no number of one split
+    occurs in the other, in any order of its digits, and hence not as an answer either.
     Raises ValueError for a size that the split does not have.
     """
     pool = _pool(split)
@@ -89,7 +89,7 @@ def fingerprint(split: Split, size: int) -> str:
 
 @cache
 def _pool(split: Split) -> tuple[Problem, ...]:
-    """Return every problem of `split`, in its order."""
+    """Return every problem of `split`, in order."""
     mine = (problem for problem in _every_problem() if _is_held_out(problem.digits) == (split == "eval"))
     return tuple(sorted(mine, key=lambda problem: _hash("order", problem.operation, problem.digits)))
 
@@ -103,10 +103,10 @@ def _every_problem() -> Iterator[Problem]:
 
 
 def _is_held_out(digits: str) -> bool:
-    """Return whether numbers of these digits, in whatever order, belong to the eval split."""
+    """Return whether numbers of these digits, in any order, belong to the eval split."""
     return _hash("split", "".join(sorted(digits))) < HELD_OUT * 2**64
 
 
 def _hash(*words: str) -> int:
-    """Return a number in [0, 2^64) that is the same on every machine and in every version of Python."""
+    """Return a number in [0, 2^64), the same on every machine and Python version."""
     return int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()[:8], "big")

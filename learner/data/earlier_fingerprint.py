@@ -1,7 +1,8 @@
-"""This module makes the fingerprint that earlier versions gave to the data of one source, for a run that goes on.
+"""Compute the fingerprint that earlier versions gave to the data of one source, for a continued run.
 
-In: a run whose journal has a fingerprint that `learner.data.prompts` does not make. Out: that of before 0026, which
-rests on the name that `datasets` gives a table. The rows and their order are the same. Used by the session alone.
+In: a run whose journal has a fingerprint that `learner.data.prompts` does not make. Out: the fingerprint from before
+0026, which depends on the name that `datasets` gives a table. The rows and their order are the same. Used by the
+session alone.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ KINDS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"
 
 
 def earlier_fingerprint(run: Run, kept: int) -> str | None:
-    """Return what earlier versions called the run's training data; None where they had no such source.
+    """Return the old fingerprint of the run's training data; None where old versions had no such source.
 
     Args:
         run: the resolved run.
-        kept: rows that no limit leaves out.
+        kept: number of rows within the limits.
     Raises:
         RowError: the source can't be read.
     """

@@ -1,10 +1,10 @@
-"""The rows that are found before they train: no reference that scores 1, refused, or passed by answers without work.
+"""Find rows to leave out before training: the reference does not score 1, or trivial answers pass, or it is refused.
 
-In: the rows of some sources, and the run's scorers. Out: the place and the reason of each row that is to be left out,
-and the rows that could not be tested. A process of the scorers examines all rows, `python -m scorers.gold`; a row that
-its environment knows how to play is examined by that episode. The verdicts are kept beside the rows, under a digest of
-the scorers' configuration and code, so that the next start reads them. Called where `data.gold_test` is set, and by
-`millrace data check`.
+In: the rows of some sources, and the run's scorers. Out: the index and the reason of each row to leave out, and the
+rows that could not be tested. A process of the scorers examines all rows, `python -m scorers.gold`; a row whose
+environment has a reference episode is examined by that episode. The verdicts are stored with the rows, under a digest
+of the scorers' configuration and code, for the next start. Called where `data.gold_test` is set, and by `millrace data
+check`.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from learner.data.store import RowList, RowStore
 log = logging.getLogger(__name__)
 
 _LEFT_OUT: Final = ("wrong", "refused")
-ENDING_S: Final = 30.0  # for the process to end once its input has
+ENDING_S: Final = 30.0  # for the process to end after its input has
 SAY_EVERY_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldTest:
-    """What came of a source's gold test."""
+    """The result of a source's gold test."""
 
-    left_out: Mapping[int, tuple[str, str]]  # place -> `wrong` or `refused`, and the reason
-    untested: Mapping[str, list[int]]  # reason -> places of rows of which no right answer can be written
+    left_out: Mapping[int, tuple[str, str]]  # row index -> `wrong` or `refused`, and the reason
+    untested: Mapping[str, list[int]]  # reason -> indices of rows for which no right answer can be written
 
 
 def gold_tests(run: Run, sources: Sequence[RowStore | RowList]) -> list[GoldTest]:
-    """Examine every row of some sources in one process, or read what an earlier start has found.
+    """Examine every row of some sources in one process, or read the verdicts of an earlier start.
 
     Raises:
-        RunFailed: the process that examines has ended early.
-        OSError: the verdicts can't be written beside the rows.
+        RunFailed: the examining process ended early.
+        OSError: the verdicts can't be written to the rows' folder.
     """
     digest = scorers_digest(run)
     files = [
         source.folder / f"gold-{digest}.json" if isinstance(source, RowStore) else None for source in sources
     ]
-    new: dict[Path | int, RowStore | RowList] = {  # two sources may be the same rows
+    new: dict[Path | int, RowStore | RowList] = {  # two sources may have the same rows
         file or number: source
         for number, (source, file) in enumerate(zip(sources, files, strict=True))
         if file is None or not file.is_file()
@@ -66,12 +66,12 @@ def gold_tests(run: Run, sources: Sequence[RowStore | RowList]) -> list[GoldTest
     for found, key in zip(_examined(run, list(new.values())), new, strict=True):
         tested[key] = found
         if isinstance(key, Path):
-            _write(key, found)  # at once: a start that is cut off later examines this source no more
+            _write(key, found)  # at once: an interrupted start need not examine this source again
     return [tested[number] if file is None else _read(file) for number, file in enumerate(files)]
 
 
 def _examined(run: Run, sources: Sequence[RowStore | RowList]) -> Iterator[GoldTest]:
-    """Yield what comes of each source's rows, which one process examines in turn."""
+    """Yield the result of each source's rows, which one process examines in turn."""
     if not sources:
         return
     with reference_episodes(run, sources) as played, closing(_verdicts(run, sources, played)) as verdicts:
@@ -90,7 +90,7 @@ def _examined(run: Run, sources: Sequence[RowStore | RowList]) -> Iterator[GoldT
 def _verdicts(
     run: Run, sources: Sequence[RowStore | RowList], played: Iterator[Found | None]
 ) -> Generator[tuple[str, str]]:
-    """Yield a verdict for each row of one source after the other, which another process gives."""
+    """Yield the other process's verdict for each row of one source after the other."""
     process = scorers_process.start(("-m", "scorers.gold"), subprocess.PIPE)
     stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
     sender = threading.Thread(target=_send, args=(run, sources, played, stdin), name="gold", daemon=True)
@@ -121,7 +121,7 @@ def _verdicts(
 def _send(
     run: Run, sources: Sequence[RowStore | RowList], played: Iterator[Found | None], stream: IO[bytes]
 ) -> None:
-    """Write the scorers' section and every row. A process that is gone is the reader's to notice."""
+    """Write the scorers' section and every row. If the process has ended, the reader reports it."""
     with suppress(OSError), stream:
         stream.write(run.scorers.model_dump_json().encode() + b"\n")
         for row, found in zip(chain.from_iterable(source.rows() for source in sources), played, strict=False):
@@ -144,7 +144,7 @@ def _read(path: Path) -> GoldTest:
 
 
 def _write(path: Path, found: GoldTest) -> None:
-    """Write the verdicts beside, and rename them: a reader sees all of them or none."""
+    """Write the verdicts to a temporary file and rename it: a reader sees all of them or none."""
     handle, aside = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump({"left_out": found.left_out, "untested": found.untested}, file)

@@ -1,8 +1,7 @@
-"""The held-out sets of a run: which of them a round has, and how the prompts of each are sampled.
+"""Choose the held-out sets of a round, and how the prompts of each are sampled.
 
-In: `data.held_out`, a source or a list of named sets, with what `evaluation` says for all of them. Out: the prompts of
-a round, numbered through all sets, so that a group's id says to which set it belongs. Used by
-`learner.groups.evaluation`.
+In: `data.held_out`, a source or a list of named sets, and `evaluation` for all of them. Out: the prompts of a round,
+numbered through all sets, so that a group's id gives its set. Used by `learner.groups.evaluation`.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutSet:
-    """One set; its name is "" where the run has one source without a name."""
+    """One held-out set; its name is "" where the run has one unnamed source."""
 
     name: str
     source: PromptSource
-    every: int  # optimizer steps between two of its rounds; 0: none
-    prompts: int  # of a round
+    every: int  # optimizer steps between its rounds; 0: none
+    prompts: int  # per round
     sampling: Sampling
 
 
@@ -38,8 +37,8 @@ class HeldOut:
     """All sets of a run.
 
     Args:
-        run: its last step has a round of every set.
-        sets: in the order of the configuration.
+        run: every set has a round at its last step.
+        sets: in the configured order.
     """
 
     def __init__(self, run: Run, sets: Sequence[HeldOutSet]) -> None:
@@ -51,18 +50,18 @@ class HeldOut:
         return sum(len(each.source) for each in self.sets)
 
     def is_due(self, version: int) -> bool:
-        """Return whether some set has a round of `version`."""
+        """Return whether a set has a round at `version`."""
         return bool(self._due(version))
 
     @property
     def has_rounds(self) -> bool:
-        """Whether any set has a period, and so the last weights a round."""
+        """Whether any set has a period, so that the last weights get a round."""
         return any(each.every for each in self.sets)
 
     def indices(self, version: int) -> list[int]:
-        """Return the numbers of the prompts of a round: of the sets that are due, or of all where none is.
+        """Return the prompt numbers of a round: of the sets that are due, or of all where none is.
 
-        The round of the last step, which no period decides, has all sets; so has that of a run that ended early.
+        The round of the last step has all sets, whatever the periods; so has that of a run that ended early.
         """
         due = self._due(version)
         if not due or version >= self._run.learner.steps:
@@ -72,7 +71,7 @@ class HeldOut:
         ]
 
     def prompt(self, group_id: str, index: int) -> Prompt:
-        """Return the prompt of that number."""
+        """Return the prompt with that number."""
         at = self._set_at(index)
         found = self.sets[at]
         return found.source.evaluation_prompt(
@@ -80,7 +79,7 @@ class HeldOut:
         )
 
     def set_name(self, index: int) -> str:
-        """Return the name of the set that a prompt's number belongs to; "" for one beyond all sets."""
+        """Return the name of the set of a prompt number; "" beyond all sets."""
         return self.sets[self._set_at(index)].name if index < self._ends[-1] else ""
 
     def _due(self, version: int) -> list[int]:
@@ -91,7 +90,7 @@ class HeldOut:
 
 
 def open_held_out(run: Run, tokenizer: PreTrainedTokenizerBase) -> HeldOut | None:
-    """Read every set that has rounds; None where none has. Raises RowError."""
+    """Read every set with rounds; None where there is none. Raises RowError."""
     wanted = [rounds for rounds in held_out_rounds(run) if rounds.every]
     look_for_refused(run, [rounds.source for rounds in wanted])
     sets = [open_set(run, rounds.source, tokenizer, most=rounds.prompts) for rounds in wanted]
@@ -104,10 +103,10 @@ def open_set(
     """Read one set.
 
     Args:
-        run: with what `evaluation` and `sampling` say for all sets.
+        run: has `evaluation` and `sampling` for all sets.
         source: one of `data.held_out`.
         tokenizer: the policy's.
-        most: prompts of a round where the set names no number; None: all.
+        most: prompts of a round where the set gives no number; None: all.
     Raises:
         RowError: a row can't be used, or none is left.
     """

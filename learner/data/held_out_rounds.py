@@ -1,7 +1,7 @@
-"""This module resolves how each held-out set is sampled: what the set says, else what `evaluation` and `sampling` say.
+"""Resolve how each held-out set is sampled: the set's own settings, else those of `evaluation` and `sampling`.
 
-In: a run. Out: one record a set, in the order of the configuration. Nothing is read. Used by the learner, which opens
-the sets, and by the estimates, which count what their rounds take.
+In: a run. Out: one record per set, in the configured order. No data are read. Used by the learner, which opens the
+sets, and by the estimates, which count the cost of their rounds.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from config.run import Run
 class HeldOutRounds:
     """The rounds of one set."""
 
-    name: str  # "" where the run has one source without a name
+    name: str  # "" where the run has one unnamed source
     source: SourceConfig
-    every: int  # optimizer steps between two rounds; 0: none
-    own_prompts: int | None  # of a round, where the set itself says so
-    prompts: int  # of a round, at most: the set may have fewer rows
-    samples: int  # completions of each; 1 where the set is greedy, since greedy ones are alike
+    every: int  # optimizer steps between rounds; 0: none
+    own_prompts: int | None  # per round, where the set itself gives a number
+    prompts: int  # per round, at most: the set may have fewer rows
+    samples: int  # completions of each; 1 where the set is greedy, since all would be equal
     temperature: float
     top_p: float
-    max_tokens: int  # longest completion
+    max_tokens: int  # per completion
     max_prompt_tokens: int
 
     @property
@@ -34,7 +34,7 @@ class HeldOutRounds:
 
 
 def held_out_rounds(run: Run) -> tuple[HeldOutRounds, ...]:
-    """Resolve every set of `data.held_out`, those without rounds too."""
+    """Resolve every set of `data.held_out`, including those without rounds."""
     return tuple(rounds_of(run, source) for source in run.data.held_out_sources)
 
 

@@ -1,10 +1,10 @@
-"""A source's rows are read, checked and routed here, once: what comes of them lies in a folder that later starts read.
+"""Read, check and route a source's rows once, into a folder that later starts read.
 
 In: one source of `data.train` or `data.held_out`. Out: its rows, in the source's order, each with its task and answer,
 and the fingerprint of the data. Runs in the learner's rank 0, in `millrace doctor` and in `millrace data check`. The
-folder's name is a digest of all that makes the rows: the files' bytes, the keys that say how they are read, the tasks,
-and the code of this program that reads them. So a file that has changed is read anew. A row that can't be used ends
-the reading, or is quarantined where `data.bad_rows` says so; then nothing half-written is left.
+folder's name is a digest of everything that determines the rows: the files' bytes, the keys for reading them, the
+tasks, and the code that reads them. So a changed file is read again. A bad row ends the reading, or is quarantined
+where `data.bad_rows` says so; no partial folder is left.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tasks.verl import IN_DOUBT
 
 log = logging.getLogger(__name__)
 
-# Keys of a source that say how its rows are read; where they lie is none.
+# Keys of a source that determine how its rows are read, which their path does not.
 _READING: Final = (
     "prompt_column",
     "prompt_template",
@@ -50,26 +50,26 @@ _READING: Final = (
 _CODE: Final = (
     Path(__file__).parent.parent.parent / "tasks",
     Path(__file__).parent,
-)  # makes the rows what they are
-_KEPT_S: Final = 30 * 24 * 3600.0  # how long rows are kept that no run has asked for
-_TOLD: Final = 10_000  # bad rows that an error holds
+)  # together they determine the rows
+_KEPT_S: Final = 30 * 24 * 3600.0  # how long unused rows are kept
+_TOLD: Final = 10_000  # bad rows listed in an error
 SAY_EVERY_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested:
-    """What was read of one source."""
+    """The rows of one source."""
 
     rows: RowStore | RowList
-    fingerprint: str  # of the data and of the keys that say how they are read
-    count: int  # rows that the source has, quarantined ones included
+    fingerprint: str  # of the data and of the keys for reading them
+    count: int  # rows of the source, quarantined ones included
 
 
 def ingest(run: Run, source: SourceConfig) -> Ingested:
-    """Return the rows of `source`, read now or at an earlier start.
+    """Return the rows of `source`, read now or by an earlier start.
 
     Raises:
-        RowError: a source or a column that is not there, or a row that can't be used and is not to be quarantined.
+        RowError: a source or a column is missing, or a row is bad and may not be quarantined.
     """
     if not isinstance(source, DatasetSource):
         rows, fingerprint = (
@@ -82,7 +82,7 @@ def ingest(run: Run, source: SourceConfig) -> Ingested:
     folder = _folder(run, _digest([fingerprint, _routing(run), _code_digest()], size=16))
     if not is_store(folder):
         _write(run, source, tables, folder)
-    with contextlib.suppress(OSError):  # of another user, say
+    with contextlib.suppress(OSError):  # another user's, for example
         os.utime(folder)
     store = RowStore(folder)
     return Ingested(rows=store, fingerprint=fingerprint, count=store.facts["count"])
@@ -99,7 +99,7 @@ def source_name(source: SourceConfig) -> str:
 
 
 def doubts(run: Run, store: RowStore | RowList) -> list[str]:
-    """Return which data sources of a store two systems read in two ways, unless the configuration says in which."""
+    """Return the data sources of a store that two systems read differently, unless the configuration chooses."""
     found = store.facts["in_doubt"] if isinstance(store, RowStore) else {}
     settled = [*run.data.source_types]
     return [
@@ -114,7 +114,7 @@ def _folder(run: Run, digest: str) -> Path:
 
 
 def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Path) -> None:
-    """Read every row, and leave the folder of those that can be used."""
+    """Read every row, and make the folder of the good ones."""
     bad: list[str] = []
     refused = changed = 0
     first = ""
@@ -161,7 +161,7 @@ def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Pat
 
 
 def _rows(run: Run, source: DatasetSource, tables: Sequence[Table]) -> Iterator[Row | BadRow]:
-    """Yield the rows of all tables, whose columns are checked before the first row is read."""
+    """Yield the rows of all tables, after checking all their columns."""
     started = said = time.monotonic()
     readers = [RowReader(run, source, table) for table in tables]
     number = 0
@@ -182,7 +182,7 @@ def _limited(source: DatasetSource, rows: Iterator[Row | BadRow]) -> Iterator[Ro
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove rows that no run has asked for in a month: whoever wants them reads the source again."""
+    """Remove rows unused for a month; they are read again when needed."""
     for store in folder.iterdir():
         with contextlib.suppress(OSError):
             if time.time() - store.stat().st_mtime > _KEPT_S:
@@ -190,7 +190,7 @@ def _forget_old(folder: Path) -> None:
 
 
 def _routing(run: Run) -> Any:
-    """Return what of a run's configuration decides what its rows are."""
+    """Return the parts of a run's configuration that determine its rows."""
     tasks = {name: task.model_dump(mode="json") for name, task in run.scorers.tasks.items()}
     data = run.data
     return [tasks, data.source_types, data.unknown_source, sorted(data.columns), data.bad_rows]
@@ -198,7 +198,7 @@ def _routing(run: Run) -> Any:
 
 @cache
 def _code_digest() -> str:
-    """Return a digest of the code that reads rows: another version of it may read them otherwise."""
+    """Return a digest of the code that reads rows: another version may read them differently."""
     digest = hashlib.blake2b(digest_size=8)
     for folder in _CODE:
         for file in sorted(folder.glob("*.py")):

@@ -1,9 +1,8 @@
-"""The tokens of every prompt are counted here, once for a tokenizer: batch by batch, with all cores.
+"""Count the tokens of every prompt once per tokenizer, in batches, on all cores.
 
-In: rows and the policy's tokenizer. Out: a length for each row, by its place; the reason where the chat template fails.
-This thread renders a batch of chats while the tokenizer's own threads encode the batch before, so that one batch is in
-memory beside the other. The lengths of stored rows are kept beside them, under a digest of the tokenizer: the next
-start reads them.
+In: rows and the policy's tokenizer. Out: the length of each row's prompt, by index; the reason where the chat template
+fails. This thread renders a batch of chats while the tokenizer's own threads encode the previous one, so two batches
+are in memory. The lengths of stored rows are stored with them, under a digest of the tokenizer, for the next start.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH: Final = 512  # rows that are rendered, and then encoded, together
-AHEAD: Final = 2  # batches that wait for the encoder
+BATCH: Final = 512  # rows rendered, then encoded, together
+AHEAD: Final = 2  # batches waiting for the encoder
 FAILED: Final = -1  # the length of a prompt that the chat template can't make
 SAY_EVERY_S: Final = 30.0
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, row: Row) -> list[int]:
-    """Return the token ids of a row's prompt, up to where the model's turn begins; none where the row has no prompt."""
+    """Return the token ids of a row's prompt, up to the start of the model's turn; none where the row has no prompt."""
     if not (row.raw_prompt or row.messages):
         return []
     if row.raw_prompt:
@@ -55,10 +54,10 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, row: Row) -> list[int]:
 def prompt_lengths(
     tokenizer: PreTrainedTokenizerBase, rows: RowStore | RowList
 ) -> tuple[NDArray[np.int32], Mapping[int, str]]:
-    """Return how many tokens each row's prompt has, and why a prompt can't be made, by its row's place.
+    """Return each row's prompt length in tokens, and why a prompt can't be made, by row index.
 
     Raises:
-        OSError: the lengths can't be written beside the rows.
+        OSError: the lengths can't be written to the rows' folder.
     """
     kept = _kept_lengths(tokenizer, rows)
     if kept is not None and kept.is_file():
@@ -72,7 +71,7 @@ def prompt_lengths(
 
 
 def _kept_lengths(tokenizer: PreTrainedTokenizerBase, rows: RowStore | RowList) -> Path | None:
-    """Return the file of the lengths with this tokenizer; None where the rows, or the tokenizer, are not on a disk."""
+    """Return the file of the lengths for this tokenizer; None where rows or tokenizer are not on disk."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or not isinstance(rows, RowStore):
         return None
@@ -81,7 +80,7 @@ def _kept_lengths(tokenizer: PreTrainedTokenizerBase, rows: RowStore | RowList) 
 
 
 def _write(path: Path, lengths: NDArray[np.int32]) -> None:
-    """Write the lengths beside, and rename them: a reader sees all of them or none."""
+    """Write the lengths to a temporary file and rename it: a reader sees all of them or none."""
     handle, aside = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -94,10 +93,8 @@ def _write(path: Path, lengths: NDArray[np.int32]) -> None:
 
 
 def _counted(tokenizer: PreTrainedTokenizerBase, rows: RowStore | RowList) -> Iterator[int]:
-    """Yield each prompt's length, of one batch while the next one is rendered."""
-    if (
-        getattr(tokenizer, "backend_tokenizer", None) is None
-    ):  # one in Python, which has no threads of its own
+    """Yield each prompt's length, of one batch while the next is rendered."""
+    if getattr(tokenizer, "backend_tokenizer", None) is None:  # a tokenizer in Python, without threads
         for row in rows.rows():
             yield FAILED if _reason(tokenizer, row) else len(tokenize(tokenizer, row))
         return
@@ -132,14 +129,14 @@ def _rendered(tokenizer: PreTrainedTokenizerBase, batch: Sequence[Row]) -> list[
         texts: Any = (
             tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False) if chats else []
         )
-    except Exception:  # noqa: BLE001 - a template raises what it likes; the row is found one by one
+    except Exception:  # noqa: BLE001 - a template may raise anything; the row is found one by one
         return [None if _reason(tokenizer, row) else _rendered(tokenizer, [row])[0] for row in batch]
     found = iter(texts)
     return [row.raw_prompt or (next(found) if row.messages else "") for row in batch]
 
 
 def _reason(tokenizer: PreTrainedTokenizerBase, row: Row) -> str:
-    """Return why the chat template fails for a row; "" where it does not."""
+    """Return why the chat template fails for a row; "" where it works."""
     try:
         tokenize(tokenizer, row)
     except Exception as error:  # noqa: BLE001 - as above
@@ -149,9 +146,9 @@ def _reason(tokenizer: PreTrainedTokenizerBase, row: Row) -> str:
 
 def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str | None]) -> list[int]:
     """Return the length of each text in tokens."""
-    backend: Any = getattr(tokenizer, "backend_tokenizer")  # noqa: B009 - it was asked for in `_counted`
+    backend: Any = getattr(tokenizer, "backend_tokenizer")  # noqa: B009 - checked in `_counted`
     there: list[str] = [text for text in texts if text is not None]
-    # Without offsets, and without a list of Python's numbers for each text.
+    # Without offsets, and without a Python list of numbers for each text.
     lengths = iter([len(found) for found in backend.encode_batch_fast(there, add_special_tokens=False)])
     return [FAILED if text is None else next(lengths) for text in texts]
 

@@ -1,12 +1,11 @@
-"""The order in which the rows of one source or of several become prompts is a function of the draw's number.
+"""Order the rows of one or several sources as a function of the draw's number.
 
-In: how many rows each source has, and what it says of its share. Out: for each draw which source, which row, and which
-pass over that source it is. Nothing is remembered between two draws, so any position can be gone back to. Pure; used by
-`learner.data.prompts`.
+In: each source's number of rows and its share. Out: the source, row and pass of each draw. No state is kept between
+draws, so any position can be revisited. Pure; used by `learner.data.prompts`.
 
-Without weights and epochs all rows are one pool: each epoch has each row once, in an order of its own. With them,
-sources take turns by their shares, spread as evenly as whole draws allow, each in its own order. A source that has had
-its epochs is left out from then on, and the others keep their proportions.
+Without weights and epochs all rows are one pool: each epoch has each row once, in its own order. With them, sources
+take turns by their shares, spread as evenly as whole draws allow, each in its own order. A source that has had its
+epochs is left out from then on, and the others keep their proportions.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SLOTS: Final = 10_000  # of a round of turns: shares are kept to a hundredth of a percent, or to one slot
+SLOTS: Final = 10_000  # per round of turns: shares are exact to 0.01 %, or to one slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a source brings to the order."""
+    """A source's size and share in the order."""
 
     size: int  # rows
-    weight: float | None = None  # its share beside the others'; None: its size times its epochs
-    epochs: int | None = None  # passes after which it is done; None: never
+    weight: float | None = None  # relative to the others; None: its size times its epochs
+    epochs: int | None = None  # passes until it is done; None: unlimited
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What one draw is."""
+    """The row of one draw."""
 
     source: int
     row: int  # of the source's rows, from 0
@@ -46,23 +45,23 @@ class Order(Protocol):
 
     @property
     def draws(self) -> float:
-        """How many draws there are; infinite where some source is never done."""
+        """The number of draws; infinite where some source is never done."""
         ...
 
     def draw(self, number: int) -> Draw:
-        """Return the draw of that number, which is less than `draws`."""
+        """Return the draw with that number, which is less than `draws`."""
         ...
 
 
 def order_of(shares: Sequence[Share], *, seed: int, shuffle: bool) -> Order:
-    """Return the order of sources with rows. Each of `shares` has a size of 1 at least."""
+    """Return the order of sources with rows. Each of `shares` has at least size 1."""
     if any(share.weight is not None or share.epochs is not None for share in shares):
         return _Turns(shares, seed=seed, shuffle=shuffle)
     return _Pool([share.size for share in shares], seed=seed, shuffle=shuffle)
 
 
 class _Permutation:
-    """The order of so many rows in each epoch; the newest epoch's is kept."""
+    """The order of the rows in each epoch; the newest epoch's is cached."""
 
     def __init__(self, size: int, seeds: tuple[int, ...], *, shuffle: bool) -> None:
         self.size = size
@@ -80,7 +79,7 @@ class _Permutation:
 
 
 class _Pool:
-    """All rows of all sources as one."""
+    """All rows of all sources as one pool."""
 
     draws = math.inf
 
@@ -97,16 +96,16 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """A stretch of draws in which the same sources take turns."""
+    """A range of draws in which the same sources take turns."""
 
     first: int  # draw
     turns: NDArray[np.int64]  # [slots], the source of each slot of a round
-    ranks: NDArray[np.int64]  # [slots], how many slots of the same source come before it in a round
-    counts: NDArray[np.int64]  # [sources], slots of each in a round
-    before: tuple[int, ...]  # draws of each source before this stretch
+    ranks: NDArray[np.int64]  # [slots], number of earlier slots of the same source in a round
+    counts: NDArray[np.int64]  # [sources], slots of each per round
+    before: tuple[int, ...]  # draws of each source before this range
 
     def at(self, number: int) -> tuple[int, int]:
-        """Return the source of a draw, and how many draws of it come before."""
+        """Return the source of a draw, and the number of its draws before."""
         rounds, slot = divmod(number - self.first, len(self.turns))
         source = int(self.turns[slot])
         return source, self.before[source] + rounds * int(self.counts[source]) + int(self.ranks[slot])
@@ -130,7 +129,7 @@ class _Turns:
 
 
 def _phases(shares: Sequence[Share]) -> tuple[list[_Phase], float]:
-    """Return the stretches, each of which ends where a source is done, and the number of draws of all."""
+    """Return the ranges, each of which ends where a source is done, and the number of all draws."""
     weights = [share.weight or float(share.size * (share.epochs or 1)) for share in shares]
     limits = [share.size * share.epochs if share.epochs else None for share in shares]
     before = [0] * len(shares)
@@ -156,7 +155,7 @@ def _phases(shares: Sequence[Share]) -> tuple[list[_Phase], float]:
 def _until_done(
     turns: NDArray[np.int64], counts: NDArray[np.int64], before: Sequence[int], limits: Sequence[int | None]
 ) -> int:
-    """Return the draws up to and with the one that makes the first source done."""
+    """Return the number of draws up to and including the one that completes the first source."""
     ends = []
     for source, limit in enumerate(limits):
         if limit is None or before[source] >= limit:
@@ -178,7 +177,7 @@ def _turns(active: Sequence[int], weights: Sequence[float]) -> NDArray[np.int64]
         at = int(np.argmax(np.where(able, step * remainders, -np.inf)))
         counts[at] += step
         remainders[at] -= step
-    # The k-th slot of a source with n of them belongs at (k + 1/2) / n of the round; ties go to the earlier source.
+    # The k-th slot of a source with n slots belongs at (k + 1/2) / n of the round; ties go to the earlier source.
     places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
     owners = np.repeat(np.asarray(active, dtype=np.int64), counts)
     return owners[np.argsort(places, kind="stable")]

@@ -1,9 +1,9 @@
-"""This module gives prompts in the run's order: rows of a data set, or problems made on the spot.
+"""Give prompts in the run's order: rows of a data set, or generated problems.
 
-In: `data.train` or `data.held_out`. Out: for each ordinal of the run one `Prompt`. Runs in the learner's feeder.
-The order is a function of the ordinal and the run's seed, so going back to any position is setting a number.
-A row without an answer is an error when the data are read; a row that its scorer refuses, and a prompt over the limit,
-are counted and left out there. No prompt is cut.
+In: `data.train` or `data.held_out`. Out: one `Prompt` for each ordinal of the run. Runs in the learner's feeder. The
+order is a function of the ordinal and the run's seed, so returning to any position means setting a number. A row
+without an answer is an error when the data are read; rows that their scorer refuses, and prompts over the limit, are
+counted and left out. No prompt is truncated.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a draw: which row it is."""
+    """The row of a draw."""
 
     epoch: int  # passes over the data, or over that row's source, before this one
-    row: int  # index in the source, rows left out counted; of several sources, as if they were one after the other
+    row: int  # index in the source, counting rows left out; of several sources, in their concatenation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,14 @@ class Part:
     """The rows of one source, and which of them become prompts."""
 
     rows: RowStore | RowList
-    kept: NDArray[np.int64]  # places in `rows`
-    first: int = 0  # what the source's row 0 is among those of all sources
+    kept: NDArray[np.int64]  # indices in `rows`
+    first: int = 0  # index of the source's row 0 among those of all sources
     weight: float | None = None
     epochs: int | None = None
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row]) -> Part:
-        """Return a part of rows that are in memory, all of which become prompts."""
+        """Return a part made of rows in memory, all of which become prompts."""
         return cls(rows=RowList(rows), kept=np.arange(len(rows)))
 
 
@@ -72,7 +72,7 @@ class Sampling:
     n: int
     temperature: float
     max_tokens: int
-    top_p: float = 1.0  # of what trains it must stay 1, see `config.generators`
+    top_p: float = 1.0  # must stay 1 for training, see `config.generators`
 
 
 class PromptSource:
@@ -80,7 +80,7 @@ class PromptSource:
 
     Args:
         parts: the rows of each source.
-        fingerprint: of the data and of what was left out.
+        fingerprint: of the data and of the selection.
     """
 
     def __init__(
@@ -103,21 +103,21 @@ class PromptSource:
         return sum(len(part.kept) for part in self._parts)
 
     def draws(self, epochs: int | None) -> float:
-        """Return how many draws so many epochs of a run are, None: as many as there are; it may be infinite."""
+        """Return the number of draws of that many epochs, None: as many as there are; may be infinite."""
         return min(self._order.draws, math.inf if epochs is None else epochs * len(self))
 
     def place(self, number: int) -> tuple[Place, Row]:
-        """Return the place and the row of a draw in the run's order."""
+        """Return the place and row of a draw in the run's order."""
         draw = self._order.draw(number)
         part = self._parts[draw.source]
         place = int(part.kept[draw.row])
         return Place(draw.epoch, part.first + int(part.rows.numbers[place])), part.rows[place]
 
     def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
-        """Return a training group's prompt, the draw that its ordinal names. The floor is set when the group is issued.
+        """Return a training group's prompt: the draw of its ordinal. The floor is set at issue.
 
         Args:
-            first_row: the draw that ordinal 0 of this run is.
+            first_row: the draw of this run's ordinal 0.
         """
         place, content = self.place(first_row + ordinal_of(group_id))
         sampling = self.run.sampling
@@ -130,7 +130,7 @@ class PromptSource:
         )
 
     def evaluation_prompt(self, group_id: str, index: int, sampling: Sampling) -> Prompt:
-        """Return held-out prompt `index` under the id of its group."""
+        """Return held-out prompt `index` with its group's id."""
         place, row = self.place(index)
         return self._prompt(group_id, Split.EVAL, place, row, sampling)
 
@@ -160,20 +160,20 @@ class PromptSource:
         )
 
     def _messages(self, row: Row) -> tuple[Turn, ...]:
-        """Return the chat as people read it; whole where agents render it."""
+        """Return the chat for people; complete where agents render it."""
         if self.run.plays(row.task):
             return tuple(map(dict, row.messages))
         return tuple({"role": turn["role"], "content": turn["content"]} for turn in row.messages)
 
     def _ids(self, row: Row) -> Ids:
-        """Return the ids of a prompt; none where agents make them when the episode begins."""
+        """Return the ids of a prompt; none where agents make them at the episode's start."""
         if self.run.plays(row.task):
             return NO_IDS
         return np.asarray(tokenize(self._tokenizer, row), dtype=np.int32)
 
 
 def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
-    """Load the policy's tokenizer with its chat template, or with `model.chat_template` in its place.
+    """Load the policy's tokenizer with its chat template, or `model.chat_template` instead.
 
     Raises:
         RunFailed: it can't be loaded, there is no template, or the template is no jinja.
@@ -185,7 +185,7 @@ def check_reference(run: Run, tokenizer: PreTrainedTokenizerBase) -> None:
     """Check that the reference model of the KL term has the policy's tokens.
 
     Raises:
-        RunFailed: the reference's tokenizer can't be loaded, or gives the ids to other tokens.
+        RunFailed: the reference's tokenizer can't be loaded, or maps ids to other tokens.
     """
     from transformers import AutoTokenizer
 
@@ -217,14 +217,14 @@ def open_sources(
     shuffle: bool,
     limit: int | None = None,
 ) -> PromptSource:
-    """Read `sources`, leave out what is too long, and say how much that was.
+    """Read `sources`, leave out prompts that are too long, and log how many.
 
     Args:
-        run: has the scorers, and what `data` says for all sources.
-        sources: of the order one after the other, unless they say their shares.
+        run: has the scorers, and the settings of `data` for all sources.
+        sources: used one after the other, unless they have shares.
         tokenizer: the policy's.
-        shuffle: whether each epoch has an order of its own.
-        limit: the most tokens of a prompt; None: `data.max_prompt_tokens`.
+        shuffle: whether each epoch has its own order.
+        limit: most tokens of a prompt; None: `data.max_prompt_tokens`.
     Raises:
         RowError: a row without an answer, of an unknown task, or without a prompt; no row left.
     """
@@ -256,9 +256,9 @@ def open_sources(
 
 
 def look_for_refused(run: Run, sources: Sequence[SourceConfig]) -> None:
-    """Have the scorers look at the files of several sources at once, before `open_sources` reads each by itself.
+    """Let the scorers check the files of several sources at once, before `open_sources` reads each.
 
-    What is found lies beside the rows, so that not each of them waits for a process of its own.
+    The results are stored with the rows, so that the sources need not wait for a process each.
     """
     files = [source for source in sources if isinstance(source, DatasetSource)]
     if len(files) < 2:
@@ -276,7 +276,7 @@ class Usable:
     """The rows of a source that become prompts."""
 
     places: NDArray[np.int64]
-    by_number: bool  # whether the rows themselves decide, and not their lengths alone
+    by_number: bool  # whether the rows themselves decide, and not only their lengths
 
 
 def _usable(
@@ -286,9 +286,9 @@ def _usable(
     tokenizer: PreTrainedTokenizerBase,
     limit: int,
 ) -> list[Usable]:
-    """Return the rows of each source that become prompts, and say how many of the others there are.
+    """Return the rows of each source that become prompts, and log how many of the others there are.
 
-    The scorers look at the rows while they are tokenized; the gold test, where there is one, asks the same and more.
+    The scorers check the rows while they are tokenized; the gold test, where there is one, includes this check.
     """
     if run.data.gold_test:
         kept = [
@@ -318,7 +318,7 @@ def _usable(
 def lengths_of(
     run: Run, rows: RowStore | RowList, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[NDArray[np.int32], Mapping[int, str]]:
-    """Return what `prompt_lengths` does, and 0 for a row that agents play: they look at the prompt, with its tools."""
+    """Return what `prompt_lengths` does, with 0 for a row that agents play: they check the prompt, with its tools."""
     if all(map(run.plays, run.scorers.tasks)):
         return np.zeros(len(rows), np.int32), {}
     lengths, failed = prompt_lengths(tokenizer, rows)
@@ -332,10 +332,10 @@ def lengths_of(
 def within_limit(
     run: Run, source: SourceConfig, found: Ingested, tokenizer: PreTrainedTokenizerBase, limit: int
 ) -> NDArray[np.int64]:
-    """Return the places of the rows whose prompts the policy takes, and say how many it does not.
+    """Return the indices of rows whose prompts fit the policy, and log how many do not.
 
     Raises:
-        RowError: the chat template fails for a row that is not to be quarantined, or no row is left.
+        RowError: the chat template fails for a row that may not be quarantined, or no row is left.
     """
     lengths, failed = lengths_of(run, found.rows, tokenizer)
     name = source_name(source)
@@ -366,7 +366,7 @@ def within_limit(
 def _without_refused(
     source: SourceConfig, found: Ingested, kept: NDArray[np.int64], refused: Refused
 ) -> NDArray[np.int64]:
-    """Return the places of the rows that their scorer takes, and say how many it refuses.
+    """Return the indices of rows that their scorer accepts, and log how many it refuses.
 
     Raises:
         RowError: no row is left.
@@ -393,7 +393,7 @@ def _without_refused(
 def _without_wrong(
     source: SourceConfig, found: Ingested, kept: NDArray[np.int64], tested: GoldTest
 ) -> NDArray[np.int64]:
-    """Return the places of the rows that pass the gold test, and say how many do not.
+    """Return the indices of rows that pass the gold test, and log how many do not.
 
     Raises:
         RowError: no row is left.
@@ -414,7 +414,7 @@ def _without_wrong(
 
 
 def _fingerprint(found: Ingested, kept: NDArray[np.int64], limit: int, *, by_number: bool) -> str:
-    """Return the fingerprint of what one source gives; where only length decides, by the count of what is kept."""
+    """Return the fingerprint of one source's prompts; where only length decides, by the count of kept rows."""
     if len(found.rows) == found.count and not by_number:
         return _digest([found.fingerprint, limit, len(kept)])
     numbers = hashlib.blake2b(found.rows.numbers[kept].tobytes(), digest_size=8).hexdigest()

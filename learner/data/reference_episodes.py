@@ -1,8 +1,8 @@
-"""What becomes of a row whose environment knows how to play it: its reference's episode, for the gold test.
+"""Play the reference episode of each row whose environment has one, for the gold test.
 
-In: the rows of some sources, and the run's environments. Out: for each row, in their order, what `agents.references`
-says of it; None of a row that agents do not play, or whose tools need no episode to be tested. A process of the agents
-plays the rows; what it says lies in a file without a name until it is read.
+In: the rows of some sources, and the run's environments. Out: for each row, in order, the result of
+`agents.references`; None for a row that agents do not play, or whose tools need no episode to be tested. A process of
+the agents plays the rows; its output is in an unnamed file until it is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 COMMAND: Final = ("-m", "agents.references")
 SAY_EVERY_S: Final = 30.0
-SLACK_S: Final = 60.0  # beyond the deadlines of an episode, for its process to say what came of it
+SLACK_S: Final = 60.0  # beyond an episode's deadlines, for its process to report the result
 
 Found = dict[str, Any]
 
@@ -39,7 +39,7 @@ def reference_episodes(run: Run, sources: Sequence[RowStore | RowList]) -> Itera
     """Play the references of all rows.
 
     Raises:
-        RunFailed: the process that plays has ended early, or hangs.
+        RunFailed: the playing process ended early, or hangs.
     """
     if not any(map(run.makes_prompt, run.scorers.tasks)):
         yield repeat(None)
@@ -54,7 +54,7 @@ def reference_episodes(run: Run, sources: Sequence[RowStore | RowList]) -> Itera
 
 
 def _write(run: Run, sources: Sequence[RowStore | RowList], rows: IO[bytes]) -> int:
-    """Write what the process reads. Returns how many rows there are for it."""
+    """Write the input of the process. Returns its number of rows."""
     sections = {
         "scorers": run.scorers.model_dump(mode="json", include={"tasks", "sandbox", "sandbox_urls"}),
         "agents": run.agents.model_dump(mode="json"),
@@ -80,7 +80,7 @@ def _as_tree(row: Row) -> dict[str, Any]:
 
 
 def _play(run: Run, rows: IO[bytes], answers: IO[bytes], count: int) -> None:
-    """Have the process play all rows. Raises RunFailed."""
+    """Run the process on all rows. Raises RunFailed."""
     patience_s = SLACK_S + max(
         one.start_deadline_s + one.reset_deadline_s + one.max_turns * one.step_deadline_s
         for task in run.scorers.tasks.values()
@@ -113,6 +113,6 @@ def _play(run: Run, rows: IO[bytes], answers: IO[bytes], count: int) -> None:
 
 
 def _lines(answers: IO[bytes]) -> int:
-    """Count the lines that are there."""
+    """Count the lines of the file."""
     answers.seek(0)
     return sum(1 for _ in answers)

@@ -1,9 +1,9 @@
-"""Rows that their scorer could never score are found here, beside the tokenizing, and none of them becomes a prompt.
+"""Find rows that their scorer could never score, during tokenization, and leave them out.
 
-In: the stored rows of some sources, and the run's scorers. Out: the place and the reason of each row that is refused. A
-process of the scorers looks at the rows, `python -m scorers.gold.row_check`: it parses each as its scorer would, and
-scores nothing. What it finds is kept beside the rows, under a digest of the scorers' configuration and code, so that
-the next start reads it. Called at every start; `data.gold_test` asks the same of a row, and more.
+In: the stored rows of some sources, and the run's scorers. Out: the index and the reason of each refused row. A process
+of the scorers checks the rows, `python -m scorers.gold.row_check`: it parses each as its scorer would, and scores
+nothing. The results are stored with the rows, under a digest of the scorers' configuration and code, for the next
+start. Called at every start; `data.gold_test` includes this check.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 COMMAND: Final = ("-m", "scorers.gold.row_check")
 SAY_EVERY_S: Final = 30.0
-STUCK_S: Final = 300.0  # without a further row taken, after which the process counts as one that hangs
+STUCK_S: Final = 300.0  # without another row taken, after which the process counts as hung
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +45,11 @@ class Refused:
     """The rows of one source that their scorer refuses."""
 
     places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    file: Path | None = None  # has the reasons; None: no row was refused, or none was looked at
-    unchecked: Mapping[str, int] = field(default_factory=dict)  # why rows could not be looked at -> how many
+    file: Path | None = None  # has the reasons; None: no row was refused or checked
+    unchecked: Mapping[str, int] = field(default_factory=dict)  # why rows could not be checked -> how many
 
     def reasons(self) -> Iterator[tuple[int, str]]:
-        """Yield the place and the reason of each refused row, in their order."""
+        """Yield the index and the reason of each refused row, in order."""
         if self.file is not None:
             with self.file.open(encoding="utf-8") as lines:
                 for line in lines:
@@ -59,9 +59,9 @@ class Refused:
 
 
 class RefusedRows:
-    """The refused rows of some sources, looked for in a thread while the caller does something else.
+    """Find the refused rows of some sources in a thread while the caller continues.
 
-    Leaving the block before `result` ends the process. Rows that are made in memory are not looked at: they are ours.
+    Leaving the block before `result` ends the process. Rows generated in memory are not checked.
     """
 
     def __init__(self, run: Run, sources: Sequence[RowStore | RowList]) -> None:
@@ -88,11 +88,11 @@ class RefusedRows:
             self._thread.join()
 
     def result(self) -> list[Refused]:
-        """Return what was found of each source, when all rows have been looked at.
+        """Return the refused rows of each source, after all rows have been checked.
 
         Raises:
-            RunFailed: the process that looks has ended early, or hangs.
-            OSError: what it found can't be written beside the rows.
+            RunFailed: the checking process ended early, or hangs.
+            OSError: the results can't be written to the rows' folder.
         """
         seen, since = -1, time.monotonic()
         while not wait([self._found], SAY_EVERY_S).done:
@@ -127,7 +127,7 @@ class RefusedRows:
         ]
 
     def _ask(self, stores: Sequence[RowStore], answers: IO[bytes]) -> None:
-        """Have the process look at every row of `stores`; what it says is in `answers`."""
+        """Let the process check every row of `stores`; its output goes to `answers`."""
         with scorers_process.start(COMMAND, answers) as process:
             self._process = process
             if self._is_left:
@@ -135,7 +135,7 @@ class RefusedRows:
             with (
                 suppress(OSError),
                 cast("IO[bytes]", process.stdin) as stdin,
-            ):  # one that is gone is seen below
+            ):  # a process that has ended is noticed below
                 self._send(stores, stdin)
             code = process.wait()
         if code:
@@ -152,16 +152,16 @@ class RefusedRows:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the process with its forks, if it has not ended."""
+    """End the process with its forks, unless it has ended."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def _keep(answers: IO[bytes], files: Sequence[tuple[int, Path]]) -> None:
-    """Write to each source's file what was said of its rows, which were numbered through all sources.
+    """Write to each source's file the results for its rows, which were numbered through all sources.
 
-    Why rows could not be looked at is told of all of them together, so each file has it.
+    Why rows could not be checked is reported for all sources together, so each file has it.
     """
     line: object = json.loads(answers.readline())
     first = 0
@@ -181,7 +181,7 @@ def _keep(answers: IO[bytes], files: Sequence[tuple[int, Path]]) -> None:
 
 
 def _aside(path: Path) -> Path:
-    """Return a new file beside `path`; renamed to it when it is whole, a reader sees all of it or nothing."""
+    """Return a new temporary file next to `path`; renaming it when complete shows a reader all or nothing."""
     handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     os.close(handle)
     return Path(name)

@@ -1,8 +1,8 @@
-"""This module tells whether verdicts that scorers gave on rows still hold: it makes a digest of what they rest on.
+"""Make a digest that tells whether stored verdicts of scorers on rows are still valid.
 
-In: a run. Out: a digest of its section `scorers`, of this program's code for scorers, and of the files of a user's own.
-Used by `learner.data.gold` and `learner.data.refused`, which keep verdicts beside the rows. A user's file is read and
-not imported; what it imports in turn is not looked at.
+In: a run. Out: a digest of its section `scorers`, of this program's code for scorers, and of the user's own files. Used
+by `learner.data.gold` and `learner.data.refused`, which store verdicts with the rows. A user's file is read and not
+imported; its own imports are not followed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROOT: Final = Path(__file__).parent.parent.parent
 
 
 def scorers_digest(run: Run) -> str:
-    """Return a digest of what decides how a run's rows are scored: configuration, code, and the user's own files."""
+    """Return a digest of everything that decides a run's scores: configuration, code, and the user's own files."""
     every = [
         section
         for task in run.scorers.tasks.values()
@@ -36,7 +36,7 @@ def scorers_digest(run: Run) -> str:
 
 
 def _own_file(section: ScorerConfig | EnvironmentConfig) -> str:
-    """Return a digest of the user's file that a section names; "" where it names none, or there is none."""
+    """Return a digest of the user's file in a section; "" where there is none."""
     match section:
         case CustomConfig() | CustomEnvironmentConfig():
             name = section.import_path.partition(":")[0].replace(".", "/")
@@ -54,7 +54,7 @@ def _own_file(section: ScorerConfig | EnvironmentConfig) -> str:
 
 @cache
 def _code_digest(packages: tuple[str, ...]) -> str:
-    """Return a digest of the code that scores, or plays: another version of it may score otherwise."""
+    """Return a digest of the code that scores or plays: another version may score differently."""
     digest = hashlib.blake2b(digest_size=8)
     for package in packages:
         for file in sorted((_ROOT / package).rglob("*.py")):

@@ -1,7 +1,7 @@
-"""This module starts a program of the scorers or the agents for the learner's data: roles don't import each other.
+"""Start a program of the scorers or agents for the learner's data, since roles don't import each other.
 
-In: the program, and where its answers go. Out: a process in a group of its own, which finds this checkout's packages
-wherever it is started. Used by `learner.data.gold`, `learner.data.refused` and `learner.data.reference_episodes`.
+In: the program, and where its answers go. Out: a process in its own group, which finds this checkout's packages from
+any folder. Used by `learner.data.gold`, `learner.data.refused` and `learner.data.reference_episodes`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Rows that are read once lie in a folder on the disk, and each is found by its number.
+"""Store rows in a folder on disk, with random access by number.
 
-In: rows, in their order. Out: a folder with `rows.bin`, one record after the other, and arrays beside it, each by the
-row's number: where its record begins, its number in the source, a hash of its prompt. The folder is made beside and
-renamed when it is whole, so a reader never sees half of one. Written by `learner.data.ingest`; read by the prompt
-source, which holds no row in memory.
+In: rows, in order. Out: a folder with `rows.bin`, one record after the other, and arrays indexed by row: the record's
+offset, its number in the source, a hash of its prompt. The folder is made under a temporary name and renamed when
+complete, so a reader never sees part of one. Written by `learner.data.ingest`; read by the prompt source, which holds
+no row in memory.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from learner.data.row import Row
 
 ROWS, FACTS, BAD, CHANGED = "rows.bin", "facts.json", "quarantine.jsonl", "changed.jsonl"
 STARTS, NUMBERS, PROMPTS = "starts.npy", "numbers.npy", "prompts.npy"
-_PACKED_FROM_BYTES: Final = 4096  # a larger record is compressed
+_PACKED_FROM_BYTES: Final = 4096  # larger records are compressed
 _PLAIN, _PACKED = b"\0", b"\1"  # the first byte of a record
 _BUFFER_BYTES: Final = 1 << 20
 
 
 def prompt_hash(row: Row) -> int:
-    """Return 63 bits of the prompt's text: rows with the same question have the same.
+    """Return 63 bits of a hash of the prompt's text: equal for rows with the same question.
 
-    Without a user's turn it is the rest of the row that the question is made of.
+    Without a user's turn, the rest of the row that makes the question is hashed.
     """
     said = json.dumps([row.raw_prompt, [_as_list(turn) for turn in row.messages]])
     if not row.raw_prompt and all(turn["role"] == "system" for turn in row.messages):
@@ -46,7 +46,7 @@ def prompt_hash(row: Row) -> int:
 
 
 class StoreWriter:
-    """A folder of rows that comes to be. Leaving the block without `finish` leaves nothing behind."""
+    """Write a folder of rows. Leaving the block without `finish` removes it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,7 +73,7 @@ class StoreWriter:
         return len(self._numbers)
 
     def add(self, number: int, row: Row) -> None:
-        """Write the next row, the one that its source has under `number`."""
+        """Write the next row, which has `number` in its source."""
         record = _record(row)
         self._rows.write(record)
         self._starts.append(self._starts[-1] + len(record))
@@ -81,15 +81,15 @@ class StoreWriter:
         self._prompts.append(prompt_hash(row))
 
     def note_changed(self, facts: Mapping[str, Any]) -> None:
-        """Write down a row of which reading has changed a value."""
+        """Record a row in which reading has changed a value."""
         self._changed.write(json.dumps(facts, ensure_ascii=False) + "\n")
 
     def quarantine(self, facts: Mapping[str, Any]) -> None:
-        """Write down a row that is left out, with the reason."""
+        """Record a row that is left out, with the reason."""
         self._bad.write(json.dumps(facts, ensure_ascii=False) + "\n")
 
     def finish(self, facts: Mapping[str, Any]) -> None:
-        """Make the folder what readers see; one that another process has made meanwhile stays instead.
+        """Publish the folder to readers; one that another process has made meanwhile stays instead.
 
         Raises:
             OSError: the disk is full, or the folder can't be written.
@@ -110,7 +110,7 @@ class StoreWriter:
 
 
 class RowStore:
-    """Rows of a folder; each is read from the disk when it is asked for."""
+    """Rows of a folder, each read from disk on access."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -132,11 +132,11 @@ class RowStore:
             os.close(self._file)
 
     def rows(self) -> Iterator[Row]:
-        """Yield every row in its order, read in large pieces."""
+        """Yield every row in order, read in large blocks."""
         return map(_row, self._records())
 
     def checked_parts(self) -> Iterator[tuple[str, str]]:
-        """Yield each row's task and its `verification_info` as JSON: what a scorer looks at, as it is written."""
+        """Yield each row's task and its `verification_info` as JSON, the scorer's input, as stored."""
         for record in self._records():
             _, task, info, *_ = _unpacked(record)
             yield task, info
@@ -150,18 +150,18 @@ class RowStore:
                 start = int(end)
 
     def quarantined(self) -> Iterator[dict[str, Any]]:
-        """Yield what was written down of the rows that are left out."""
+        """Yield the records of rows that are left out."""
         with (self.folder / BAD).open(encoding="utf-8") as file:
             yield from map(json.loads, file)
 
     def changed(self) -> Iterator[dict[str, Any]]:
-        """Yield what was written down of the rows of which reading has changed a value."""
+        """Yield the records of rows in which reading has changed a value."""
         with (self.folder / CHANGED).open(encoding="utf-8") as file:
             yield from map(json.loads, file)
 
 
 class RowList(Sequence[Row]):
-    """Rows that are made in memory, in the place of a folder."""
+    """Rows generated in memory, with the interface of a folder."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = list(rows)
@@ -175,7 +175,7 @@ class RowList(Sequence[Row]):
         return self._rows[place]
 
     def rows(self) -> Iterator[Row]:
-        """Yield every row in its order."""
+        """Yield every row in order."""
         return iter(self._rows)
 
     def quarantined(self) -> Iterator[dict[str, Any]]:
@@ -183,12 +183,12 @@ class RowList(Sequence[Row]):
         return iter(())
 
     def changed(self) -> Iterator[dict[str, Any]]:
-        """Yield nothing: rows that are made are read from nowhere."""
+        """Yield nothing: reading can't change generated rows."""
         return iter(())
 
 
 def is_store(folder: Path) -> bool:
-    """Return whether the folder has rows that were written to the end."""
+    """Return whether the folder has a complete store."""
     return (folder / FACTS).is_file()
 
 
@@ -198,7 +198,7 @@ def _mapped(path: Path) -> NDArray[np.int64]:
 
 
 def _as_list(turn: Mapping[str, Any]) -> list[str]:
-    """Return a turn as it is stored: its role, its content, and the JSON of what else it has."""
+    """Return a turn in stored form: its role, its content, and the JSON of its other fields."""
     more = {key: value for key, value in turn.items() if key not in ("role", "content")}
     return [turn["role"], turn["content"], *([json.dumps(more)] if more else [])]
 

@@ -1,8 +1,8 @@
-"""A source is read from here as tables: its files, or what `datasets` has of it, each with columns of its own.
+"""Read a source as tables: its files, or what `datasets` loads, each with its own columns.
 
-In: a `DatasetSource`. Out: tables whose records come one after the other, in an order that never changes, and a digest
-of their content. A file is read piece by piece, so memory follows the size of a piece and not of the file. Called by
-`learner.data.ingest` in the process that reads data. What can't be read raises `RowError` with the file's name.
+In: a `DatasetSource`. Out: tables of records, in a fixed order, and a digest of their content. A file is read in
+pieces, so memory depends on the size of a piece and not of the file. Called by `learner.data.ingest` in the process
+that reads data. Unreadable data raise `RowError` with the file's name.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from learner.data.arrow import JSON, BatchReader
 from learner.data.row import RowError
 
 KINDS: Final[Mapping[str, str]] = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
-PIECE_BYTES: Final = 8 << 20  # of a parquet file's data that are rows of Python at once
-MOST_ROWS: Final = 1024  # of a piece
-HEAD_ROWS: Final = 200  # of a file without a schema, whose keys are its columns
-CAUSE_CHARS: Final = 400  # of what `datasets` and pyarrow say
+PIECE_BYTES: Final = 8 << 20  # of a parquet file's data converted to Python rows at once
+MOST_ROWS: Final = 1024  # per piece
+HEAD_ROWS: Final = 200  # of a file without a schema: their keys are its columns
+CAUSE_CHARS: Final = 400  # of messages of `datasets` and pyarrow
 SAVED: Final = ("state.json", "dataset_dict.json")  # in a folder that `save_to_disk` wrote
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row as its file holds it."""
+    """One row of a file."""
 
     values: Mapping[str, Any]
     line: int = 0  # in its file, counted from 1; 0: the file has no lines
@@ -56,28 +56,28 @@ class Table(Protocol):
         ...
 
     def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
-        """Yield the rows in their order, of these columns at least; all columns with None. Raises RowError."""
+        """Yield the rows in order, with at least these columns; None: all. Raises RowError."""
         ...
 
 
 def tables_of(run: Run, source: DatasetSource) -> list[Table]:
-    """Return the tables of `source`, in the order of their files' names.
+    """Return the tables of `source`, sorted by file name.
 
     Raises:
-        RowError: there are no such files, or `datasets` can't load what the source names.
+        RowError: there are no such files, or `datasets` can't load the source.
     """
     found = file_tables(source)
     return [LoadedTable(source.path, load_by_datasets(run, source))] if found is None else found
 
 
 def file_tables(source: DatasetSource) -> list[Table] | None:
-    """Return the tables of the files that `source` means; None where `datasets` has to load it. Raises RowError."""
+    """Return the tables of the files of `source`; None where `datasets` must load it. Raises RowError."""
     files = files_of(source)
     return None if files is None else [_FILES[KINDS[file.suffix]](file, source) for file in files]
 
 
 def content_digest(source: DatasetSource, tables: Sequence[Table]) -> str:
-    """Return 32 hex digits that change with any byte of the files, or with what `datasets` has loaded."""
+    """Return 32 hex digits that change with any byte of the files, or with the table that `datasets` loaded."""
     digest = hashlib.blake2b(digest_size=16)
     for table in tables:
         if isinstance(table, LoadedTable):
@@ -92,10 +92,10 @@ def content_digest(source: DatasetSource, tables: Sequence[Table]) -> str:
 
 
 def files_of(source: DatasetSource) -> list[Path] | None:
-    """Return the files that `source` means, sorted; None where `datasets` has to load it.
+    """Return the files of `source`, sorted; None where `datasets` must load it.
 
     Raises:
-        RowError: a pattern or a folder without such files, or a folder without this split.
+        RowError: a pattern or a folder matches no files, or a folder lacks this split.
     """
     path = Path(source.path)
     if path.is_file() and path.suffix in KINDS:
@@ -111,7 +111,7 @@ def files_of(source: DatasetSource) -> list[Path] | None:
 
 
 def _files_of_folder(folder: Path, source: DatasetSource) -> list[Path] | None:
-    """Return a folder's files of the split: its subfolder of that name, else what `datasets` takes for that split."""
+    """Return a folder's files of the split: its subfolder of that name, else those that `datasets` would choose."""
     if (folder / source.split).is_dir():
         return _files_or_none(folder / source.split, source)
     if (card := folder / "README.md").is_file() and "configs:" in card.read_text(errors="replace"):
@@ -129,7 +129,7 @@ def _files_of_folder(folder: Path, source: DatasetSource) -> list[Path] | None:
         )
     names: set[Path] = set()
     for pattern in patterns[source.split]:
-        with contextlib.suppress(FileNotFoundError):  # one of several patterns, which no file has
+        with contextlib.suppress(FileNotFoundError):  # one of several patterns, without a match
             names.update(Path(name).resolve() for name in resolve_pattern(pattern, str(folder)))
     return [file for file in found if file.resolve() in names]
 
@@ -167,7 +167,7 @@ class _Json:
         return list(dict.fromkeys(itertools.chain.from_iterable(record.values for record in head)))
 
     def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
-        del wanted  # every key of a line is parsed anyhow
+        del wanted  # every key of a line is parsed anyway
         try:
             with self.path.open("rb") as file:
                 if self.path.suffix == ".json" and _is_list(file.read(64)):
@@ -204,7 +204,7 @@ def _is_list(head: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Csv:
-    """A file of values with commas between them; its first line has the names, and an empty value is none."""
+    """A file of comma-separated values; its first line has the names, and an empty value is missing."""
 
     path: Path
     source: DatasetSource
@@ -233,7 +233,7 @@ class _Csv:
 
 @dataclass(frozen=True, slots=True)
 class _Parquet:
-    """A parquet file, of which a piece of some megabytes is in memory at once."""
+    """A parquet file, with a piece of some megabytes in memory at a time."""
 
     path: Path
     source: DatasetSource
@@ -270,7 +270,7 @@ class _Parquet:
 
 
 class LoadedTable:
-    """A saved folder, or a name on the hub, as `datasets` has it: on the disk, mapped into memory."""
+    """A saved folder, or a name on the hub, loaded by `datasets`: on disk, memory-mapped."""
 
     def __init__(self, name: str, table: Any) -> None:
         self.name = name
@@ -294,7 +294,7 @@ class LoadedTable:
 
 
 def _has_json(feature: Any) -> bool:
-    """Return whether there is a value among the features that `datasets` keeps as JSON's text."""
+    """Return whether the features contain a value that `datasets` stores as JSON text."""
     if isinstance(feature, Mapping):
         return feature.get("_type") == JSON or any(map(_has_json, feature.values()))
     return isinstance(feature, list) and any(map(_has_json, feature))
@@ -325,7 +325,7 @@ def load_by_datasets(run: Run, source: DatasetSource) -> Any:
 
 
 def _not_put_together(key: str, source: DatasetSource, error: Exception) -> str:
-    """Say in one line why `datasets` has made no table of the files that it has, and how they are read without it."""
+    """Explain in one line why `datasets` could not build a table of its files, and how to read them without it."""
     said = ": ".join(" ".join(str(one).split()) for one in (error, error.__cause__) if one is not None)
     if Path(source.path).is_dir():
         config = f" {key}.config_name=null" if source.config_name else ""

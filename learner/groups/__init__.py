@@ -1,1 +1,1 @@
-"""The way of a group through the learner: issued, read back, filtered, selected for a step; held-out rounds too."""
+"""Move groups through the learner: issue, intake, filters, selection for a step; and held-out rounds."""

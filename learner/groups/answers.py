@@ -1,7 +1,7 @@
-"""This module measures what answers look like, whatever they say: repetition, equal answers, length against reward.
+"""Measure the form of answers: repetition, equal answers, length against reward.
 
-In: completions and groups. Out: shares and correlations, plain numbers. Used for the metrics of a step and for the
-watch on reward hacking; needs no torch.
+In: completions and groups. Out: shares and correlations, plain numbers. Used for the metrics of a step and the watch on
+reward hacking; needs no torch.
 """
 
 # N tokens of a completion. G completions of a group that have a reward.
@@ -17,24 +17,24 @@ from numpy.typing import NDArray
 from broker.messages import Completion, ScoredGroup
 from learner.groups.episodes import turns_of
 
-NGRAM = 4  # tokens of what counts as repeated
+NGRAM = 4  # tokens of an n-gram that counts as repeated
 PRIME = 1_000_003
 
 
 def repeated_share(completion: Completion) -> float:
-    """Return the share of a completion's stretches of NGRAM sampled tokens that came before in the same completion."""
+    """Return the share of a completion's n-grams of NGRAM sampled tokens that occurred earlier in it."""
     token_ids_N: NDArray[np.int64] = np.asarray(completion.sampled_ids, np.int64)
     count = len(token_ids_N) - NGRAM + 1
     if count < 1:
         return 0.0
-    digests = np.zeros(count, np.int64)  # of the stretches: integers sort fast
+    digests = np.zeros(count, np.int64)  # of the n-grams: integers sort fast
     for place in range(NGRAM):
         digests = digests * PRIME + token_ids_N[place : place + count]
     return 1.0 - len(np.unique(digests)) / count
 
 
 def same_answer_share(groups: Iterable[ScoredGroup]) -> float:
-    """Return the share of completions that are, token for token, another completion of their group."""
+    """Return the share of completions that equal another completion of their group, token for token."""
     same = total = 0
     for group in groups:
         counts = Counter(one.sampled_ids.tobytes() for one in group.rollout.completions)
@@ -44,15 +44,15 @@ def same_answer_share(groups: Iterable[ScoredGroup]) -> float:
 
 
 def tokens_a_turn(completion: Completion) -> float:
-    """Return how many tokens the policy sampled, for each of its turns; of an answer that is all of them."""
+    """Return the number of sampled tokens per turn of the policy; for an answer of one turn, all."""
     return completion.num_sampled / max(1, len(turns_of(completion)))
 
 
 def length_correlation(group: ScoredGroup) -> float | None:
-    """Return Pearson's correlation of length and reward within a group, among completions of as many turns.
+    """Return Pearson's correlation of length and reward within a group, among completions with equally many turns.
 
-    So more turns are not taken for longer answers: whoever looks something up in three turns samples more than one who
-    guesses in one. None where among those of as many turns either is the same for all.
+    So more turns are not mistaken for longer answers: a policy that looks something up in three turns samples more than
+    one that guesses in one. None where either is constant among completions of as many turns.
     """
     known = [
         (completion.num_sampled, reward, len(turns_of(completion)))
@@ -69,7 +69,7 @@ def length_correlation(group: ScoredGroup) -> float | None:
 
 
 def _centred(values_G: NDArray[np.float64], turns_G: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far each value is from the mean of those with as many turns; exactly 0 where those are all alike."""
+    """Return each value's distance from the mean of values with as many turns; exactly 0 where those are all equal."""
     found_G = np.zeros_like(values_G)
     for turns in np.unique(turns_G):
         alike_G = turns_G == turns

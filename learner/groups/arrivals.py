@@ -1,8 +1,8 @@
-"""Everything that comes back is summed up between two steps: rewards, parts of scores, lengths, what was dropped.
+"""Sum up all groups that return between two steps: rewards, score parts, lengths, drop reasons.
 
-In: scored training groups, whether or not they will train, and outcomes. Out: `Arrivals`, the facts that only all of
-them together can tell: what trains was chosen by its rewards, so its mean says little. Filled by
-`learner.groups.intake`; needs no torch.
+In: scored training groups, whether or not they will train, and outcomes. Out: `Arrivals`, statistics that need all of
+them: groups that train were selected by their rewards, so their mean is biased. Filled by `learner.groups.intake`;
+needs no torch.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from learner.journal.ledger import DROPPED, Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """The groups that came back since the last look.
+    """The groups that returned since the last step.
 
     Attributes:
-        reward_mean: over all their scored completions; None where there are none.
-        facts: what their answers were like, by key, see `learner.reporting.keys`; empty where there are none.
+        reward_mean: over all their scored completions; None for none.
+        facts: statistics of their answers, by key, see `learner.reporting.keys`; empty for none.
         dropped: groups by reason.
-        dropped_by_source: groups by data source (the task's name where a row has none), and by reason.
+        dropped_by_source: number of groups by data source (the task's name where a row has none) and reason.
     """
 
     reward_mean: float | None
@@ -39,7 +39,7 @@ class Arrivals:
 
 @dataclass(slots=True)
 class _Sums:
-    """What was summed up since the last look."""
+    """The sums since the last `take`."""
 
     rewards: list[float] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)
@@ -48,9 +48,9 @@ class _Sums:
     crashes: list[Crash] = field(default_factory=list)
     by_version: dict[int, list[float]] = field(
         default_factory=dict
-    )  # mean rewards of the groups that it sampled
+    )  # mean rewards of the groups that each generator sampled
     answered: Counter[bytes] = field(default_factory=Counter)  # completions by their token ids
-    rows: dict[bytes, set[tuple[str, int]]] = field(default_factory=dict)  # those that each answers
+    rows: dict[bytes, set[tuple[str, int]]] = field(default_factory=dict)  # the rows with each answer
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)  # by data source and reason
 
     def count(self, name: str, value: float) -> None:
@@ -64,7 +64,7 @@ class ArrivalCounter:
         self._sums = _Sums()
 
     def add(self, group: ScoredGroup) -> None:
-        """Take a group that came back with scores."""
+        """Add a group that returned with scores."""
         sums = self._sums
         row = (group.rollout.prompt.fingerprint, group.rollout.prompt.row)
         rewards = [reward for reward in group.rewards if reward is not None]
@@ -93,13 +93,13 @@ class ArrivalCounter:
             sums.count("length_correlation", correlation)
 
     def end(self, outcome: Outcome) -> None:
-        """Take the outcome of a group that does not train."""
+        """Add the outcome of a group that does not train."""
         reason = outcome.detail.split(":")[0] if outcome.kind == DROPPED else outcome.kind
         facts = outcome.facts or {}
         self._sums.dropped[facts.get("source") or facts.get("task") or "unknown", reason] += 1
 
     def take(self) -> Arrivals:
-        """Return what came since the last call, and begin anew."""
+        """Return the sums since the last call, and reset them."""
         sums, self._sums = self._sums, _Sums()
         by_source: dict[str, dict[str, int]] = {}
         by_reason: Counter[str] = Counter()
@@ -130,5 +130,5 @@ def _facts(sums: _Sums) -> dict[str, Any]:
 
 
 def _of_groups(means: Sequence[float]) -> dict[str, float]:
-    """Return how many groups there are, and the mean and the deviation of their mean rewards."""
+    """Return the number of groups, and the mean and the deviation of their mean rewards."""
     return {"groups": len(means), "reward_mean": fmean(means), "reward_std": pstdev(means)}

@@ -1,7 +1,7 @@
-"""The scored groups that wait for a step: intake fills the buffer, and selection reads it.
+"""Buffer the scored groups that wait for a step: intake fills it, and selection reads it.
 
-In: scored groups that can be trained on. Out: the oldest of them. Runs in rank 0's own thread, and holds nothing that
-Redis does not hold: after a crash the groups are read again.
+In: scored groups that can train. Out: the oldest of them. Runs in rank 0's own thread, and holds only groups that Redis
+also holds: after a crash they are read again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from learner.journal.writer import Journal
 
 
 class GroupBuffer:
-    """The buffer holds scored groups by id.
+    """Scored groups by id.
 
     Args:
-        journal: names the groups that have an outcome; such a group is never handed out.
+        journal: knows the groups with an outcome, which are never returned.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -29,7 +29,7 @@ class GroupBuffer:
 
     @property
     def groups(self) -> Mapping[str, ScoredGroup]:
-        """The groups that wait, by id, in the order of their arrival."""
+        """The waiting groups, by id, in order of arrival."""
         return MappingProxyType(self._groups)
 
     def __len__(self) -> int:
@@ -39,17 +39,17 @@ class GroupBuffer:
         return group_id in self._groups
 
     def add(self, group: ScoredGroup) -> None:
-        """Hold a group, and let the journal encode it while the group waits."""
+        """Add a group, and let the journal encode it while it waits."""
         self._groups[group.group_id] = group
         self._journal.prepare(group)
 
     def discard(self, group_ids: Iterable[str]) -> None:
-        """Let groups go. An id that is not held is passed over."""
+        """Remove groups. Unknown ids are ignored."""
         for group_id in group_ids:
             self._groups.pop(group_id, None)
 
     def clear(self) -> None:
-        """Let every group go: Redis went back, so what is held may not be what Redis has."""
+        """Remove every group: Redis went back, so the buffer may hold groups that Redis does not."""
         self._groups.clear()
 
     def oldest(self, count: int) -> list[ScoredGroup]:
@@ -61,7 +61,7 @@ class GroupBuffer:
         return ready[:count]
 
     def take_late(self, learner: LearnerConfig, version: int) -> list[tuple[ScoredGroup, str]]:
-        """Take out the groups that are too old for policy version `version`, each with the reason to drop it."""
+        """Remove and return the groups too old for policy version `version`, each with the reason to drop it."""
         late = [
             (group, reason)
             for group in self._groups.values()

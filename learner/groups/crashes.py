@@ -1,7 +1,7 @@
-"""This module names what in an agent's or environment's own code ended an episode, alike for what is alike.
+"""Name the error in an agent's or environment's code that ended an episode, with equal names for equal errors.
 
-In: completions, whose remark begins as `agents.environments` writes it. Out: a `Crash`, for the sums of a step. What a
-generator, the gateway or a prompt's length ended is none. Pure.
+In: completions, whose remark begins as `agents.environments` writes it. Out: a `Crash`, for the sums of a step. Ends
+caused by a generator, the gateway or a prompt's length are no crashes. Pure.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, Final
 
 from broker.messages import Completion, End
 
-MOST_CHARS: Final = 160  # of a kind, and of what an exception said
+MOST_CHARS: Final = 160  # of a kind, and of an exception's message
 FAILED_IN: Final = re.compile(r"\btask .+?: the environment failed in (?:reset|step|run|judge): (?P<what>.+)")
 PLACED: Final = re.compile(r"(?P<said>(?P<type>[\w.]+)\b.*) \((?P<place>[^()]+:\d+ in [^()]+)\)")
 EXCEPTION: Final = re.compile(
     r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b"
-)  # as a command prints it last
+)  # the last line that a command prints
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """What ended an episode.
+    """An error in a user's code that ended an episode.
 
     Attributes:
-        kind: the exception's type and line, as `KeyError at my_agent.py:12 in price`; without a line the first words.
-        said: the exception's own line; of a command with the last line that it printed.
-        is_scored: whether the episode is scored as it stands, and not without a score.
+        kind: the exception's type and line, as `KeyError at my_agent.py:12 in price`; without a line its first words.
+        said: the exception's line; for a command, with the last line that it printed.
+        is_scored: whether the episode still gets a score.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class Crash:
 
 
 def crash_of(completion: Completion) -> Crash | None:
-    """Return what ended an episode, where its agent's or environment's own code did; None where something else did."""
+    """Return the error in an agent's or environment's code that ended an episode; None for any other end."""
     if completion.ended_by not in (End.CRASH, End.FAILED):
         return None
     first, _, rest = completion.remark.partition("\n")
@@ -55,16 +55,16 @@ def crash_of(completion: Completion) -> Crash | None:
 
 
 def _shown(text: str) -> str:
-    """Return a line without characters that a terminal obeys: a model may have written it."""
+    """Return a line without control characters for a terminal: a model may have written it."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def crash_metrics(crashes: Sequence[Crash], episodes: int) -> dict[str, Any]:
-    """Return what ended episodes, by key of a step's object; empty where there are none.
+    """Return statistics of the crashes, by key of a step's object; empty for none.
 
     Args:
         crashes: of these episodes.
-        episodes: that came back.
+        episodes: number of episodes that returned.
     """
     if not episodes:
         return {}

@@ -1,7 +1,7 @@
-"""This module says what the ledger keeps of a group that never trains: its end, and facts that show a person its way.
+"""Make the ledger's record of a group that never trains: its outcome, and facts for a person.
 
-In: a scored group with the reason to drop it, or a dead letter. Out: an `Outcome` whose facts are a few hundred bytes.
-Prompt, answers and scores of a dropped group stay for a while in `learner.journal.untrained`. Used by
+In: a scored group with the reason to drop it, or a dead letter. Out: an `Outcome` whose facts take a few hundred bytes.
+Prompt, answers and scores of a dropped group are kept for a while in `learner.journal.untrained`. Used by
 `learner.groups.intake`.
 """
 
@@ -21,12 +21,12 @@ Message = Prompt | SampledGroup | ScoredGroup
 
 
 def dropped(group: ScoredGroup, reason: str) -> Outcome:
-    """Return the outcome of a group that came back, and has nothing to learn from or is too old."""
+    """Return the outcome of a returned group that has nothing to learn from or is too old."""
     return Outcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group), group=group)
 
 
 def given_up(entry: Entry) -> Outcome:
-    """Return the outcome of a group whose letter is `entry` in the stream `dead`. An unreadable payloadadds no fact."""
+    """Return the outcome of a group with the letter `entry` in `dead`. An unreadable payload adds no fact."""
     letter = codec.decode_dead(entry.raw)
     facts: dict[str, Any] = {
         "died_at": int(entry.entry_id.partition("-")[0]) / 1000,
@@ -43,7 +43,7 @@ def given_up(entry: Entry) -> Outcome:
 
 
 def message_in(raw: codec.Raw) -> Message | None:
-    """Return what a letter's original bytes say, as far as its group had come; None where they can't be read."""
+    """Return the message in a letter's original bytes; None where it can't be read."""
     letter = codec.decode_dead(raw)
     try:
         match letter.stage:
@@ -59,7 +59,7 @@ def message_in(raw: codec.Raw) -> Message | None:
 
 
 def facts_of(message: Message) -> dict[str, Any]:
-    """Return who worked on a group, when, and with which policy versions; times are Unix seconds, 0 where unknown."""
+    """Return who worked on a group, when, and with which policy versions; times in Unix seconds, 0 where unknown."""
     match message:
         case ScoredGroup():
             return {
@@ -94,7 +94,7 @@ def facts_of(message: Message) -> dict[str, Any]:
 
 
 def _tokens_by_version(rollout: SampledGroup) -> list[list[int]]:
-    """Return each policy version with the number of tokens that it sampled."""
+    """Return each policy version with its number of sampled tokens."""
     tokens: Counter[int] = Counter()
     for completion in rollout.completions:
         for span in completion.spans:

@@ -1,7 +1,7 @@
-"""This module says what an episode was like: its turns, calls of tools, tokens, and how it ended.
+"""Count an episode's turns, tool calls and tokens, and how it ended.
 
-In: completions. Out: numbers and plain values, for the metrics of a step and for whoever shows a completion. An answer
-of one turn is no episode. Pure; needs no torch.
+In: completions. Out: numbers and plain values, for the metrics of a step and for displaying a completion. An answer of
+one turn is no episode. Pure; needs no torch.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tasks.turns import POLICY, spoken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeFacts:
-    """What can be counted of an episode."""
+    """Counts of an episode."""
 
     turns: int  # of the policy
     tool_calls: int
-    tool_errors: int  # tools' answers that say that the call failed
+    tool_errors: int  # tools' answers that report a failed call
     sampled_tokens: int
-    observed_tokens: int  # that stand between turns: of tools, the environment, and the template's marks
+    observed_tokens: int  # tokens between turns: of tools, the environment, and the template's markers
     segments: int
     ended_by: End | None
 
 
 def is_episode(completion: Completion) -> bool:
-    """Return whether a completion has turns."""
+    """Return whether a completion has several turns."""
     return bool(completion.messages) or completion.ended_by is not None
 
 
 def turns_of(completion: Completion) -> list[tuple[Span, ...]]:
-    """Return the spans of each turn of the policy, segment after segment: tokens without others between them."""
+    """Return the spans of each turn of the policy, segment after segment: each contiguous run of sampled tokens."""
     turns: list[tuple[Span, ...]] = []
     for segment in completion.segments:
         end = -1
@@ -52,9 +52,9 @@ def turns_of(completion: Completion) -> list[tuple[Span, ...]]:
 
 
 def spans_by_message(completion: Completion) -> list[tuple[Span, ...]]:
-    """Return for each message the spans of its tokens; none of what was not sampled.
+    """Return for each message the spans of its tokens; none for messages that were not sampled.
 
-    All are empty where the policy's messages are not as many as its turns: nobody knows then whose tokens are whose.
+    All are empty where the numbers of the policy's messages and turns differ: then the tokens can't be assigned.
     """
     turns = turns_of(completion)
     is_sampled = [bool(message.get("role") == POLICY) for message in completion.messages]
@@ -65,7 +65,7 @@ def spans_by_message(completion: Completion) -> list[tuple[Span, ...]]:
 
 
 def facts_of(completion: Completion) -> EpisodeFacts:
-    """Count what an episode has."""
+    """Count the contents of an episode."""
     said = spoken(completion.messages)
     sampled = completion.num_sampled
     return EpisodeFacts(
@@ -80,15 +80,15 @@ def facts_of(completion: Completion) -> EpisodeFacts:
 
 
 def num_turns(completion: Completion) -> int:
-    """Count the turns as verl does: the prompt, each turn of the policy, and all that answers one of these."""
+    """Count turns as verl does: the prompt, each turn of the policy, and each answer to one."""
     is_sampled = [bool(message.get("role") == POLICY) for message in completion.messages]
     return 1 + sum(is_sampled) + sum(before and not now for before, now in pairwise(is_sampled))
 
 
 def as_tree(completion: Completion) -> dict[str, Any]:
-    """Return what is known of an episode, as JSON has it; of an answer of one turn nothing.
+    """Return the facts of an episode as JSON; {} for an answer of one turn.
 
-    `messages` is what was said behind the prompt, and `message_versions` has for each the versions that sampled it.
+    `messages` is everything after the prompt; `message_versions` has the sampling versions of each message.
     """
     if not is_episode(completion):
         return {}
@@ -106,7 +106,7 @@ def as_tree(completion: Completion) -> dict[str, Any]:
 
 
 def episode_metrics(episodes: Sequence[EpisodeFacts]) -> dict[str, Any]:
-    """Return what episodes were like, by key of a step's object; empty where there are none."""
+    """Return statistics of episodes, by key of a step's object; empty for none."""
     if not episodes:
         return {}
     ends = Counter(one.ended_by for one in episodes)

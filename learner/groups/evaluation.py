@@ -1,8 +1,8 @@
-"""Held-out rounds are asked for at a version, filled as their groups come back, and written down when whole.
+"""Run the held-out rounds: request them at a version, fill them as groups return, record them when complete.
 
-In: scored groups of the split `eval`. Out: a result a round, which the journal records: that is the groups' outcome.
-Training never waits for a round, except for version 0 (unless `evaluation.first_round` is `behind`) and the final
-weights. A round is issued piece by piece, `evaluation.groups_in_flight` at once, so that training prompts do not stand
+In: scored groups of the split `eval`. Out: one result per round, which the journal records: that is the groups'
+outcome. Training never waits for a round, except for version 0 (unless `evaluation.first_round` is `behind`) and the
+final weights. A round is issued in pieces, `evaluation.groups_in_flight` at once, so that training prompts do not queue
 behind all of it.
 """
 
@@ -36,22 +36,22 @@ _EVALUATION = re.compile(r"eval-([0-9]+)-([0-9]+)")
 
 
 def new_group(run: Run, prompt: Prompt) -> NewGroup:
-    """Return a group as it is issued: to the generators, or to the agents where its task has an environment."""
+    """Return a group to issue: to the generators, or to the agents where its task has an environment."""
     return NewGroup(prompt.group_id, encode_prompt(prompt), EPISODES if run.plays(prompt.task) else PROMPTS)
 
 
 @dataclass(slots=True)
 class Round:
-    """An open round: which of its groups have come back, and until when the others are waited for."""
+    """An open round: which of its groups have returned, and the deadline for the others."""
 
     version: int
-    missing: set[str]  # ids that have not come back
-    since: float  # monotonic seconds; set anew when something of the round is issued
+    missing: set[str]  # ids that have not returned
+    since: float  # monotonic seconds; reset when part of the round is issued
     groups: dict[str, ScoredGroup] = field(default_factory=dict)
     dead: list[str] = field(default_factory=list)
     asked_again: bool = False
-    is_given_up: bool = False  # what is missing is not waited for any more
-    lost: str = ""  # why nothing of the round can be sampled any more; "": it can
+    is_given_up: bool = False  # the missing groups are no longer awaited
+    lost: str = ""  # why the round can no longer be sampled; "": it can
 
     @property
     def ids(self) -> list[str]:
@@ -60,28 +60,28 @@ class Round:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether nothing more of the round will come."""
+        """Return whether no more groups of the round will come."""
         return self.is_given_up or bool(self.lost) or not self.missing
 
     def excuse(self, seconds: float) -> None:
-        """Move the deadline: in the last `seconds` nobody could work."""
+        """Extend the deadline by `seconds` in which no process could work."""
         self.since = min(self.since + seconds, time.monotonic())
 
     def extend(self) -> None:
-        """Give the round its whole time once more, since its missing groups are asked for again."""
+        """Restart the round's whole time, since its missing groups are requested again."""
         self.asked_again = True
         self.since = time.monotonic()
 
     def give_up(self) -> None:
-        """Wait no longer for what is missing."""
+        """Stop waiting for missing groups."""
         self.is_given_up = True
 
     def lose(self, reason: str) -> None:
-        """End the round: nothing of it can be sampled any more."""
+        """End the round: it can no longer be sampled."""
         self.lost = reason
 
     def begin_again(self) -> None:
-        """Begin the round again as if nothing had come back: its entries are read again, in its whole time."""
+        """Restart the round with no groups returned: its entries are read again, in its whole time."""
         self.missing = set(self.ids)
         self.groups, self.dead = {}, []
         self.asked_again = self.is_given_up = False
@@ -89,48 +89,48 @@ class Round:
 
 
 class Rounds:
-    """Holds the open rounds, by version."""
+    """The open rounds, by version."""
 
     def __init__(self) -> None:
         self.open: dict[int, Round] = {}
 
     def begin(self, version: int, ids: Sequence[str]) -> None:
-        """Open a round that was asked for."""
+        """Open a requested round."""
         if ids and version not in self.open:
             self.open[version] = Round(version, set(ids), time.monotonic())
 
     def excuse(self, seconds: float) -> None:
-        """Move every deadline: in the last `seconds` nobody could work."""
+        """Extend every deadline by `seconds` in which no process could work."""
         for current in self.open.values():
             current.excuse(seconds)
 
     def lose(self, version: int, ids: Sequence[str], reason: str) -> None:
-        """End a round that was asked for, since its own weights can't sample it any more."""
+        """End a requested round whose own weights are no longer available to sample it."""
         self.begin(version, ids)
         if version in self.open:
             self.open[version].lose(reason)
 
     def missing(self) -> int:
-        """Return how many groups of the open rounds have not come back, issued or not."""
+        """Return how many groups of the open rounds have not returned, issued or not."""
         return sum(len(current.missing) for current in list(self.open.values()) if not current.has_ended)
 
     def lacks(self, group_id: str) -> bool:
-        """Return whether an open round has this group, and it has not come back."""
+        """Return whether this group belongs to an open round and has not returned."""
         current = self.open.get(version_of(group_id))
         return current is not None and group_id in current.missing
 
     def restart_clock(self, version: int) -> None:
-        """Count the deadline of an open round from now on: something of it has just been issued."""
+        """Restart the deadline of an open round: part of it has just been issued."""
         if version in self.open:
             self.open[version].since = time.monotonic()
 
     def wants(self, version: int) -> bool:
-        """Return whether somebody waits for groups of this round."""
+        """Return whether groups of this round are awaited."""
         current = self.open.get(version)
         return current is not None and not current.has_ended
 
     def add(self, group_id: str, group: ScoredGroup | None) -> bool:
-        """Add a group that came back, or one that died (None). False: the group belongs to no open round."""
+        """Add a returned group, or one that died (None). False: the group belongs to no open round."""
         version = version_of(group_id)
         current = self.open.get(version)
         if current is None or group_id not in current.missing:
@@ -143,16 +143,16 @@ class Rounds:
         return True
 
     def ended(self) -> list[Round]:
-        """Return the rounds to which nothing more will come."""
+        """Return the rounds that will get no more groups."""
         return [current for current in self.open.values() if current.has_ended]
 
     def close(self, version: int) -> None:
-        """Remove a round that the journal has now."""
+        """Remove a round that the journal has recorded."""
         self.open.pop(version, None)
 
 
 class Evaluation:
-    """Owns the held-out rounds of a run: which are due, which are open and until when, and which the journal has.
+    """The held-out rounds of a run: which are due, which are open and until when, and which are recorded.
 
     Args:
         held_out: the prompts of a round; None: the run has no evaluation.
@@ -164,8 +164,8 @@ class Evaluation:
         self._run_owner = run_owner
         self._journal = journal
         self._held_out = held_out
-        self._unissued: dict[int, list[str]] = {}  # ids by version: the first one's are issued next
-        self._lock = threading.Lock()  # of what both the loop and the feeder's thread change
+        self._unissued: dict[int, list[str]] = {}  # ids by version: the first version's are issued next
+        self._lock = threading.Lock()  # for state that both the loop and the feeder's thread change
 
     # ------------------------------------------------------------------------------------------------ for the feeder
 
@@ -176,10 +176,10 @@ class Evaluation:
         return [f"eval-{version}-{index}" for index in self._held_out.indices(version)]
 
     def next_entries(self, most: int) -> tuple[int, list[NewGroup]] | None:
-        """Return a version and the next groups of its round, at most so many; None: there are none, or no room for one.
+        """Return a version and the next groups of its round, at most `most`; None: there are none, or no room for one.
 
-        There is room for `evaluation.groups_in_flight` held-out groups at once. A round that has ended meanwhile is
-        passed over.
+        There is room for `evaluation.groups_in_flight` held-out groups at once. Rounds that have ended meanwhile are
+        skipped.
         """
         if self._held_out is None:
             return None
@@ -196,7 +196,7 @@ class Evaluation:
         return (version, groups) if groups else None
 
     def note_issued(self, version: int, ids: Sequence[str]) -> None:
-        """Note that Redis has these groups. The round has its whole time for them."""
+        """Note that these groups are in Redis. The round gets its whole time for them."""
         with self._lock:
             left = [group_id for group_id in self._unissued.get(version, []) if group_id not in set(ids)]
             if left:
@@ -207,7 +207,7 @@ class Evaluation:
 
     @property
     def requests(self) -> tuple[int, ...]:
-        """Versions of whose rounds the feeder has yet to issue something."""
+        """Versions whose rounds the feeder has not fully issued."""
         return tuple(self._unissued)
 
     # ------------------------------------------------------------------------------------------- for the learner's loop
@@ -226,19 +226,19 @@ class Evaluation:
         return version in self._journal.ledger.evaluations
 
     def request(self, version: int) -> None:
-        """Open the round of `version` and have the feeder issue what Redis lacks of it."""
+        """Open the round of `version` and let the feeder issue the groups missing in Redis."""
         ids = self.ids(version)
         self.rounds.begin(version, ids)
         with self._lock:
             self._unissued[version] = [group_id for group_id in ids if self.rounds.lacks(group_id)]
 
     def enforce_deadlines(self) -> None:
-        """Request a round that is past its deadline once more, with a new deadline; the next time give it up."""
+        """Request a round once more after its deadline, with a new deadline; give it up after the next one."""
         for current in self.rounds.open.values():
             self.enforce_deadline(current)
 
     def enforce_deadline(self, current: Round) -> None:
-        """Enforce the deadline of one round, as `enforce_deadlines` does for all."""
+        """Apply `enforce_deadlines` to one round."""
         deadline_s = self._run.evaluation.deadline_s
         if current.has_ended or time.monotonic() - current.since <= deadline_s:
             return
@@ -255,7 +255,7 @@ class Evaluation:
         self.request(current.version)
 
     def give_up(self) -> None:
-        """End every open round with the groups that have come back."""
+        """End every open round with the groups that have returned."""
         for current in self.rounds.open.values():
             current.give_up()
 
@@ -263,7 +263,7 @@ class Evaluation:
         """Record the rounds that have ended, then retire their groups: the record is the groups' outcome.
 
         Args:
-            report: receives the version, the result and the groups of each round that is recorded.
+            report: receives the version, the result and the groups of each recorded round.
         """
         for current in self.rounds.ended():
             if not self.is_recorded(current.version):
@@ -284,7 +284,7 @@ class Evaluation:
     # -------------------------------------------------------------------------------------------------- for recovery
 
     def reset(self) -> None:
-        """Begin every open round again, since Redis went back; close the rounds that the journal has."""
+        """Restart every open round, since Redis went back; close recorded rounds."""
         for current in list(self.rounds.open.values()):
             if self.is_recorded(current.version):
                 self.rounds.close(current.version)
@@ -292,17 +292,17 @@ class Evaluation:
                 current.begin_again()
 
     def is_over(self, group_id: str) -> bool:
-        """Return whether an evaluation group is of a round that the journal has, or that the run no longer asks for."""
+        """Return whether an evaluation group's round is recorded, or no longer part of the run."""
         version = version_of(group_id)
         return self.is_recorded(version) or group_id not in self.ids(version)
 
     def reopen(self, in_redis: set[int], current: int) -> None:
-        """Request again what is missing of each round that was requested and is not recorded.
+        """Request again the missing groups of each round that was requested and not recorded.
 
-        A round of an older version of which Redis knows nothing is lost: only later weights could sample it.
+        A round of an older version without groups in Redis is lost: only later weights could sample it.
 
         Args:
-            in_redis: versions of whose rounds Redis knows a group.
+            in_redis: versions with a held-out group in Redis.
             current: the learner's policy version.
         """
         ledger = self._journal.ledger
@@ -321,10 +321,10 @@ class Evaluation:
 
 
 def asked_for(ledger: Ledger, run: Run) -> set[int]:
-    """Return the versions whose round was requested: each is requested before the step from its version is trained.
+    """Return the versions whose round was requested: each is requested before the step from its version trains.
 
     Args:
-        run: as it is now; counts for an incarnation that does not say how it was configured.
+        run: the current one; used for an incarnation whose configuration was not recorded.
     """
     configs = {incarnation["fence"]: incarnation.get("config") for incarnation in ledger.incarnations}
     periods = {fence: _periods(config or to_yaml(run)) for fence, config in configs.items()}
@@ -352,20 +352,20 @@ def version_of(group_id: str) -> int:
 
 
 def index_of(group_id: str) -> int:
-    """Return the number of an evaluation group's prompt, 7 of `eval-40-7`; -1 for any other id."""
+    """Return the prompt number in an evaluation group's id, 7 of `eval-40-7`; -1 for any other id."""
     found = _EVALUATION.fullmatch(group_id)
     return int(found[2]) if found else -1
 
 
 def result_of(current: Round, set_name: Callable[[str], str] = lambda _: "") -> dict[str, Any]:
-    """Return the facts of a round that are written down.
+    """Return the recorded facts of a round.
 
-    `pass_rate` is the share of samples with the full score, of those that could be scored; None if there were none.
-    `sets` has the same of each named set. `reason` is there only where the round was lost.
+    `pass_rate` is the share of scored samples with the full score; None for no samples. `sets` has the same for each
+    named set. `reason` is set only for a lost round.
 
     Args:
         current: the round.
-        set_name: gives the name of the held-out set that a group's id belongs to; "": the set has none.
+        set_name: returns the name of the held-out set of a group's id; "": the set has none.
     """
     sets: dict[str, list[ScoredGroup]] = {}
     for group_id, group in current.groups.items():
@@ -389,7 +389,7 @@ def result_of(current: Round, set_name: Callable[[str], str] = lambda _: "") -> 
 
 
 def _rates(groups: Sequence[ScoredGroup]) -> dict[str, Any]:
-    """Return how many prompts and samples these groups have, and how they scored."""
+    """Return the number of prompts and samples in these groups, and their scores."""
     values = [score.value for group in groups for score in group.scores]
     scored = [value for value in values if value is not None]
     means = [

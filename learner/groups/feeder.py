@@ -1,9 +1,9 @@
-"""Keep the budget full: one thread of rank 0 that issues prompts.
+"""Issue prompts to keep the budget full, in a thread of rank 0.
 
-In: the prompt source and how much room there is. Out: entries of `prompts`. A slot is freed only by the learner's
-commit, a drop or a death. So admission bounds the number of groups in flight, and with the floor their lag. Consumes:
-free slots. Waits for: the learner's commits. An error here ends the run: the trainer looks at `failure`. Where that is
-a Redis that went back, the feeder stands still until the trainer has recovered and calls `rebase`.
+In: the prompt source and the available room. Out: entries of `prompts`. Only the learner's commit, a drop or a death
+frees a slot. So issuing bounds the number of groups in flight, and with the floor their lag. Consumes: free slots.
+Waits for: the learner's commits. An error here ends the run: the trainer reads `failure`. If that is a Redis that went
+back, the feeder pauses until the trainer has recovered and calls `rebase`.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
 
-CHUNK = 32  # groups of one `issue`
+CHUNK = 32  # groups per `issue`
 POLL_S = 0.1
 SAY_EVERY_S = 10.0
-MEMORY_EVERY_S = 1.0  # between two looks at Redis's memory, unless an issue was tried after the first
+MEMORY_EVERY_S = 1.0  # between two reads of Redis's memory, unless an issue was tried since the last
 
 
 class Prompts(Protocol):
-    """What gives the prompts that hold slots: `PromptSource`, or the rows of a run that trains on nothing."""
+    """A source of prompts for groups with slots: `PromptSource`, or the rows of a collected run."""
 
     fingerprint: str
 
     def draws(self, epochs: int | None) -> float:
-        """Return how many there are."""
+        """Return the number of draws."""
         ...
 
     def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
-        """Return the prompt of a group's id."""
+        """Return the prompt of a group id."""
         ...
 
 
 class Feeder:
-    """Issues training prompts while there is room, and held-out ones, which were asked for, in turn with them.
+    """Issue training prompts while there is room, alternating with requested held-out ones.
 
     Args:
-        known: asked for each ordinal: True if the ledger has it already, and it is passed over.
-        evaluation: says which rounds are to be issued.
-        version: the learner's policy version; groups are issued by what is announced.
-        mean_bytes: what a group takes in Redis once it is sampled.
-        kept_share: the share of groups that train, of those that came back lately.
-        clock: seconds that never jump.
+        known: called for each ordinal; True skips an ordinal that the ledger already has.
+        evaluation: has the rounds to issue.
+        version: the learner's policy version; issued groups wait for announced ones.
+        mean_bytes: mean size of a sampled group in Redis.
+        kept_share: the share of recently returned groups that train.
+        clock: seconds, monotonic.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Feeder:
         self.version = version
         self.position = 0
         self.failure: BaseException | None = None
-        self.is_open = True  # False: no training group is let in; the operator drains or pauses the run
+        self.is_open = True  # False: no training group is issued; the operator drains or pauses the run
         self._first_row = first_row
-        self._last = train.draws(run.learner.epochs)  # the first ordinal that is not issued
+        self._last = train.draws(run.learner.epochs)  # the first ordinal that will not be issued
         self._has_reached_end = False
         self._known = known
         self._mean_bytes = mean_bytes
@@ -92,29 +92,29 @@ class Feeder:
         self._said = -SAY_EVERY_S
         self._short_of_memory = False
         self._memory_looked = -MEMORY_EVERY_S
-        self._has_tried = False  # to issue something since the last look at the memory
+        self._has_tried = False  # to issue a group since the last read of the memory
         self._turning = threading.RLock()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, once `rebase` has said where it begins."""
+        """Start the thread, after `rebase` has set its position."""
         self._thread.start()
 
     @property
     def has_died(self) -> bool:
-        """Return whether the feeder's thread has ended unasked."""
+        """Return whether the feeder's thread has ended without a stop."""
         return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()
 
     @property
     def has_issued_all(self) -> bool:
-        """Whether every group of the run's epochs was issued, and every retry."""
+        """Whether every group of the run's epochs, and every retry, was issued."""
         return self._has_reached_end and not self._retries
 
     def raise_failure(self) -> None:
-        """Raise what ended the thread, if something did."""
-        has_died = self.has_died  # asked first: a thread that ends says why before it does
+        """Raise the error that ended the thread, if any."""
+        has_died = self.has_died  # read first: a thread sets its error before it ends
         if self.failure is not None:
             raise self.failure
         if has_died:
@@ -122,44 +122,44 @@ class Feeder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the feeder still: meanwhile only the holder issues groups."""
+        """Suspend the feeder: meanwhile only the caller issues groups."""
         with self._turning:
             yield
 
     def rebase(self, position: int) -> None:
-        """Go on from where Redis stands."""
+        """Continue from the position in Redis."""
         self.position = position
         self._has_reached_end = False
-        if isinstance(self.failure, WentBack):  # any other has ended the thread, and ends the run
+        if isinstance(self.failure, WentBack):  # any other error has ended the thread, and ends the run
             self.failure = None
         self.wake()
 
     def wake(self) -> None:
-        """Tell the thread that slots were freed."""
+        """Wake the thread after slots were freed."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Issue nothing more."""
+        """Stop issuing."""
         self._stop.set()
         self.wake()
         if self._thread.is_alive():
             self._thread.join(timeout=30.0)
 
     def entries(self, group_ids: Iterable[str]) -> list[NewGroup]:
-        """Make training groups as they are issued: an id makes the same group each time."""
+        """Make training groups for issue: an id always makes the same group."""
         return [
             new_group(self.run, self.train.training_prompt(group_id, first_row=self._first_row))
             for group_id in group_ids
         ]
 
     def insert(self, group_ids: Sequence[str]) -> None:
-        """Let these retries of dead groups in, beside the ordinals and before more of them, as room comes."""
+        """Issue these retries of dead groups before further ordinals, when there is room."""
         with self._turning:
             self._retries = list(group_ids)
         self.wake()
 
     def turn(self) -> bool:
-        """Issue some of what was asked for of evaluation, or a chunk of training prompts. False: no room now."""
+        """Issue some requested held-out groups, or a chunk of training prompts. False: no room now."""
         with self._turning:
             if self._memory_is_short():
                 return False
@@ -182,7 +182,7 @@ class Feeder:
                 return
 
     def _issue_held_out(self, version: int, groups: Sequence[NewGroup]) -> bool:
-        """Issue what Redis lacks of these groups of a round. False: Redis has no room for them now."""
+        """Issue those of a round's groups that Redis lacks. False: Redis has no room for them now."""
         self._has_tried = True
         try:
             self.run_owner.issue_eval(version, groups)
@@ -197,14 +197,14 @@ class Feeder:
     def _issue_retry(self, group_id: str) -> bool:
         if self.run_owner.issued_retry(ordinal_of(group_id)) < retry_of(
             group_id
-        ):  # else it was issued before
+        ):  # otherwise it was issued before
             self._has_tried = True
             issued = self.run_owner.issue(
                 self.position, self.position, self._budget(), self.version.announced, self.entries([group_id])
             )
             if issued.full:
                 return False
-            if issued.floor is None:  # a lost reply: Redis stands elsewhere
+            if issued.floor is None:  # a reply was lost: the position in Redis differs
                 self.position = issued.position
                 return True
             log.info("retried group=%s floor=%d", group_id, issued.floor)
@@ -212,8 +212,8 @@ class Feeder:
         return True
 
     def _issue_some(self) -> bool:
-        """Issue up to one chunk. False: there is no room now."""
-        # Slots first: one freed after this look only makes room, and before one is freed the version is announced.
+        """Issue up to one chunk. False: no room now."""
+        # Slots first: a slot freed after this read only adds room, and its version is announced before it is freed.
         slots = self.run_owner.slot_count()
         version = self.version.announced
         budget = self._budget()
@@ -238,16 +238,16 @@ class Feeder:
         return not issued.full
 
     def _budget(self) -> int:
-        """Return how many groups may be in flight; towards the end, what the last steps are likely to need.
+        """Return how many groups may be in flight; towards the end, the number that the last steps are likely to need.
 
-        Of those that come back a share is dropped, so a step's last groups would be found one after another. What is
-        over is dropped at the run's end.
+        A share of returned groups is dropped, so with an exact count a step's last groups would be found one by one.
+        Surplus groups are dropped at the run's end.
         """
         remaining = (self.run.learner.steps - self.version.announced) * self.run.learner.groups_per_step
         return min(self.run.budget, math.ceil(remaining / self._kept_share()))
 
     def _memory_is_short(self) -> bool:
-        """Return whether Redis has too little room for the groups in flight, those yet to be sampled included."""
+        """Return whether Redis has too little room for the groups in flight, including those yet to be sampled."""
         now = self._clock()
         if not self._has_tried and now - self._memory_looked < MEMORY_EVERY_S:
             return self._short_of_memory

@@ -1,7 +1,7 @@
-"""This module decides which groups train: it names what is dropped, and why in words.
+"""Decide which groups train, and give a reason for each dropped group.
 
-In: a scored group. Out: the reason to drop it, or none. The first words of a reason, up to the colon, are its kind: the
-audit and the metrics count by it. Used by `learner.groups.intake`.
+In: a scored group. Out: the reason to drop it, or none. The text of a reason up to the colon is its kind, by which the
+audit and the metrics count. Used by `learner.groups.intake`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from learner.objective.advantages import has_variance
 
 
 def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> str | None:
-    """Return why this policy can't have sampled a group; None if it can. A step on such a group would fail.
+    """Return why this policy can't have sampled a group; None if it can. Training on such a group would fail.
 
     Args:
-        version: the learner's policy.
-        vocabulary: tokens that it has.
+        version: of the learner's policy.
+        vocabulary: its number of tokens.
     """
     newest = group.rollout.max_version
     if newest > version:
@@ -45,15 +45,15 @@ def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> st
 
 
 def why_empty(group: ScoredGroup, learner: LearnerConfig, *, may_replace: bool = True) -> str | None:
-    """Return why there is nothing to learn from a group; None if there is something.
+    """Return why a group has nothing to learn from; None if it has.
 
     Args:
         group: a scored one.
-        learner: with the filters.
-        may_replace: False: a group trains whatever its rewards are, if it has some.
+        learner: the section with the filters.
+        may_replace: False: a group with rewards trains, whatever they are.
     """
     scored = [reward for reward in group.rewards if reward is not None]
-    if not scored:  # the scorers bury such a group, and one of too few scores: scorers.min_scored
+    if not scored:  # scorers bury such a group, and one with too few scores: scorers.min_scored
         return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
     if not may_replace:
         return None
@@ -63,7 +63,7 @@ def why_empty(group: ScoredGroup, learner: LearnerConfig, *, may_replace: bool =
 
 
 def _why_outside(group: ScoredGroup, bounds: tuple[float, float]) -> str | None:
-    """Return why a group's mean score is too low or too high to train; None if it is not."""
+    """Return why a group's mean score is outside the bounds; None if it is inside."""
     values = [score.value for score in group.scores if score.value is not None]
     low, high = bounds
     rate = math.fsum(values) / len(values) if values else low
@@ -75,7 +75,7 @@ def _why_outside(group: ScoredGroup, bounds: tuple[float, float]) -> str | None:
 
 
 def why_late(group: ScoredGroup, learner: LearnerConfig, version: int) -> str | None:
-    """Return why a group is too old for policy `version`, where `late_groups` says to drop such; None if it is not."""
+    """Return why a group is too old for policy `version`, where `late_groups` says to drop it; None if it is not."""
     lag = version - group.rollout.min_version
     if learner.late_groups != "drop" or lag <= learner.max_lag:
         return None

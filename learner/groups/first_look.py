@@ -1,11 +1,10 @@
-"""The first groups of a run, compared with the learner before its first step: do both hold the same model?
+"""Compare the first groups of a run with the learner before its first step: do both hold the same model?
 
-In: scored groups as they arrive, whatever their rewards are, before any of them has an outcome. Out: a
-RunFailed that names each generator whose log-probabilities are not the learner's. A head that one side ties, a folder
-of another revision, or a temperature that an engine changes shows here, and would else show as rewards of 0. One pass
-of the learner without a gradient; the end of a run writes and acknowledges nothing. A learner that is started again
-looks again: at groups of its own time, and at what was let in before it, of which it drops what another model sampled.
-Runs in rank 0's own thread.
+In: scored groups as they arrive, whatever their rewards, before any has an outcome. Out: a RunFailed that names each
+generator whose log-probabilities differ from the learner's. It catches a head that only one side ties, a folder of
+another revision, or an engine that changes the temperature, which would otherwise show as rewards of 0. One forward
+pass of the learner; ending the run here writes and acknowledges nothing. A restarted learner checks again: new groups,
+and those issued before it, of which it drops groups sampled by another model. Runs in rank 0's own thread.
 """
 
 from __future__ import annotations
@@ -30,17 +29,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# In float32 only the order of sums differs: about 1e-5 nats, and 1e-2 at the lowest temperature that an engine takes.
+# In float32 only the summation order differs: about 1e-5 nats, and 1e-2 at the lowest temperature that an engine
+# accepts.
 MOST_NATS: Final = 0.5  # at any token
-# In 16 bits rounding reaches single tokens of any size, and 0.02 a token in the mean, where `learner.mismatch` warns.
+# In 16 bits rounding may change single tokens by any amount, and the mean by 0.02, where `learner.mismatch` warns.
 MOST_MEAN: Final = 0.5  # k3, nats a token, where learner.mismatch.stop_above is unset
 
 
 class FirstLook:
-    """Compares, until the first step, the groups of a step and the first one of each further generator.
+    """Compare, until the first step, the groups of a step and the first group of each further generator.
 
     Args:
-        began: when this learner began, seconds since the epoch: what was issued before is left from an earlier one.
+        began: start of this learner, Unix seconds: groups issued earlier are an earlier learner's.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class FirstLook:
         self._journal = journal
         self._version = version
         self._began = began
-        self._looked: set[str] = set()  # generators whose groups of this learner's time were looked at
-        self._groups = 0  # of them
+        self._looked: set[str] = set()  # generators whose groups of this learner's time were compared
+        self._groups = 0  # number of those groups
 
     def __call__(self, groups: Sequence[ScoredGroup]) -> dict[str, str]:
-        """Look at groups that have arrived.
+        """Compare groups that have arrived.
 
         Returns:
-            The groups to drop, each with the reason: they are left from an earlier learner, and another model's.
+            The groups to drop, each with the reason: issued by an earlier learner and sampled from another model.
         Raises:
             RunFailed: a generator does not sample from the learner's model.
         """
@@ -68,7 +68,7 @@ class FirstLook:
         return self._compare(chosen) if chosen else {}
 
     def _counts(self, group: ScoredGroup) -> bool:
-        """Return whether a group is one to look at: of this very version, sampled as the learner computes."""
+        """Return whether to compare this group: of this exact version, sampled as the learner computes."""
         rollout = group.rollout
         is_alike = (
             rollout.prompt.temperature == self._run.sampling.temperature and rollout.prompt.top_p == 1.0
@@ -128,7 +128,7 @@ class FirstLook:
         return refused
 
     def _measured(self, own: NDArray[np.int64], found: Differences) -> tuple[float, float, bool]:
-        """Return the largest difference and the mean divergence of some completions, and whether both may be."""
+        """Return the largest difference and the mean divergence of completions, and whether both are acceptable."""
         largest = float(found.largest[own].max())
         mean = float(found.k3[own].sum() / max(1, found.tokens[own].sum()))
         if self._run.model.dtype == "float32":
@@ -142,7 +142,7 @@ class FirstLook:
     def _line(
         self, own: NDArray[np.int64], groups: Sequence[ScoredGroup], batch: Batch, found: Differences
     ) -> str:
-        """Say how far a generator is from the learner where that is too far; else "", and in the log."""
+        """Describe how far a generator is from the learner where that is too far; else "", and log it."""
         if not len(own):
             return ""
         name = batch.generators[int(batch.generator_ids[own[0]])]

@@ -1,9 +1,9 @@
-"""Read what comes back: the streams `scored` and `dead`, and what became of every group that is out.
+"""Read the streams `scored` and `dead`, and give every group in flight its outcome.
 
-In: entries of the two streams, read plainly (the learner is their only reader, and a consumer group would hide entries
-whose reply was lost). Out: groups held for training, evaluation groups for their rounds, and for everything else an
-outcome in the ledger, then its slot freed. An entry counts only if `where` names it and the ledger knows no outcome.
-What a step has trained on keeps its slot until the publisher has announced that step's version.
+In: entries of the two streams, read without a consumer group (the learner is their only reader, and a group would hide
+entries whose reply was lost). Out: groups held for training, evaluation groups for their rounds, and for all others an
+outcome in the ledger, after which the slot is freed. An entry counts only if `where` has it and the ledger has no
+outcome of its group. A trained group keeps its slot until the publisher has announced its step's version.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
 
-LOOK_COUNT = 64  # entries that a survey looks at: Redis does nothing else while it copies them
+LOOK_COUNT = 64  # entries that a survey reads: Redis does nothing else while it copies them
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A survey says where the groups without an outcome are."""
+    """Where the groups without an outcome are."""
 
     places: dict[str, int]  # stream -> groups
-    oldest_s: float  # age of the oldest one that is not scored yet, in working time
+    oldest_s: float  # age of the oldest unscored group, in working time
 
 
 class WorkingTime:
-    """A clock that stands still while nobody can work: by it a group ages towards `learner.group_deadline_s`.
+    """A clock that stops while no process can work; groups age by it towards `learner.group_deadline_s`.
 
-    A pause, an outage of Redis, full memory and a stopped run are no fault of a group. A long step is no excuse, nor is
-    a generator that stands still.
+    It stops for a pause, an outage of Redis, full memory and a stopped run, but not for a long step or a stalled
+    generator.
 
     Args:
-        clock: seconds that never jump.
-        away_s: seconds for which the run had no learner before.
+        clock: seconds, monotonic.
+        away_s: seconds that the run had no learner before this one.
     Attributes:
-        lost_s: seconds until the last look in which nobody could work.
-        missing_mib: memory that Redis lacks for one more group; 0 where it has room.
+        lost_s: seconds until the last look in which no process could work.
+        missing_mib: memory that Redis lacks for another group; 0 where it has room.
     """
 
     def __init__(self, run_owner: RunOwner, clock: Callable[[], float], *, away_s: float = 0.0) -> None:
@@ -73,16 +73,16 @@ class WorkingTime:
         self._was_idle = False
 
     def now(self) -> float:
-        """Return the clock's seconds, less those that were lost."""
+        """Return the clock's seconds minus the lost ones."""
         return self._clock() - self.lost_s
 
     def look(self, *, is_paused: bool, group_bytes: float) -> float:
-        """Return the seconds since the last look in which nobody could work.
+        """Return the seconds since the last look in which no process could work.
 
-        A pause or full memory counts if it was there at both looks: a step may lie between them.
+        A pause or full memory counts if it was there at both looks: there may be a step between them.
 
         Args:
-            group_bytes: what a group takes in Redis.
+            group_bytes: size of a group in Redis.
         """
         self.missing_mib = self._missing_mib(group_bytes)
         is_idle = is_paused or self.missing_mib > 0
@@ -100,16 +100,16 @@ class WorkingTime:
 
 
 class Intake:
-    """Reads the streams `scored` and `dead`, and fills the buffer and the evaluation rounds.
+    """Read the streams `scored` and `dead`, and fill the buffer and the evaluation rounds.
 
     Args:
         version: the learner's policy version.
-        clock: seconds that never jump.
-        vocabulary: tokens that the policy has.
-        advise: told what the operator should know of the groups.
-        away_s: seconds for which the run had no learner before this one.
-        tell_lost: told at each look for how many seconds nobody could work so far.
-        first_look: given the groups that have arrived to train on, before any of them has an outcome; returns those to
+        clock: seconds, monotonic.
+        vocabulary: number of the policy's tokens.
+        advise: receives advice for the operator about the groups.
+        away_s: seconds that the run had no learner before this one.
+        tell_lost: receives at each look the seconds so far in which no process could work.
+        first_look: receives the groups that have arrived for training, before any has an outcome; returns those to
             drop, each with the reason.
     """
 
@@ -139,33 +139,33 @@ class Intake:
         self._tell_lost = tell_lost
         self._vocabulary = vocabulary
         self._first_look = first_look
-        self._arrived: list[ScoredGroup] = []  # of the entries that are being accepted
+        self._arrived: list[ScoredGroup] = []  # among the entries being accepted
         self._same_reward = SameRewardWatch(advise)
         self._arrivals = ArrivalCounter()  # since the last step
         self.kept_share = KeptShare()
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._left: set[str] = set()  # groups that a newer program scored
-        self._bytes = self._sizes = 0  # of all scored entries that were read: their sum and number
+        self._bytes = self._sizes = 0  # sum of sizes and number of all scored entries read
         self._last_reason = self._last_death = ""
         self._empty_in_a_row = 0
         self._replaced = 0  # groups dropped for their rewards since the last step
         self._dead_in_a_row = 0
-        self._nowhere: set[str] = set()  # ids that were in no entry at the last look
-        self._deadlines: dict[str, float] = {}  # of groups that are past the shortest one, by id
-        self._since: dict[str, float] = {}  # working time of issue, by id; the one whose entry was looked at
-        # longest ago first
+        self._nowhere: set[str] = set()  # ids without an entry at the last look
+        self._deadlines: dict[str, float] = {}  # by id, of groups past the shortest deadline
+        self._since: dict[str, float] = {}  # working time of issue, by id; the group looked at
+        # longest ago comes first
 
     def reset(self) -> None:
-        """Begin to read anew: Redis went back, so what was read may not be what Redis has."""
+        """Start reading from the beginning: Redis went back, so earlier reads may not match it."""
         self.buffer.clear()
         self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._nowhere.clear()
-        self._since.clear()  # what is issued again begins anew
+        self._since.clear()  # a reissued group starts again
         self.evaluation.reset()
 
     def read(self, *, block_s: float) -> int:
-        """Take in what has come since the last read, waiting up to `block_s` for it. Returns the number of entries."""
+        """Take in new entries, waiting up to `block_s` for the first. Returns their number."""
         entries = self.run_owner.read(self._last, block_s=block_s)
         for entry in entries:
             self._last[entry.stream] = entry.entry_id
@@ -173,7 +173,7 @@ class Intake:
         return len(entries)
 
     def look_around(self, *, is_paused: bool = False) -> None:
-        """Look where groups are: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
+        """Survey the groups: fetch entries that a lost reply hid, bury groups past their deadline, notice deletions."""
         self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
         self._tell_lost(self.time.lost_s)
         sightings = self.run_owner.survey(self._to_look_at())
@@ -203,7 +203,7 @@ class Intake:
         self._fetch_evaluation()
 
     def _to_look_at(self) -> list[str]:
-        """Return a few ids for the survey: those of which nothing was found, the new ones, and the others in turn."""
+        """Return a few ids for the survey: those not found, the new ones, and the others in turn."""
         ids = self.run_owner.slots()
         self._since = {group_id: since for group_id, since in self._since.items() if group_id in ids}
         self._deadlines = {group_id: s for group_id, s in self._deadlines.items() if group_id in ids}
@@ -211,11 +211,11 @@ class Intake:
         return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._since]))[:LOOK_COUNT]
 
     def _age(self, group_id: str, issued_at: str, *, now: float) -> float:
-        """Return the seconds of working time since a group's issue, whatever the machine's clock has done meanwhile.
+        """Return the working time since a group's issue in seconds, unaffected by changes of the machine's clock.
 
-        The header's time counts at the first look alone, and only if it is plausible: after a jump of the clock every
-        group in flight would be past its deadline, or none for as long as the jump. What was lost before that look may
-        have been lost since the issue, and counts for the group.
+        The header's time counts only at the first look, and only if plausible: after a jump of the clock every group in
+        flight would be past its deadline, or none for the length of the jump. Time lost before that look may have been
+        lost since the issue, and is credited to the group.
         """
         if issued_at == "?":
             return now - self._since.get(group_id, now)
@@ -228,7 +228,7 @@ class Intake:
         return now - since
 
     def _fetch_evaluation(self) -> None:
-        """Fetch what a lost reply hid of the open rounds: evaluation holds no slot, so the survey does not see it."""
+        """Fetch entries of the open rounds that a lost reply hid: they hold no slot, so the survey misses them."""
         missing = [
             group_id for current in self.evaluation.rounds.open.values() for group_id in current.missing
         ]
@@ -237,26 +237,26 @@ class Intake:
                 self._accept(self.run_owner.fetch(place))
 
     def _retire_ended(self, group_id: str) -> None:
-        """Retire a group that has an outcome, unless a version that was trained on it is still to be announced."""
+        """Retire a group with an outcome, unless the version of its step has yet to be announced."""
         if not keeps_its_slot(group_id, self.journal.ledger, announced=self.version.announced):
             self.run_owner.retire([group_id])
 
     def drop_late(self) -> None:
-        """Drop the groups of the buffer that are too old for the learner's version, where `late_groups` says so."""
+        """Drop the buffered groups that are too old for the learner's version, where `late_groups` says so."""
         late = self.buffer.take_late(self.run.learner, self.version.trained)
         self.settle({group.group_id: dropped(group, reason) for group, reason in late})
 
     def take_arrivals(self) -> Arrivals:
-        """Return what came back since the last call."""
+        """Return the sums of the groups returned since the last call."""
         self._replaced = 0
         return self._arrivals.take()
 
     def mean_bytes(self) -> float:
-        """Return the bytes that a sampled group takes in Redis, the mean of those scored so far; 0 before the first."""
+        """Return the mean size of a scored group in Redis, bytes; 0 before the first."""
         return self._bytes / self._sizes if self._sizes else 0.0
 
     def drop_the_rest(self) -> None:
-        """Drop every group without an outcome: the last step has been trained, and was announced."""
+        """Drop every group without an outcome, after the last step was trained and announced."""
         over = [group_id for group_id in self.run_owner.slots() if not self.journal.has(group_id)]
         self.buffer.discard(over)
         reason = "over: the run's last step had all its groups without this one"
@@ -267,7 +267,7 @@ class Intake:
             )
 
     def settle(self, ends: dict[str, Outcome]) -> None:
-        """Write down the outcomes, then free the slots: never the other way round."""
+        """Record the outcomes, then free the slots: never in the other order."""
         if not ends:
             return
         if again := [group_id for group_id in ends if self.journal.has(group_id)]:
@@ -281,7 +281,7 @@ class Intake:
             self._arrivals.end(outcome)
 
     def _accept(self, entries: Iterable[Entry]) -> None:
-        """Sort entries into held groups, rounds and outcomes. Ids that the ledger has are retired and not used."""
+        """Sort entries into held groups, rounds and outcomes. Retire groups that have an outcome in the ledger."""
         entries = list(entries)
         if not entries:
             return
@@ -328,7 +328,7 @@ class Intake:
         self._give_up(entry, ends)
 
     def _give_up(self, entry: Entry, ends: dict[str, Outcome]) -> None:
-        """End a training group whose letter is `entry`."""
+        """Record the outcome of a training group whose letter is `entry`."""
         ends[entry.group_id] = given_up(entry)
 
     def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
@@ -350,7 +350,7 @@ class Intake:
         self._take(group, ends)
 
     def _take(self, group: ScoredGroup, ends: dict[str, Outcome]) -> None:
-        """Hand a group to its round, hold it for a step, or end it."""
+        """Give a group to its round, hold it for a step, or end it."""
         if group.rollout.prompt.split is Split.EVAL:
             if not self.evaluation.rounds.add(group.group_id, group):
                 self.run_owner.retire([group.group_id])
@@ -391,7 +391,7 @@ class Intake:
             )
 
     def _bury_if_late(self, group_id: str, place: Place, age: float) -> None:
-        """Bury a group that is past its task's deadline. Its entry is fetched once, to see which task it is."""
+        """Bury a group past its task's deadline. Its entry is fetched once, for the task."""
         if age <= self._deadlines.get(group_id, self.run.deadlines[0]):
             return
         for entry in self.run_owner.fetch(place):

@@ -1,4 +1,4 @@
-"""The share of groups that came back lately and can train: how many have to be issued for one that does.
+"""Estimate the share of returned groups that can train, and so how many to issue for one that does.
 
 In: each scored group, kept or dropped. Out: a share above 0. Filled by `learner.groups.intake`, read by the feeder's
 thread.
@@ -12,20 +12,20 @@ RECENT = 128  # groups
 
 
 class KeptShare:
-    """Remembers what became of the newest groups."""
+    """Count which of the newest groups could train."""
 
     def __init__(self) -> None:
         self._kept: deque[bool] = deque(maxlen=RECENT)
 
     def note(self, *, kept: bool) -> None:
-        """Take a group that came back with scores.
+        """Note a group that returned with scores.
 
         Args:
-            kept: it can train; False: it was dropped.
+            kept: whether it can train; False: it was dropped.
         """
         self._kept.append(kept)
 
     def __call__(self) -> float:
-        """Return the share, above 0 and at most 1. Where nothing came yet it is 1; where all were dropped, one kept."""
+        """Return the share, in (0, 1]: 1 before the first group; as if one was kept, where all were dropped."""
         kept = list(self._kept)
         return max(1, sum(kept)) / len(kept) if kept else 1.0

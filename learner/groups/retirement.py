@@ -1,8 +1,8 @@
-"""Free the slots of what was trained on, once the version that its step made is announced.
+"""Free the slots of trained groups once their step's version is announced.
 
-In: an announced version, from the publisher's thread. Out: the entries and slots of the steps up to it are gone, and
-the feeder looks for room. Until then a trained group keeps its slot: a group that took the slot would get the floor of
-an older version. Where Redis went back in the middle, the recovery retires the rest by the ledger.
+In: an announced version, from the publisher's thread. Out: the groups of the steps up to it are retired, and the feeder
+looks for room. Until then a trained group keeps its slot: a group issued into the slot would get the floor of an older
+version. Where Redis went back halfway, the recovery retires the rest by the ledger.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from learner.policy_version import PolicyVersion
 
 
 class Retirement:
-    """Retires groups by the ledger's steps.
+    """Retire groups by the ledger's steps.
 
     Args:
-        version: the learner's policy version, whose `announced` is noted here.
-        wake: tells the feeder that slots are free.
+        version: the learner's policy version, whose `announced` is set here.
+        wake: called after slots are freed.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Retirement:
         self._wake = wake
 
     def __call__(self, announced: int) -> None:
-        """Note that `announced` is the newest version that generators were told of, and retire what it has taken in."""
+        """Note `announced` as the newest announced version, and retire the groups trained for it."""
         before, self._version.announced = self._version.announced, announced
         ended: list[str] = []
         for record in reversed(self._ledger.steps):
@@ -44,6 +44,6 @@ class Retirement:
 
 
 def keeps_its_slot(group_id: str, ledger: Ledger, *, announced: int) -> bool:
-    """Return whether a step has trained on the group whose version is not announced yet."""
+    """Return whether a step trained on the group and its version is not announced yet."""
     outcome = ledger.outcomes.get(group_id)
     return outcome is not None and outcome.kind == TRAINED and int(outcome.detail) > announced

@@ -1,9 +1,9 @@
-"""The watch on a reward that tells no answer from another: so many groups in a row whose rewards are all the same.
+"""Warn about a reward that can't tell answers apart: many groups in a row without variance.
 
 In: each scored training group, as it comes. Out: warnings for the operator, after 20, 40, 80 … groups, with the mean
-reward and one answer, and their end once a group's rewards differ again. Near the top of the reward groups
-are alike since they are right, which is no trouble and no warning. Used by `learner.groups.intake`; the tools know the
-warning by WARNING.
+reward and one answer, and their end once a group's rewards differ again. Near the maximum reward groups are equal
+because they are right, which needs no warning. Used by `learner.groups.intake`; the tools recognize the warning by
+WARNING.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from broker.messages import ScoredGroup
 log = logging.getLogger(__name__)
 
 IN_A_ROW: Final = 20  # groups
-TOP: Final = 0.9  # mean reward of a row, from which on its groups are alike since they are right
+TOP: Final = 0.9  # mean reward of a row from which equal groups count as right
 WARNING: Final = "every reward of a group is the same"
 ANSWER_CHARS, REASON_CHARS = 110, 110  # of the sample
 
 
 class SameRewardWatch:
-    """Counts groups without variance in a row.
+    """Count consecutive groups without variance.
 
     Args:
-        advise: told the warning, and "" at its end.
+        advise: receives the warning, and "" at its end.
     """
 
     def __init__(self, advise: Callable[[str], None]) -> None:
@@ -36,10 +36,10 @@ class SameRewardWatch:
         self._means: deque[float] = deque(maxlen=IN_A_ROW)  # of the newest groups in the row
         self._count = 0
         self._next = IN_A_ROW  # groups in a row at which to warn
-        self._is_said = False  # whether a warning stands
+        self._is_said = False  # whether a warning is active
 
     def take(self, group: ScoredGroup, *, has_variance: bool) -> None:
-        """Take a scored group into account. A single completion, or none with a score, says nothing."""
+        """Count a scored group. A single completion, or no scored one, is ignored."""
         scored = [reward for reward in group.rewards if reward is not None]
         if has_variance:
             self._end()

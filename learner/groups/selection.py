@@ -1,7 +1,7 @@
-"""Choose what a step trains on: the oldest groups first, and only if the rest can still keep their lag.
+"""Select the groups of a step: the oldest first, and only if the rest can still keep their lag.
 
-In: what intake holds. Out: exactly `groups_per_step` groups a step. Runs in rank 0's own thread; while it waits it says
-for whom, and looks every second whether the run is still its own.
+In: the groups that intake holds. Out: exactly `groups_per_step` groups per step. Runs in rank 0's own thread; while it
+waits it reports for whom, and checks every second that this learner still owns the run.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from learner.groups.intake import Intake
 
 log = logging.getLogger(__name__)
 
-BLOCK_S = 0.5  # of a read where too few groups have come
-ROUND_BLOCK_S = 0.2  # where a round is waited for
+BLOCK_S = 0.5  # of a read while too few groups have come
+ROUND_BLOCK_S = 0.2  # while a round is awaited
 CHECK_EVERY_S = 1.0
 ALIVE_EVERY_S = 10.0
 SAY_EVERY_S = 10.0
 
 
 class Selection:
-    """Takes groups for a step.
+    """Take groups for a step.
 
     Args:
-        wanted: what the operator asks for: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`.
-        has_issued_all: asked whether no group is left to issue: the epochs are over.
+        wanted: the operator's request: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`.
+        has_issued_all: returns whether no group is left to issue: the epochs are over.
         while_waiting: called about every second; raises what ends the run (a failed feeder, a lost fence).
         set_state: receives what the learner waits for, for the heartbeat.
-        meter: counts the time spent waiting, by what is waited for.
-        clock: seconds that never jump.
+        meter: measures the waits, by what is waited for.
+        clock: seconds, monotonic.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Selection:
         self.buffer = intake.buffer
         self.evaluation = intake.evaluation
         self.meter = meter or WorkMeter()
-        self.late_wait_s = 0.0  # time spent with enough groups that may not be taken yet
+        self.late_wait_s = 0.0  # time with enough groups of which some may not be taken yet
         self.late = 0  # groups trained beyond max_lag, as learner.late_groups=train allows
-        self.breaches = 0  # and without its leave: must stay 0
+        self.breaches = 0  # and trained beyond it without permission: must stay 0
         self._stop = stop
         self._wanted = wanted
         self._has_issued_all = has_issued_all
@@ -70,42 +70,42 @@ class Selection:
         self._checked = 0.0
         self._looked = 0.0
         self._asked = -ALIVE_EVERY_S
-        self._nobody = ""  # who is not there, though work waits for him
+        self._nobody = ""  # the role without a process, though work waits for it
         self._look_every_s = min(5.0, max(0.5, run.learner.group_deadline_s / 20))
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether a signal asked for the end."""
+        """Return whether a signal requested the end."""
         return self._stop.is_set()
 
     def has_run_dry(self) -> bool:
-        """Return whether nothing is in flight or to come: an operator drained the run, or its epochs are over.
+        """Return whether nothing is in flight or left to issue: an operator drained the run, or its epochs are over.
 
-        A signal that came first is no such end.
+        False after a signal, which ends the run first.
         """
         return not self.is_stopped and self._is_the_rest(())
 
     def has_drained(self) -> bool:
-        """Return whether the run has run dry because an operator wants it to."""
+        """Return whether the run has run dry at an operator's request."""
         return self._wanted() == DRAIN and self.has_run_dry()
 
     @property
     def is_paused(self) -> bool:
-        """Return whether the operator wants the run paused."""
+        """Return whether the operator has paused the run."""
         return self._wanted() == PAUSE
 
     def poll_operator(self) -> None:
-        """Obey what an operator asked for while no learner ran; called before any group is issued."""
+        """Obey requests that an operator made while no learner ran; called before any group is issued."""
         self._while_waiting()
 
     def take(self, version: int) -> list[ScoredGroup] | None:
         """Return `groups_per_step` groups that policy version `version` may train on.
 
-        The last groups of a run that is drained, or of its epochs, are returned, however few. The result is None once
-        stop was asked for, or once nothing is left of such a run.
+        At the end of a drained run or of its epochs, the last groups are returned, even if fewer. The result is None
+        once stop was requested, or once nothing is left of such a run.
         """
         since = said = self._clock()
-        while self.intake.read(block_s=0):  # all that has come: what has no variance gives its slot back now
+        while self.intake.read(block_s=0):  # all that has come: groups without variance free their slots now
             pass
         self.poll()
         while not self._stop.is_set():
@@ -133,18 +133,18 @@ class Selection:
         return None
 
     def _is_the_rest(self, chosen: Sequence[ScoredGroup]) -> bool:
-        """Return whether nothing is issued any more, and no group but the chosen ones is in flight."""
+        """Return whether no more groups will be issued and only the chosen ones are in flight."""
         if self._wanted() != DRAIN and not self._has_issued_all():
             return False
         return len(self._floors_in_flight()) == len(chosen)
 
     def _floors_in_flight(self) -> list[int]:
-        """Return the floors of the groups without an outcome: what was trained on may keep its slot for a while."""
+        """Return the floors of the groups without an outcome: trained groups may keep their slots for a while."""
         slots = self.intake.run_owner.slots()
         return [floor for group_id, floor in slots.items() if not self.intake.journal.has(group_id)]
 
     def wait_for_round(self, version: int) -> None:
-        """Read until the evaluation round of `version` is whole, or given up at its deadline, or stop is asked for."""
+        """Read until the evaluation round of `version` is complete, past its deadline, or stop is requested."""
         since = said = self._clock()
         while not self._stop.is_set():
             current = self.evaluation.rounds.open.get(version)
@@ -168,7 +168,7 @@ class Selection:
         self.meter.hold(1.0)
 
     def poll(self) -> None:
-        """Do what is due now and then while waiting: check the fence, poll the operator, survey the groups."""
+        """Do the periodic work of a wait: check the fence, poll the operator, survey the groups."""
         now = self._clock()
         if now - self._checked > CHECK_EVERY_S:
             self._checked = now
@@ -223,14 +223,14 @@ class Selection:
         )
 
     def memory_note(self) -> str:
-        """Say what waits because Redis is full; "" where nothing does."""
+        """Say what waits because Redis is full; "" for nothing."""
         missing, stuck = self.intake.time.missing_mib, self.intake.survey.places.get(ROLLOUTS, 0)
         return (
             f"; redis is full: {stuck} groups in rollouts wait for {missing} MiB of memory" if missing else ""
         )
 
     def who_is_missing(self) -> str:
-        """Say which role has work and nobody to do it, and how one is started."""
+        """Name the role that has work and no process, and how to start one."""
         if self._clock() - self._asked >= ALIVE_EVERY_S:
             self._asked = self._clock()
             run_owner = self.intake.run_owner
@@ -246,13 +246,13 @@ class Selection:
 def rest_can_make_it(
     version: int, slots: Sequence[int], chosen: Sequence[int], *, groups_per_step: int, max_lag: int
 ) -> bool:
-    """Return whether every group that a step at `version` leaves behind can still be trained within its lag.
+    """Return whether every group that a step at `version` leaves behind can still train within its lag.
 
-    A floor f is a deadline, version f + max_lag, and a step has room for `groups_per_step`: up to each deadline, no
-    more may be due than the steps until then can take.
+    A floor f is a deadline, version f + max_lag, and a step has room for `groups_per_step`: at each deadline, no more
+    groups may be due than the steps until then can take.
 
     Args:
-        slots: floors of all groups without an outcome, the chosen ones among them.
+        slots: floors of all groups without an outcome, including the chosen ones.
         chosen: floors of the groups that the step would take.
     """
     return all(

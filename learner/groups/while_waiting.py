@@ -1,8 +1,8 @@
-"""Rank 0 does this while it waits for groups or for Redis: its thread has nothing else that looks around.
+"""Do rank 0's periodic duties while it waits for groups or for Redis.
 
-In: the feeder, the publisher, what an operator asked for in Redis, the other ranks. Out: what came in the way of either
-thread is raised, and an operator's request takes effect. Dead groups that an operator wants again are issued, and no
-rank's wait times out. Called by `learner.groups.selection` about once a second.
+In: the feeder, the publisher, operators' requests in Redis, the other ranks. Out: errors of both threads are raised,
+and requests take effect. Retries of dead groups are issued on request, and no rank's wait times out. Called by
+`learner.groups.selection` about once a second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEEP_ALIVE_S = 30.0
 
 
 class KeepAlive:
-    """Keeps the other ranks' wait for a command from timing out, while rank 0 waits for groups or for Redis.
+    """Keep the other ranks' wait for a command from timing out, while rank 0 waits for groups or for Redis.
 
     A call within half a minute of the last one does nothing.
     """
@@ -39,23 +39,23 @@ class KeepAlive:
         self._last = time.monotonic()
 
     def __call__(self) -> None:
-        """Raises what the process group raises where a rank is gone."""
+        """Send the keep-alive. Raises the process group's error where a rank is gone."""
         if time.monotonic() - self._last > KEEP_ALIVE_S:
             self._last = time.monotonic()
             self._policy.keep_alive()
 
 
 class Operator:
-    """What an operator asks of a running learner: a drain, a pause, and dead groups once more.
+    """Carry out an operator's requests to a running learner: drain, pause, retries of dead groups.
 
-    A dead group is issued anew as `millrace dead retry` asked: `17-r1` for `17`. The journal notes the retry before the
-    feeder lets it in.
+    `millrace dead retry` requests a dead group's retry: `17-r1` for `17`. The journal records the retry before the
+    feeder issues it.
 
     Attributes:
         wanted: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`, as of the last poll.
 
     Args:
-        tell_wanted: told what is wanted when that changes.
+        tell_wanted: receives the request when it changes.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Operator:
         self._feeder = feeder
 
     def poll(self) -> None:
-        """Read what is wanted, close or open the feeder accordingly, and answer requests for retries."""
+        """Read the request, close or open the feeder accordingly, and handle requests for retries."""
         wanted = asked(self._run_owner.link, self._run_owner.keys)
         self._feeder.is_open = not wanted
         if wanted != self.wanted:
@@ -83,7 +83,7 @@ class Operator:
             self.retry_dead_groups()
 
     def retry_dead_groups(self) -> None:
-        """Let in the retries that an operator asked for, and those that the journal notes and Redis never had."""
+        """Issue the retries that an operator requested, and those that the journal has and Redis never had."""
         for dead_id in self._run_owner.retry_requests():
             if reason := self._note(dead_id):
                 log.warning("retry_refused group=%s reason=%s", dead_id, reason)
@@ -93,10 +93,10 @@ class Operator:
             group_id for base, number in noted if not self._journal.has(group_id := retried(base, number))
         ]
         if missing:
-            self._feeder.insert(missing)  # which passes over those that are in
+            self._feeder.insert(missing)  # which skips those already issued
 
     def _note(self, dead_id: str) -> str:
-        """Make a retry durable before it is issued: a Redis that forgets it is told again. Returns why it can't be."""
+        """Record a retry durably before it is issued, in case Redis loses it. Returns why it can't be, or ""."""
         outcome = self._journal.ledger.outcomes.get(dead_id)
         if outcome is None or outcome.kind != DEAD or not is_training(dead_id):
             return (
@@ -113,7 +113,7 @@ class Operator:
 
 
 class WhileWaiting:
-    """Looks after the feeder, the publisher, the operator and the other ranks."""
+    """Check on the feeder, the publisher, the operator and the other ranks."""
 
     def __init__(
         self, feeder: Feeder, publisher: Publisher, operator: Operator, keep_alive: Callable[[], None]
@@ -124,7 +124,7 @@ class WhileWaiting:
         self._keep_alive = keep_alive
 
     def __call__(self) -> None:
-        """Raises what ended the feeder, what came in the publisher's way, or what `KeepAlive` raises."""
+        """Do all checks. Raises what ended the feeder, an error of the publisher, or of `KeepAlive`."""
         self._feeder.raise_failure()
         self._publisher.raise_failure()
         self._operator.poll()

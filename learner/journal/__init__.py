@@ -1,1 +1,1 @@
-"""The journal on disk: records of every outcome, payloads of every step, what is kept and what is removed."""
+"""The journal on disk: records of every outcome, payloads of every step, and their retention."""

@@ -1,4 +1,4 @@
-"""This module writes so that a power cut loses nothing: bytes and names are on the disk when a function returns."""
+"""Write durably: bytes and names are on disk when a function returns, so that a power cut loses nothing."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import secrets
 from pathlib import Path
 from typing import BinaryIO, Final
 
-ROOM: Final = 8192  # bytes of a file that has to find room in itself on a full disk
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})  # the errors of a disk, or a quota, without room
+ROOM: Final = 8192  # minimum size of a file that must be rewritable in place on a full disk
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})  # the errors of a full disk or quota
 
 
 def write_all(stream: BinaryIO, data: bytes | memoryview) -> None:
-    """Write all of `data` to an unbuffered file, which may take a part at a time when the disk is nearly full."""
+    """Write all of `data` to an unbuffered file, which may take it in parts when the disk is nearly full."""
     rest = memoryview(data)
     while rest:
         rest = rest[stream.write(rest) :]
 
 
 def sync(path: Path) -> None:
-    """Sync a file's bytes, or the names in a folder, to the disk."""
+    """Sync a file's bytes, or a folder's names, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -31,8 +31,8 @@ def sync(path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Make a folder, and sync its name and the names of the folders above it.
 
-    The folders above may be as new: the lock or the logs made the run's own folder a moment ago. The walk ends at
-    another file system, and at a folder that this user may not list: nothing of a run is made above those.
+    The parents may be as new: the lock or the logs have just made the run's own folder. The walk stops at another file
+    system, and at a folder that this user may not list: nothing of a run is made above those.
     """
     if path.is_dir():
         return
@@ -45,7 +45,7 @@ def make_folder(path: Path) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replace a small file's text on the disk; a reader sees the old text or the new text, whole."""
+    """Replace a small file's text on disk; a reader sees the old text or the new one, complete."""
     aside = path.with_name(
         f".{path.name}.{secrets.token_hex(4)}"
     )  # a learner elsewhere may have the same pid
@@ -56,18 +56,18 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def is_full(error: OSError) -> bool:
-    """Return whether there was no room for what was to be written."""
+    """Return whether the error is a lack of space."""
     return error.errno in FULL
 
 
 def replace_in_place(path: Path, text: str) -> None:
-    """Replace a small file's text, on a full disk too: then the text takes the room that the file already has.
+    """Replace a small file's text, on a full disk too: the text then reuses the file's own space.
 
-    The file is filled up with blanks to ROOM bytes. A reader sees the old text or the new text, whole; on a
-    full disk it may see a part. Nothing is synced.
+    The file is padded with blanks to ROOM bytes. A reader sees the old text or the new one, complete; on a full disk it
+    may see a part. Nothing is synced.
 
     Raises:
-        OSError: the file can't be written, or there is no room, and none in the file.
+        OSError: the file can't be written, or the disk is full and the file too short.
     """
     data = text.encode().ljust(ROOM)
     aside = path.with_suffix(".tmp")

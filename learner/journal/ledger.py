@@ -1,8 +1,9 @@
-"""This module reads the ledger of a run: what became of every group, and what every step trained on.
+"""Read the ledger of a run: the outcome of every group, and the groups of every step.
 
 In: the files that `learner.journal` writes. Out: a `Ledger`, and by `read_step` any step's groups. Read by the
 learner's recovery, the audit and the tools; needs no torch. Damage is an error, or a line of `Ledger.problems` where
-`strict` is off. A record at the end that a kill has cut short counts for nothing; it is warned of and not removed.
+`strict` is off. A truncated record at the end, as a kill leaves it, does not count; it gets a warning and is not
+removed.
 """
 
 from __future__ import annotations
@@ -37,27 +38,26 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 TRAINED, DROPPED, DEAD = "trained", "dropped", "dead"
-COLLECTED = "collected"  # kept with its payload, by a run that trains on nothing
+COLLECTED = "collected"  # kept with its payload, by a run without training
 ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: learner.resume=FOLDER"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a group: how, and why."""
+    """How a group ended, and why."""
 
     kind: str  # trained | dropped | dead | collected
-    detail: str  # the number of the step (`step_number`), or the reason; "" of a collected group
-    tokens: int = 0  # sampled tokens that were thrown away with the group; 0 where unknown, and if trained
-    # Further facts for people (`learner.groups.discarded`). They are not read back into memory, except into
-    # `Ledger.followed`.
+    detail: str  # the number of the step (`step_number`), or the reason; "" for a collected group
+    tokens: int = 0  # sampled tokens that were discarded with the group; 0 where unknown, and if trained
+    # Further facts for people (`learner.groups.discarded`). They are not read back, except into `Ledger.followed`.
     facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    # What `learner.journal.untrained` keeps; not read back either.
+    # For `learner.journal.untrained`; not read back either.
     group: ScoredGroup | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The outcomes, steps and incarnations in the records of a journal."""
+    """The outcomes, steps and incarnations of a journal."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)  # ids, once for each outcome after the first
@@ -65,25 +65,23 @@ class Ledger:
     # the incarnation that wrote the record), file, offset, length and crc32 (of the payload).
     steps: list[Mapping[str, Any]] = field(default_factory=list)
     evaluations: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # by version
-    # Records of collected groups: ids, dead (reasons by id, of those among them that ended in `dead`), tokens, fence,
-    # file, offset, length and crc32 (of the payload with all of them).
+    # Records of collected groups: ids, dead (reasons by id, for those that ended in `dead`), tokens, fence, file,
+    # offset, length and crc32 (of the payload with all of them).
     collected: list[Mapping[str, Any]] = field(default_factory=list)
-    retries: dict[str, int] = field(
-        default_factory=dict
-    )  # dead group -> number of times that it was issued anew
+    retries: dict[str, int] = field(default_factory=dict)  # dead group -> number of its retries
     incarnations: list[Mapping[str, Any]] = field(
         default_factory=list
     )  # first record of each incarnation, the oldest first
     problems: list[str] = field(default_factory=list)  # damaged, missing or misplaced records, in words
     fence: int = 0  # the highest of any incarnation
-    previous: str | None = None  # file of the newest incarnation that has records
-    end: int = 0  # bytes of that file that count
+    previous: str | None = None  # file of the newest incarnation with records
+    end: int = 0  # valid bytes of that file
     follow: str = ""  # a group whose records are all kept
     followed: list[Mapping[str, Any]] = field(default_factory=list)  # those records, the oldest first
 
     @property
     def checksums(self) -> dict[int, str]:
-        """The checksum of the weights of each version that was published and is named by a later step."""
+        """The checksum of each published version's weights that a later step names."""
         return {
             version: checksum for record in self.steps for version, checksum in published_in(record).items()
         }
@@ -114,7 +112,7 @@ class Ledger:
         step = step_number(record)
         if self.steps:
             expected = step_number(self.steps[-1]) + 1
-        else:  # a run that began with a checkpoint's weights may count on from there
+        else:  # a run that began with a checkpoint's weights may count from there
             expected = step if self.incarnations and self.incarnations[0].get("start") else 1
         if step != expected:
             self.problems.append(f"step {step} stands where step {expected} was expected")
@@ -135,7 +133,7 @@ class Ledger:
 
 
 def _named_by(record: Mapping[str, Any]) -> Sequence[str]:
-    """Return the groups that a record names; a retry names the dead group and the new group."""
+    """Return the groups in a record; a retry has the dead group and the new group."""
     match record["kind"]:
         case "step" | "evaluation" | "collected":
             return list(record.get("ids", ()))
@@ -151,12 +149,12 @@ def read_ledger(folder: Path, *, before: int | None = None, strict: bool = True,
     """Read the ledgers of all incarnations in `folder`, the oldest first.
 
     Args:
-        folder: the journal's; a folder that is not there is an empty ledger.
+        folder: the journal's; a missing folder is an empty ledger.
         before: only incarnations with a lower fence.
         strict: raise at the first problem. Otherwise read on as far as possible, and list the problems.
-        follow: a group of which all records are kept, in `Ledger.followed`.
+        follow: a group whose records are all kept, in `Ledger.followed`.
     Raises:
-        JournalError: a record is damaged, missing, out of order or there twice, or a whole incarnation is gone. The
+        JournalError: a record is damaged, missing, out of order or duplicated, or a whole incarnation is missing. The
             message names the file and the record.
     """
     return _Reader(folder, before=before, strict=strict, follow=follow).read()
@@ -173,19 +171,19 @@ def fence_of(path: Path) -> int:
 
 
 class _Reader:
-    """Reads a journal once."""
+    """Read a journal once."""
 
     def __init__(self, folder: Path, *, before: int | None, strict: bool, follow: str) -> None:
         self._payload_files = payload_files(
             folder
-        )  # looked for first: an incarnation creates its ledger before its payload files
+        )  # listed first: an incarnation creates its ledger before its payload files
         self._files = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
         self._before = before
         self._strict = strict
         self._ledger = Ledger(fence=max(map(fence_of, self._files), default=0), follow=follow)
 
     def read(self) -> Ledger:
-        """Read the ledgers of the incarnations that follow from each other."""
+        """Read the ledgers of the incarnations, each linked to the one before."""
         for path, end in reversed(self._chain()):
             self._read_incarnation(path, end)
             self._ledger.previous = path.name
@@ -205,10 +203,10 @@ class _Reader:
         self._ledger.problems.append(text)
 
     def _chain(self) -> list[tuple[Path, int | None]]:
-        """Return the ledgers from the newest incarnation to the first, each with its end as the next one knows it.
+        """Return the ledgers from the newest incarnation to the first, each with its end as the next one recorded it.
 
-        An incarnation that was killed before its first record was whole has written nothing, and no record names it:
-        the incarnation before it is the newest.
+        An incarnation that was killed before its first complete record has written nothing, and no record names it: the
+        incarnation before it is the newest.
         """
         path = self._newest(self._files)
         chain: list[tuple[Path, int | None]] = []
@@ -223,14 +221,14 @@ class _Reader:
             ):
                 end = first.record["previous_end"]
                 path = path.with_name(first.record["previous"]) if first.record["previous"] else None
-            else:  # reading that ledger will be a problem; this is for the other ledgers
+            else:  # reading that ledger will report the problem; this is for the other ledgers
                 end = None
                 path = self._newest([file for file in self._files if fence_of(file) < fence_of(path)])
         return chain
 
     @staticmethod
     def _newest(files: list[Path]) -> Path | None:
-        """Return the ledger of the newest incarnation that has written a record."""
+        """Return the ledger of the newest incarnation with a record."""
         for path in reversed(files):
             first = first_record(path)
             if isinstance(first, Broken) and first.is_tail:
@@ -240,10 +238,10 @@ class _Reader:
         return None
 
     def _read_incarnation(self, path: Path, end: int | None) -> None:
-        """Take in the records of one incarnation, up to `end` where a later one has read it that far."""
+        """Read the records of one incarnation, up to `end` where a later one has recorded its length."""
         problems = len(self._ledger.problems)
         self._ledger.end = 0
-        number = 0  # of the record that comes next
+        number = 0  # of the next record
         if not path.exists():
             self._problem(
                 f"{path} is gone, and a later incarnation of this run began where it ends: {ADVICE}"
@@ -268,7 +266,7 @@ class _Reader:
             )
 
     def _take(self, path: Path, found: Whole, expected: int) -> int:
-        """Add one whole record to the ledger; returns the number that the next record should have."""
+        """Add one complete record to the ledger; returns the number expected of the next record."""
         number = found.record.get("n")
         if number is None:
             raise JournalError(

@@ -1,12 +1,12 @@
-"""This module writes and reads what the steps trained on: payloads beside the ledger, in files of bounded size.
+"""Write and read the groups of each step: payloads next to the ledger, in files of bounded size.
 
-In: groups as they were scored, with their advantages. Out: msgpack of each step in a payload file,
-`payload-FENCE-NNN.bin`, and the same groups again. Written by `learner.journal`, read by recovery and the tools; needs
-no torch. A payload is whole on the disk before the ledger names it; a payload that no record names is void.
+In: scored groups, with their advantages. Out: msgpack of each step in a payload file, `payload-FENCE-NNN.bin`, and the
+same groups again. Written by `learner.journal`, read by recovery and the tools; needs no torch. A payload is completely
+on disk before the ledger names it; a payload without a record is void.
 
-A payload has all that running or scoring a step again needs, except the completions' text. The tokenizer makes the text
-of the ids again (`generators.decoding`), and it would cost half as much as the ids. A group is what the wire has of it,
-with the arrays beside it.
+A payload has everything needed to train or score a step again, except the completions' text, which would take half as
+much space as the ids: the tokenizer decodes it again (`generators.decoding`). A group is stored as on the wire, with
+its arrays separate.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from learner.journal.schema_2 import tree_of
 log = logging.getLogger(__name__)
 
 MIB = 1 << 20
-PAYLOAD_SCHEMA = 4  # what is written
-# 1 had the groups as the wire has them. 2 has no segments: a completion is its one segment, and every token trained.
-# 3, such columns with segments, was in no release.
+PAYLOAD_SCHEMA = 4  # the schema written
+# 1 had the groups as on the wire. 2 has no segments: a completion is its one segment, and every token trained. 3, such
+# columns with segments, was in no release.
 READABLE = (2, 4)
 _HEAD_BYTES = struct.Struct("<I")
 _NAME = re.compile(r"payload-(\d+)-(\d+)\.bin")
 
 Advantages = Sequence[
     Sequence[float | None]
-]  # one list a group, one number a completion; None: the completion did not train
+]  # a list per group, a number per completion; None: the completion did not train
 
 
 class JournalError(Permanent):
-    """A journal that can't be read; the message names the file and the place in it."""
+    """A journal is unreadable; the message names the file and the place in it."""
 
 
 class PayloadGone(JournalError):
-    """A step whose payload's file is not there: retention has removed it, or a person has."""
+    """A step's payload file is missing: removed by retention or by a person."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PayloadFile:
-    """A file of payloads, as its name describes it."""
+    """A file of payloads, from its name."""
 
     fence: int  # of the incarnation that wrote the file
     number: int  # 0, 1, 2 … in that incarnation
@@ -66,17 +66,17 @@ class PayloadFile:
 
 
 def payload_files(folder: Path) -> list[PayloadFile]:
-    """List the payload files that are there, the oldest first."""
+    """List the existing payload files, the oldest first."""
     found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("payload-*.bin"))
     return sorted(PayloadFile(int(match[1]), int(match[2]), path) for match, path in found if match)
 
 
 @dataclass(slots=True)
 class PackedGroup:
-    """A group as a payload has it."""
+    """A group in a payload."""
 
     group: ScoredGroup
-    head: bytes = b""  # msgpack of the group without text, and with the length of an array where that belongs
+    head: bytes = b""  # msgpack of the group without text; each array is replaced by its length
     arrays: dict[str, list[NDArray[Any]]] = field(
         default_factory=lambda: {IDS: [], LOGPROBS: []}
     )  # by type, in order
@@ -96,28 +96,28 @@ class PackedGroup:
 
 
 class StepEncoder:
-    """Encodes payloads in one buffer that it keeps: fresh memory for two megabytes costs more than the copy."""
+    """Encode payloads in one reused buffer: allocating two megabytes costs more than the copy."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
         self._packed: dict[str, PackedGroup] = {}  # of groups that wait for their step, by id
 
     def prepare(self, group: ScoredGroup) -> None:
-        """Pack a group that has arrived: for a whole step that takes as long as a fast disk does."""
+        """Pack a group on arrival: packing a whole step at once takes as long as a fast disk's write."""
         self._packed[group.group_id] = PackedGroup.of(group)
 
     def discard(self, group_ids: Iterable[str]) -> None:
-        """Discard what was packed of groups that have ended."""
+        """Discard packed groups that have ended."""
         for group_id in group_ids:
             self._packed.pop(group_id, None)
 
     def encode(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
         """Encode the payload of one step, the groups in the order of training. The next call reuses its memory.
 
-        The length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32); little-endian,
-        one behind the other. In the map each group is msgpack of its own, and has the length of an array where that
-        belongs. So each array is copied once: for a step of two megabytes, the wire's bytes within bytes would take as
-        long as the disk does.
+        Format: the length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32);
+        little-endian, concatenated. In the map each group is its own msgpack, with the length of each array in its
+        place. So each array is copied once: for a step of two megabytes, nesting the wire's bytes would take as long as
+        the disk does.
         """
         packed = [self._known(group) for group in groups]
         arrays = {
@@ -143,7 +143,7 @@ class StepEncoder:
 
     def _known(self, group: ScoredGroup) -> PackedGroup:
         known = self._packed.get(group.group_id)
-        # It may have come again, with other scores.
+        # It may have arrived again, with other scores.
         return known if known is not None and known.group is group else PackedGroup.of(group)
 
     def _room(self, size: int) -> NDArray[np.uint8]:
@@ -153,29 +153,29 @@ class StepEncoder:
 
 
 def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], list[list[float | None]]]:
-    """Read groups and advantages of a step, in the order in which they were trained.
+    """Read groups and advantages of a step, in training order.
 
-    Every completion's `text` is "": `generators.decoding` makes it of the token ids.
+    Every completion's `text` is "": `generators.decoding` decodes it from the token ids.
 
     Args:
         folder: the journal's.
         record: the step's, from `Ledger.steps`, or one of `Ledger.collected`.
     Raises:
-        PayloadGone: the payload's file is not there.
-        JournalError: the payload is not what was written, or can't be read.
+        PayloadGone: the payload's file is missing.
+        JournalError: the payload is damaged or unreadable.
     """
     where = f"{folder / record['file']}: {_named(record)}"
     return decode_step(read_payload(folder, record), where)
 
 
 def decode_step(payload: bytes, where: str) -> tuple[list[ScoredGroup], list[list[float | None]]]:
-    """Read what `StepEncoder.encode` wrote; every completion's `text` is "".
+    """Decode the output of `StepEncoder.encode`; every completion's `text` is "".
 
     Args:
         payload: of one step.
-        where: names the payload in an error.
+        where: the payload's name in errors.
     Raises:
-        JournalError: it can't be read.
+        JournalError: it is unreadable.
     """
     ids_at = _HEAD_BYTES.size + _HEAD_BYTES.unpack_from(payload)[0]
     tree = msgpack.unpackb(payload[_HEAD_BYTES.size : ids_at])
@@ -196,7 +196,7 @@ def decode_step(payload: bytes, where: str) -> tuple[list[ScoredGroup], list[lis
 
 
 def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
-    """Read the bytes of a step's payload, and compare their checksum. Raises as `read_step` does."""
+    """Read the bytes of a step's payload, and check their checksum. Raises as `read_step` does."""
     path = folder / record["file"]
     where = f"{path}: {_named(record)}"
     try:
@@ -218,7 +218,7 @@ def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
 
 
 def _named(record: Mapping[str, Any]) -> str:
-    """Return how an error names a payload."""
+    """Return a payload's name in errors."""
     if record.get("kind") == "collected":
         return f"the payload of {len(record['ids'])} collected groups from {record['ids'][0]} on"
     return f"the payload of step {step_number(record)}"
@@ -237,11 +237,11 @@ class PayloadWriter:
 
     @property
     def current(self) -> Path | None:
-        """The payload file that is being written; None before the first payload."""
+        """The current payload file; None before the first payload."""
         return None if self._stream is None else Path(self._stream.name)
 
     def append(self, payload: bytes | memoryview) -> tuple[str, int]:
-        """Write one payload; returns, when it is on the disk, the file's name and the offset in the file, in bytes."""
+        """Write one payload; returns, once it is on disk, the file's name and the offset in bytes."""
         stream = self._stream
         if stream is None or (self._size and self._size + len(payload) > self._limit):
             stream = self._begin_file()
@@ -267,10 +267,10 @@ class PayloadWriter:
 
 
 def group_of(packed: bytes, schema: int, get: Get) -> ScoredGroup:
-    """Read a group of a payload of that schema; every completion's text is "". Raises BadMessage.
+    """Decode a group of a payload of that schema; every completion's text is "". Raises BadMessage.
 
     Args:
-        get: called for the arrays of each type in their order.
+        get: called for the arrays of each type, in order.
     """
     if schema == PAYLOAD_SCHEMA:
         return unpack(packed, ScoredGroup, get)

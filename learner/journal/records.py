@@ -1,9 +1,9 @@
-"""This module frames the records of a ledger's file, and finds the whole records among a file's bytes.
+"""Frame the records of a ledger's file, and find the complete records among a file's bytes.
 
-In: a record, or a file. Out: the bytes to append, or every whole record with its place, and the damage between them.
-Used by `learner.journal` to write and by `learner.journal.ledger` to read. A record that ends a file and is not whole
-was being written when its incarnation ended. A broken record that others follow was whole once, and something has
-changed its bytes since.
+In: a record, or a file. Out: the bytes to append, or every complete record with its place, and the damage between them.
+Used by `learner.journal` to write and by `learner.journal.ledger` to read. An incomplete record at the end of a file
+was being written when its incarnation ended. A broken record with others after it was once complete, and its bytes have
+changed since.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, BinaryIO
 import msgpack
 
 FRAME = struct.Struct("<II")  # bytes of the body, its CRC-32
-_KIND = b"\xa4kind"  # the first key of every record, behind the one or three bytes of a map's head
+_KIND = b"\xa4kind"  # the first key of every record, after the one to three bytes of a map's header
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A record that is whole, with its place."""
+    """A complete record, with its place."""
 
     record: Mapping[str, Any]
     start: int  # of its frame, in bytes from the beginning of the file
@@ -33,33 +33,33 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Bytes that are not a record."""
+    """Bytes that are no record."""
 
     start: int
-    end: int  # where the next whole record begins, or where the file (or the incarnation) ends
-    is_tail: bool  # the bytes end the file: no other record follows, whole or torn
+    end: int  # start of the next complete record, or end of the file (or the incarnation)
+    is_tail: bool  # the bytes end the file: no other record follows, complete or torn
 
 
 def framed(record: Mapping[str, Any]) -> bytes:
-    """Return a record's bytes in the file. Its first key must be `kind`, by which records behind damage are found."""
+    """Return a record's bytes in the file. Its first key must be `kind`, which is used to find records after damage."""
     body = msgpack.packb(record, use_bin_type=True)
     return FRAME.pack(len(body), zlib.crc32(body)) + bytes(body)
 
 
 def step_number(record: Mapping[str, Any]) -> int:
-    """Return the number by which people know the step of a record: the version that the step makes.
+    """Return the step number of a record as shown to people: the version that the step makes.
 
-    Step n goes from version n - 1 to version n, so the first step is step 1. On the disk a record's `step` counts from
-    0: it is the version that the step starts from, and stays so. Whatever is printed, logged, raised, exported or
-    compared with a number that somebody typed goes through here; what trains and what is written does not.
+    Step n goes from version n - 1 to version n, so the first step is step 1. On disk a record's `step` counts from 0:
+    it is the version that the step starts from, and stays so. Use this for whatever is printed, logged, raised,
+    exported or compared with a number that a user typed; not for training or writing.
     """
     return int(record["step"]) + 1
 
 
 def published_in(record: Mapping[str, Any]) -> dict[int, str]:
-    """Return the checksums of the versions that were published before a step's record was written, since the last one.
+    """Return the checksums of the versions published between the last step's record and this one.
 
-    Records from before weights were published behind the step have one, that of the version the step starts from.
+    Records from before weights were published behind the step have one, of the version that the step starts from.
     """
     if "weights" in record:
         return {record["step"]: record["weights"]}
@@ -67,10 +67,10 @@ def published_in(record: Mapping[str, Any]) -> dict[int, str]:
 
 
 def scan(path: Path, *, until: int | None = None) -> Iterator[Whole | Broken]:
-    """Yield every record and every piece of damage in a ledger's file, in order.
+    """Yield every record and every damaged section in a ledger's file, in order.
 
     Args:
-        until: bytes that count; the bytes behind them are void. None: the whole file.
+        until: valid bytes; those after them are void. None: the whole file.
     """
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -105,9 +105,9 @@ def _record_at(stream: BinaryIO, position: int, limit: int) -> Whole | None:
 def _next_record(stream: BinaryIO, position: int, limit: int) -> Broken:
     """Return the broken bytes at `position`, up to the next whole record.
 
-    The length of a broken record can't be trusted, so the rest is searched for the beginning of every record. Where
-    none is found, but the length fits and bytes follow it, the next record is the torn one: an incarnation writes
-    nothing behind a record that it could not finish.
+    A broken record's length can't be trusted, so the rest is searched for the beginning of every record. Where none is
+    found, but the length fits and bytes follow it, the next record is the torn one: an incarnation writes nothing after
+    a record that it could not finish.
     """
     stream.seek(position)
     rest = stream.read(limit - position)

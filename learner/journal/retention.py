@@ -1,6 +1,6 @@
-"""This module chooses the payload files to remove: the settings do not keep them, and recovery does not need them.
+"""Choose the payload files to remove: those that neither the settings nor recovery need.
 
-In: the ledger, the files that are there, the steps that the checkpoints cover. Out: the files to remove. Called by
+In: the ledger, the existing files, the steps that the checkpoints cover. Out: the files to remove. Called by
 `learner.journal` after each checkpoint. Records of groups and steps stay for ever.
 """
 
@@ -29,9 +29,9 @@ def removable(
 
     Args:
         there: all payload files, the oldest first.
-        covered: steps below this step are covered by the oldest checkpoint that is kept.
+        covered: steps below this one are covered by the oldest kept checkpoint.
         now: Unix seconds.
-        writing: the payload file that is being written, which stays.
+        writing: the current payload file, which stays.
     """
     last_steps = _last_steps(ledger)
     newer_bytes = 0
@@ -43,12 +43,12 @@ def removable(
             continue
         limits = [] if config.keep_days is None else [now - facts.st_mtime > config.keep_days * DAY_S]
         limits += [] if config.keep_mb is None else [newer_bytes > config.keep_mb * MIB]
-        # `since_checkpoint` removes what no limit holds, `all` what any limit asks for.
+        # `since_checkpoint` removes files that every limit allows to go, `all` those that any limit wants gone.
         if all(limits) if config.keep == "since_checkpoint" else any(limits):
             chosen.append(payload_file)
     return chosen[::-1]
 
 
 def _last_steps(ledger: Ledger) -> Mapping[str, int]:
-    """Return the newest step of each payload file, by the file's name."""
+    """Return the newest step of each payload file, by file name."""
     return {record["file"]: record["step"] for record in ledger.steps}

@@ -1,7 +1,7 @@
-"""This module makes of a group in a journal's payload of schema 2 what the wire has of it.
+"""Convert a group of a journal payload of schema 2 to the wire's form.
 
-There a group was kept as columns, one list a field for all completions, and a completion had one segment, of which
-every token trained.
+In schema 2 a group was stored as columns, one list per field for all completions, and a completion had one segment, of
+which every token trained.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ SCORE = ("status", "value", "reason", "scorer", "version", "seconds", "component
 
 
 def tree_of(columns: Mapping[str, Any], get: Get) -> dict[str, Any]:
-    """Return what the wire has of a scored group. Raises Python's own errors for columns that are damaged.
+    """Return the wire's form of a scored group. Raises Python's own errors for damaged columns.
 
     Args:
-        get: called for the arrays of each type in their order.
+        get: called for the arrays of each type, in order.
     """
     own = zip(columns["tokens"], columns["spans"], columns["finish_reasons"], strict=True)
     completions = [
@@ -47,7 +47,7 @@ def tree_of(columns: Mapping[str, Any], get: Get) -> dict[str, Any]:
 
 
 def _segment(tokens: int, numbers: list[int], get: Get) -> dict[str, Any]:
-    """Return a completion's one segment, in which a span began where the span before it ended."""
+    """Return a completion's one segment, in which each span begins where the previous one ended."""
     spans, first = [], 0
     for version, count in zip(numbers[::2], numbers[1::2], strict=True):
         spans.append([version, first, count])

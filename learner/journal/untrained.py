@@ -1,12 +1,12 @@
-"""What came back and never trained is kept for people: dropped groups, and the groups of held-out rounds.
+"""Keep groups that never train, for people: dropped groups, and the groups of held-out rounds.
 
-In: groups when they end. Out: `untrained-FENCE-NNN.bin` beside the ledger, and the same groups again. No step and no
-recovery needs them: they are not synced, a write that fails costs them and nothing else, and the oldest files are
-removed beyond `learner.journal.untrained_mb`. The ledger says which of them count. A kill between the two may leave a
-group here that was trained later, or twice.
+In: groups when they end. Out: `untrained-FENCE-NNN.bin` next to the ledger, and the same groups again. No step and no
+recovery needs them: they are not synced, a failed write loses only them, and the oldest files are removed beyond
+`learner.journal.untrained_mb`. The ledger decides which of them count. A kill between the two may leave a group here
+that was trained later, or is here twice.
 
-Each file is a row of framed records (`learner.journal.records`): `kind`, `step` (the one that was trained next, counted
-from 0 as in the ledger: the version of that moment), `reasons` by group, and the groups as a step's payload has them.
+Each file is a sequence of framed records (`learner.journal.records`): `kind`, `step` (the next one trained, counted
+from 0 as in the ledger: the version of that moment), `reasons` by group, and the groups as in a step's payload.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from learner.journal.records import Broken, framed, scan, step_number
 log = logging.getLogger(__name__)
 
 EVALUATED = "evaluated"
-SEGMENTS = 8  # files that the newest payloads lie in: what is removed is whole files
+SEGMENTS = 8  # files among which the newest payloads are divided: whole files are removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,18 @@ class Untrained:
     """A group that did not train."""
 
     kind: str  # dropped | evaluated
-    step: int  # of a dropped group the number of the one that was trained next; of a held-out one its version
-    reason: str  # why it was dropped; "" of a held-out group
-    group: ScoredGroup  # whose completions have no text
+    step: int  # for a dropped group the number of the step trained next; for a held-out one its version
+    reason: str  # why it was dropped; "" for a held-out group
+    group: ScoredGroup  # its completions have no text
 
 
 class UntrainedWriter:
-    """Writes the files of one incarnation of the learner, and removes old ones of all.
+    """Write the files of one incarnation, and remove old files of all.
 
     Args:
         folder: the journal's.
         fence: this incarnation's.
-        keep_mb: MiB that stay; 0: nothing is written.
+        keep_mb: MiB to keep; 0: nothing is written.
     """
 
     def __init__(self, folder: Path, fence: int, *, keep_mb: int) -> None:
@@ -58,7 +58,7 @@ class UntrainedWriter:
         self._failed = False
 
     def write(self, kind: str, step: int, groups: Sequence[ScoredGroup], reasons: Sequence[str]) -> None:
-        """Write groups that ended; a disk that refuses them is warned of once, and nothing more is written."""
+        """Write groups that ended; after one failed write, warn and write no more."""
         if not self._limit or not groups or self._failed:
             return
         nothing = [[None] * len(group.rewards) for group in groups]
@@ -94,13 +94,13 @@ class UntrainedWriter:
         kept = 0
         for older in reversed(untrained_files(self._folder)):
             kept += older.stat().st_size
-            if kept > self._limit - self._limit // SEGMENTS:  # which the new one may take
+            if kept > self._limit - self._limit // SEGMENTS:  # for the new one
                 older.unlink()
         return stream
 
 
 def untrained_files(folder: Path) -> list[Path]:
-    """List the files that are there, the oldest first."""
+    """List the existing files, the oldest first."""
 
     def place(path: Path) -> tuple[int, int]:
         _, fence, number = path.stem.split("-")
@@ -110,7 +110,7 @@ def untrained_files(folder: Path) -> list[Path]:
 
 
 def read_untrained(folder: Path, ledger: Ledger) -> Iterator[Untrained | JournalError]:
-    """Yield each group once that the ledger says was dropped or evaluated, and what of the files is damaged.
+    """Yield each group once that the ledger has as dropped or evaluated, and an error for each damaged file.
 
     Args:
         folder: the journal's.
@@ -141,7 +141,7 @@ def _groups_of(record: Mapping[str, Any], where: str, ledger: Ledger, seen: set[
 
 
 def _counts(kind: str, group_id: str, step: int, ledger: Ledger) -> bool:
-    """Tell whether the ledger says of a group what was written here."""
+    """Return whether the ledger's outcome of a group matches the one written here."""
     if kind == EVALUATED:
         return group_id in ledger.evaluations.get(step, {}).get("ids", ())
     outcome = ledger.outcomes.get(group_id)

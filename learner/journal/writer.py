@@ -1,19 +1,19 @@
-"""This module writes the journal: the ledger of the whole run, and what every step trained on.
+"""Write the journal: the ledger of the whole run, and the groups of every step.
 
-In: each batch before the optimizer sees it, and each group that ended without training. Out: files that say for ever
-what became of every group. Written by rank 0 of the learner, read by `learner.journal.ledger`; needs no torch.
-A failed write ends the learner before anything is acknowledged, so the groups are still in Redis.
+In: each batch before the optimizer step, and each group that ended without training. Out: files with the permanent
+outcome of every group. Written by rank 0 of the learner, read by `learner.journal.ledger`; needs no torch. A failed
+write ends the learner before anything is acknowledged, so the groups are still in Redis.
 
-Files, in `runs/NAME/journal/`; each incarnation of the learner creates its own exclusively, named by its fence
-(its first record is of kind `life`):
+Files, in `runs/NAME/journal/`; each incarnation of the learner creates its own exclusively, named by its fence (its
+first record is of kind `life`):
     ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
-    payload-FENCE-NNN.bin    for each step, in msgpack, the groups as they were scored, in order; of a run that trains
-                             on nothing the groups that it has collected
+    payload-FENCE-NNN.bin    for each step, in msgpack, the scored groups, in order; for a run without training the
+                             groups that it has collected
     untrained-FENCE-NNN.bin  dropped and held-out groups, for people (`learner.journal.untrained`)
-Records are numbered within their incarnation (`n`), which shows a missing or a doubled record. They are dated for
-people (`at`, Unix seconds). The first record says which ledger came before and how far that ledger counts: an older
-learner that wakes up writes behind the mark, to no effect. An incarnation touches its own files only. `notes.jsonl`
-beside them is what operators did, and decides nothing.
+Records are numbered within their incarnation (`n`), which shows a missing or a duplicated record, and dated for people
+(`at`, Unix seconds). The first record names the previous ledger and its valid length: an older learner that wakes up
+writes past that mark, without effect. An incarnation writes only its own files. `notes.jsonl` next to them records what
+operators did, and decides nothing.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ NO_DEATHS: Mapping[str, str] = {}
 
 
 class FenceTaken(RunFailed):
-    """Another incarnation of the learner has a ledger of this fence."""
+    """Another incarnation of the learner has a ledger with this fence."""
 
 
 class Journal:
-    """Writes this incarnation's own files, and holds the ledger of all incarnations.
+    """Write this incarnation's files, and hold the ledger of all incarnations.
 
     Args:
-        folder: made if it is not there.
-        fence: this incarnation's; no other may ever have had it.
+        folder: made if missing.
+        fence: this incarnation's, unique for ever.
         run: the run's name, for the record.
-        facts: what else the first record says: the configuration, and where the incarnation began.
-        config: how large a payload file gets, and when it is removed.
+        facts: further fields of the first record: the configuration, and where the incarnation began.
+        config: the size and the retention of payload files.
     Raises:
-        FenceTaken: another incarnation has that fence.
+        FenceTaken: another incarnation has this fence.
         RunFailed: the files can't be created or written.
         JournalError: an older incarnation's ledger is damaged.
     """
@@ -107,7 +107,7 @@ class Journal:
         return group_id in self.ledger.outcomes
 
     def prepare(self, group: ScoredGroup) -> None:
-        """Encode a group when it arrives, so that `append` has less to do when the step is whole. Writes nothing."""
+        """Encode a group when it arrives, which leaves less to do in `append`. Writes nothing."""
         self._encoder.prepare(group)
 
     def append(
@@ -119,16 +119,16 @@ class Journal:
         published: Mapping[int, str] = NOTHING,
         kl: Mapping[str, float] | None = None,
     ) -> None:
-        """Write a step: payload, fsync, record, fsync. From here on the step can be replayed.
+        """Write a step: payload, fsync, record, fsync. Afterwards the step can be replayed.
 
         Args:
             step: the version that it starts from.
-            advantages: one list a group, one number a completion, as the step uses them.
-            published: checksums of the weights that were published since the last step, by version.
-            kl: `coef`, the weight of the divergence to the reference in this step, and `divergence`, its mean a token
+            advantages: a list per group, a number per completion, as used in the step.
+            published: checksums of the weights published since the last step, by version.
+            kl: `coef`, the weight of the divergence to the reference in this step, and `divergence`, its mean per token
                 where it was measured before the step; None: there is no reference.
         Raises:
-            RunFailed: the step could not be written; nothing may be acknowledged, and nothing more is written.
+            RunFailed: the step could not be written; nothing may be acknowledged or written any more.
             Fenced: a newer learner has opened the journal.
             ValueError: another step is next.
         """
@@ -154,11 +154,11 @@ class Journal:
         self._encoder.discard(group.group_id for group in groups)
 
     def collect(self, groups: Sequence[ScoredGroup], *, dead: Mapping[str, str] = NO_DEATHS) -> None:
-        """Record groups of a run that trains on nothing: payload, fsync, record, fsync. The record is their outcome.
+        """Record groups of a run without training: payload, fsync, record, fsync. The record is their outcome.
 
         Args:
             groups: with their scores.
-            dead: the reasons of those among them that ended in `dead`, by id; their outcome is that.
+            dead: the reasons of those that ended in `dead`, by id; their outcome is `dead`.
         Raises:
             RunFailed, Fenced: as `append` does.
         """
@@ -181,10 +181,10 @@ class Journal:
     def _put_payload(
         self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages
     ) -> dict[str, Any]:
-        """Put a payload on the disk, and return what its record says of its place."""
+        """Write a payload to disk, and return the record's fields for its place."""
         self._refuse_after_failure()
         payload = self._encoder.encode(step, groups, advantages)
-        checksum = self._beside.submit(zlib.crc32, payload)  # while the disk is at work
+        checksum = self._beside.submit(zlib.crc32, payload)  # while the disk is writing
         try:
             file, offset = self._payloads.append(payload)
         except OSError as error:
@@ -217,10 +217,10 @@ class Journal:
             ]
         )
         self._encoder.discard(ends)
-        self.check_fence()  # records behind a newer incarnation's beginning are void: nothing may follow from them
+        self.check_fence()  # records after a newer incarnation's start are void: nothing may rely on them
 
     def retry(self, group_id: str, number: int) -> None:
-        """Record that a dead group is issued anew, for the `number`th time. Raises as `append` does."""
+        """Record the retry of a dead group, its `number`th. Raises as `append` does."""
         self.check_fence()
         self._write([{"kind": "retry", "id": group_id, "number": number}])
 
@@ -231,8 +231,8 @@ class Journal:
 
         Args:
             version: of the round.
-            results: what it came to.
-            groups: those that came back, for `learner.journal.untrained`.
+            results: the round's result.
+            groups: those that returned, for `learner.journal.untrained`.
         """
         self.check_fence()
         self._untrained.write(EVALUATED, version, groups, [""] * len(groups))
@@ -240,10 +240,10 @@ class Journal:
         self.check_fence()
 
     def retain(self, covered: int) -> None:
-        """Remove payload files as the settings say, and log each of them.
+        """Remove payload files by the settings, and log each.
 
         Args:
-            covered: steps below this step are covered by the oldest checkpoint that is kept; later payloads stay.
+            covered: steps below this one are covered by the oldest kept checkpoint; later payloads stay.
         Raises:
             Fenced: a newer learner has opened the journal.
         """
@@ -276,7 +276,7 @@ class Journal:
             )
 
     def check_fence(self) -> None:
-        """Raise Fenced if a newer learner has opened this journal: Redis may have forgotten that learner's fence."""
+        """Raise Fenced if a newer learner has opened this journal: Redis may have lost that learner's fence."""
         newest = max((fence_of(path) for path in ledgers(self.folder)), default=self.fence)
         if newest > self.fence:
             raise Fenced(
@@ -293,7 +293,7 @@ class Journal:
 
     @property
     def _next_step(self) -> int:
-        """The step that is trained next, as its record will have it: the version that it starts from."""
+        """The next step to train, as its record will number it: the version that it starts from."""
         if self.ledger.steps:
             return int(self.ledger.steps[-1]["step"]) + 1
         return 0
@@ -311,7 +311,7 @@ class Journal:
         return stream
 
     def _sync_last_incarnation(self, ledger: str | None) -> None:
-        """Sync the files that the incarnation before was writing when it was killed: its records count from here on."""
+        """Sync the files that the previous incarnation was writing when it was killed: from now on they count."""
         if ledger is None:
             return
         path = self.folder / ledger
@@ -329,7 +329,7 @@ class Journal:
                 raise RunFailed(f"{file} can't be put on the disk: {error.strerror}") from error
 
     def _write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Append records by one write, and add them to the ledger in memory when they are on the disk."""
+        """Append records in one write, and add them to the ledger in memory once they are on disk."""
         self._refuse_after_failure()
         at = time.time()
         numbered = [
@@ -347,7 +347,7 @@ class Journal:
             self.ledger.add(record)
 
     def _refuse_after_failure(self) -> None:
-        """Raise RunFailed after a failed write: a record behind a torn one would turn the torn one into damage."""
+        """Raise RunFailed after a failed write: a record after a torn one would turn the torn one into damage."""
         if self._failure is not None:
             raise RunFailed(f"{self._failure} (a write before this one; nothing is written after it)")
 

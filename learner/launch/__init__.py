@@ -1,1 +1,1 @@
-"""The learner's processes start here: the checks before the start, the ranks, and why a rank has failed."""
+"""Start the learner's processes: checks before the start, the ranks, and the reason why a rank failed."""

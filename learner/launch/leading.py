@@ -1,8 +1,7 @@
-"""The process that owns a run: its Redis, its signals, and the exit code that its launcher sees.
+"""Run the process that owns a run: its Redis, its signals, and the exit code for its launcher.
 
-In: a resolved run, and what is to be done with it. Out: an exit code: 0 done, or there was nothing to do; 1 failed; 2
-the name is taken. Run by rank 0 of a learner, and by a collector in a learner's place. A private Redis that was started
-here ends here.
+In: a resolved run, and the work to do. Out: an exit code: 0 done, or there was nothing to do; 1 failed; 2 the name is
+taken. Run by rank 0 of a learner, and by a collector in a learner's place. Stops a private Redis that it started.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ def lead(
     """Open the run and do its work.
 
     Args:
-        run: whose Redis is started where the configuration names none.
-        owner: makes what owns the run.
-        work: given the owner, opened, and what a signal sets; returns the exit code.
-        is_alone: no other rank would wait for this process.
+        run: its Redis is started where the configuration names none.
+        owner: makes the owner of the run.
+        work: receives the opened owner and the event that a signal sets; returns the exit code.
+        is_alone: no other rank waits for this process.
     """
     stop = stop_on_signals()
     server = None
@@ -58,7 +57,8 @@ def lead(
         return 2
     except PipelineError as error:
         log.error("ended reason=%s", error)  # noqa: TRY400
-        # Asked to end while Redis was away, it has not failed. Other ranks would wait for it, and a failure ends them.
+        # If asked to end while Redis was away, it has not failed. But other ranks would wait for it, and a failure ends
+        # them.
         return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) and is_alone else 1
     finally:
         if server is not None and server.is_ours:

@@ -1,8 +1,8 @@
-"""This module checks that configured files and folders are here: a mistyped path is named before anything starts.
+"""Check that configured files and folders exist: report a wrong path before anything starts.
 
 In: a resolved run, in the `millrace up`, `chaos` or `python -m learner` that starts it on this machine. Out: nothing,
-or a `ConfigError` with the key. The check is no part of loading: a process that joins from another machine, or reads an
-old run's configuration, needs no such file.
+or a `ConfigError` with the key. Not part of loading: a process that joins from another machine, or reads an old run's
+configuration, needs no such file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILES = frozenset({".jsonl", ".json", ".parquet", ".csv"})
 
 
 def single_answers(run: Run) -> str:
-    """Say that a group of one answer trains nothing, whose baseline is the answer itself; "" where there are more."""
+    """Warn that a group of one answer trains nothing, since its baseline is the answer itself; "" for larger groups."""
     if run.sampling.group_size > 1:
         return ""
     return (
@@ -74,10 +74,10 @@ def _missing(run: Run) -> Iterator[str]:
 
 
 def _beyond_positions(run: Run) -> Iterator[str]:
-    """Yield a line where the longest sequence is longer than the model in a folder was made for.
+    """Yield a line where the longest sequence exceeds the positions of a model in a folder.
 
-    vLLM 0.32 refuses to start then (`_get_and_verify_max_len` in `vllm/config/model.py`); transformers fails at the
-    first such token where positions are learned. A model whose rotation is scaled by a factor is left to the engine.
+    vLLM 0.32 then refuses to start (`_get_and_verify_max_len` in `vllm/config/model.py`); transformers fails at the
+    first such token where positions are learned. A model with scaled rotary positions is left to the engine.
     """
     engine = run.generators.engine
     names = {"vllm": ("max_position_embeddings", "n_positions"), "hf": ("n_positions",)}.get(engine.type, ())
@@ -87,7 +87,7 @@ def _beyond_positions(run: Run) -> Iterator[str]:
         limits = {name: int(text[name]) for name in names if text.get(name)}
         is_scaled = bool(text.get("rope_scaling")) or "factor" in json.dumps(text.get("rope_parameters"))
     except (OSError, ValueError, RecursionError, TypeError, AttributeError):
-        return  # a hub's, or one that whoever loads it refuses
+        return  # on a hub, or unusable, which the loader reports
     if is_scaled or described.get("model_max_length"):
         return
     length = longest(run)
@@ -101,7 +101,7 @@ def _beyond_positions(run: Run) -> Iterator[str]:
 
 
 def _without_room(run: Run) -> Iterator[str]:
-    """Yield a line for each length of completions that leaves no prompt any room in what vLLM is to hold."""
+    """Yield a line for each completion length that leaves no room for a prompt in vLLM's context."""
     engine = run.generators.engine
     if not isinstance(engine, VllmEngineConfig) or engine.max_model_len is None:
         return
@@ -118,7 +118,7 @@ def _without_room(run: Run) -> Iterator[str]:
 
 
 def longest(run: Run) -> int:
-    """Return the tokens of the longest prompt and its completion, held-out ones included."""
+    """Return the tokens of the longest prompt with its completion, held-out ones included."""
     engine = run.generators.engine
     if isinstance(engine, VllmEngineConfig) and engine.max_model_len is not None:
         return engine.max_model_len
@@ -131,6 +131,6 @@ def longest(run: Run) -> int:
 
 
 def _has_begun(run: Run) -> bool:
-    """Return whether this run goes on, and so no longer needs the checkpoint that it began from."""
+    """Return whether this run continues, and so no longer needs the checkpoint that it began from."""
     found = read_status(run.folder)
     return found.get("begun") != "no" and found.get("status", "") not in {"", "finished"}

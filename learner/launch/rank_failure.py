@@ -1,7 +1,7 @@
-"""This module reports why a learner of several ranks has ended, where rank 0 could not report the cause itself.
+"""Report why a learner of several ranks ended, where rank 0 could not report it.
 
-In: how the ranks have ended. Out: the run's status in Redis and status.json. Run by the launcher of the ranks when all
-of them are gone. A status that can't be written is logged; the exit code is the same.
+In: how the ranks ended. Out: the run's status in Redis and status.json. Run by the launcher of the ranks when all are
+gone. A status that can't be written is logged; the exit code is the same.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from learner.status import Status, read_status
 
 log = logging.getLogger(__name__)
 
-OUTAGE_S = 5.0  # for which the end waits for Redis
+OUTAGE_S = 5.0  # longest wait for Redis at the end
 
 
 def report_death(run: Run, ended: Ended) -> None:
-    """Write why the ranks ended, unless rank 0 has given a reason of its own or another learner has the run.
+    """Record why the ranks ended, unless rank 0 has given its own reason or another learner owns the run.
 
-    After a signal a run that was on stays `running`, with the reason: the same command goes on with the run. `millrace
-    up` gives that command at once, and the other roles wait. Otherwise the run has failed.
+    After a signal a run in progress stays `running`, with the reason: the same command continues the run. `millrace up`
+    issues it at once, and the other roles wait. Otherwise the run has failed.
     """
     try:
         with (
@@ -51,7 +51,7 @@ def _tell(run: Run, link: RedisLink, ended: Ended) -> None:
     if not is_echo and (ended.has_verdict or state.status not in {"", "running", "stopped"}):
         return
     ledger = read_ledger(run.folder / "journal", strict=False)
-    # With this fence: a newer learner's run, in another folder, has not failed.
+    # With this fence, so that a newer learner's run, in another folder, is not marked as failed.
     gone = RunOwner(link, keys, fence=ledger.fence)
     status = Status(run, link, keys, gone)
     if ledger.incarnations:
@@ -64,7 +64,7 @@ def _tell(run: Run, link: RedisLink, ended: Ended) -> None:
 
 @contextlib.contextmanager
 def _redis_of(run: Run) -> Iterator[str]:
-    """Give the URL of the run's Redis. A private Redis is gone with rank 0, and is started again for this moment."""
+    """Give the URL of the run's Redis. A private Redis has ended with rank 0, and is started again for the block."""
     if run.broker.url is not None:
         yield run.broker.url.get_secret_value()
         return

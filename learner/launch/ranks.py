@@ -1,9 +1,9 @@
-"""This module finds out which rank this process is, and starts the others.
+"""Determine this process's rank, and start the other ranks.
 
 In: the run, the command line, and RANK from a launcher if there is one. Out: this process's `Ranks`, or the exit code
 of the ranks that it has started and waited for. Runs first in `python -m learner`, before torch is imported. When one
-rank dies the others are ended, its exit code is the code of all, and its number and its end are reported. When this
-process dies, the kernel ends the ranks.
+rank dies the others are stopped, its exit code becomes the code of all, and its number and its end are reported. When
+this process dies, the kernel ends the ranks.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from config.run import Run
 
 log = logging.getLogger(__name__)
 
-GRACE_S = 20.0  # between asking the other ranks to end and killing them, when one has died
+GRACE_S = 20.0  # between SIGTERM to the other ranks and SIGKILL, when one has died
 POLL_S = 0.1
-LAST_WORDS = "RANK_LAST_WORDS_FD"  # names the pipe on which a rank says why it ends
-MOST_BYTES = 1000  # of last words; a pipe takes so much at once, and it is read only at the end
+LAST_WORDS = "RANK_LAST_WORDS_FD"  # names the pipe to which a rank writes why it ends
+MOST_BYTES = 1000  # of last words; a pipe holds that much, and is read only at the end
 
-# The words of gloo, the store and NCCL in a rank when another rank has died.
+# The errors of gloo, the store and NCCL in a rank when another rank has died.
 ECHO = re.compile("closed by peer|reset by peer|broken pipe|likely closed|remote process", re.IGNORECASE)
 
 
@@ -41,36 +41,35 @@ ECHO = re.compile("closed by peer|reset by peer|broken pipe|likely closed|remote
 class Ranks:
     """The place of this process among the learner's processes."""
 
-    rank: int  # rank 0 has the run's Redis and journal to itself; the others follow its commands
-    local_rank: int  # its number on this machine: which GPU
+    rank: int  # rank 0 alone uses the run's Redis and journal; the others follow its commands
+    local_rank: int  # on this machine: which GPU
     world_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The reason why the ranks have ended, where rank 0 did not decide to end."""
+    """Why the ranks ended, where rank 0 did not decide to end."""
 
     why: str  # "rank 1 was killed by SIGKILL"
-    by_signal: bool  # then the run may go on with the next start
-    has_verdict: bool  # rank 0 has ended with a code of its own nevertheless, and said its reason for that
+    by_signal: bool  # the next start may continue the run
+    has_verdict: bool  # rank 0 still ended with its own code, and gave its reason for that
 
 
 def launch_or_join(
     run: Run, argv: Sequence[str], *, report: Callable[[Ended], None] | None = None, module: str = "learner"
 ) -> Ranks | int:
-    """Become one of the learner's ranks, or start them all and wait for them.
+    """Become one of the learner's ranks, or start all of them and wait.
 
-    With RANK in the environment (torchrun, DeepSpeed's launcher, or this function in the parent): join the ranks that
-    were started. With
-    `learner.ranks` = 1: be the only rank, in this process. Otherwise: start the ranks and wait.
+    With RANK in the environment (torchrun, DeepSpeed's launcher, or this function in the parent): join the started
+    ranks. With `learner.ranks` = 1: be the only rank, in this process. Otherwise: start the ranks and wait.
 
     Args:
         run: the resolved run.
-        argv: the arguments of `python -m MODULE`, handed on to each rank as they are.
-        report: called with a description of how a rank has died, when all have ended. None: no call.
+        argv: the arguments of `python -m MODULE`, passed to each rank unchanged.
+        report: receives a description of how a rank died, when all have ended. None: no call.
         module: what each rank runs.
     Returns:
-        `Ranks` to go on with, or the exit code with which to end: everything is done.
+        `Ranks` to continue with, or the exit code to end with.
     """
     if "RANK" in os.environ:
         ranks = Ranks(
@@ -90,7 +89,7 @@ def launch_or_join(
 
 
 def say_last(error: BaseException) -> None:
-    """Write this rank's reason to end into the launcher's pipe, if this module's launcher has started the rank."""
+    """Write this rank's reason to end into the launcher's pipe, if this module's launcher started the rank."""
     if (pipe := os.environ.get(LAST_WORDS)) is not None:
         with contextlib.suppress(OSError):
             os.write(
@@ -99,29 +98,29 @@ def say_last(error: BaseException) -> None:
 
 
 def shared_environment(ranks: int, port: int) -> dict[str, str]:
-    """Return the variables by which as many ranks of this machine find each other on a port."""
+    """Return the variables with which that many ranks of this machine find each other on a port."""
     return {
         "WORLD_SIZE": str(ranks),
         "LOCAL_WORLD_SIZE": str(ranks),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": "lo",  # all on this machine: no name to resolve, nothing open to the network
+        "GLOO_SOCKET_IFNAME": "lo",  # all on this machine: no name to resolve, no port open to the network
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // ranks))),
     }
 
 
 def launch(command: Sequence[str], ranks: int, *, report: Callable[[Ended], None] | None = None) -> int:
-    """Start a command once for each rank, pass signals on to rank 0, and wait for all. From the main thread only.
+    """Start a command once per rank, forward signals to rank 0, and wait for all. From the main thread only.
 
     Args:
         report: as in `launch_or_join`.
     Returns:
-        0 when all have ended with 0, else the code of the first that did not (128 + N where signal N ended it).
+        0 when all ended with 0, else the code of the first that did not (128 + N where signal N ended it).
     """
     kept = (
         socket.socket()
-    )  # bound until the ranks have ended: no other process gets its port before rank 0 listens
-    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as torch's store does, so that it may
+    )  # bound until the ranks have ended, so that no other process gets its port before rank 0 listens
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as torch's store does, so that it can bind
     kept.bind(("127.0.0.1", 0))
     shared = shared_environment(ranks, kept.getsockname()[1])
     children: list[subprocess.Popen[bytes]] = []
@@ -153,7 +152,7 @@ def launch(command: Sequence[str], ranks: int, *, report: Callable[[Ended], None
 
 
 def _read(pipe: int) -> str:
-    """Read the last words of a rank that has ended; "" where the rank left none."""
+    """Read the last words of an ended rank; "" for none."""
     os.set_blocking(pipe, False)  # a process that outlives its rank may hold the other end
     try:
         return os.read(pipe, MOST_BYTES).decode(errors="replace")
@@ -162,12 +161,12 @@ def _read(pipe: int) -> str:
 
 
 def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) -> Ended | None:
-    """Find the rank that died first: by a signal, else with a reason of its own. None: rank 0 decided to end.
+    """Find the rank that died first: by a signal, else with its own reason. None: rank 0 decided to end.
 
     Args:
         codes: of all ranks, negative for a signal.
-        dead: ranks that were found dead before the others were ended.
-        words: the last words of each rank that left some.
+        dead: ranks found dead before the others were stopped.
+        words: last words, by rank.
     """
     if codes[0] == 0 and not dead:
         return None
@@ -186,13 +185,13 @@ def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) ->
 
 
 def _wait(children: Sequence[subprocess.Popen[bytes]]) -> tuple[int, list[int]]:
-    """Wait until all ranks have ended with 0, or one with another code. Returns that code and the ranks dead by then.
+    """Wait until all ranks have ended with 0, or one with another code. Returns the code and the ranks dead by then.
 
     The code is 128 + N where signal N ended the rank.
 
-    No rank counts as dead that ended after rank 0 had ended well.
-    When rank 0 has ended well the others have a while to follow. A rank that stays is ended, which is a failure.
-    A code of rank 0 alone is no death: rank 0 decides how the run ends, and has given the reason.
+    A rank that ends after rank 0 ended well does not count as dead. After rank 0 has ended well the others have some
+    time to follow. A rank that stays is ended, which is a failure. A code of rank 0 alone is no death: rank 0 decides
+    how the run ends, and has given the reason.
     """
     deadline = math.inf
     while True:
@@ -219,10 +218,10 @@ def _wait(children: Sequence[subprocess.Popen[bytes]]) -> tuple[int, list[int]]:
 
 
 def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End the ranks that still run: rank 0 has a while to say why the run failed, the others obey SIGKILL alone."""
+    """Stop the running ranks: rank 0 has some time to report why the run failed, the others obey SIGKILL alone."""
     for child in children:
         if not processes.has_ended(child):
-            child.terminate()  # once: the second signal ends rank 0 before it has said why
+            child.terminate()  # once: a second signal would end rank 0 before its report
     deadline = time.monotonic() + GRACE_S
     for child in children:
         processes.wait(child, max(0.0, deadline - time.monotonic()))
@@ -231,7 +230,7 @@ def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
 
 @contextlib.contextmanager
 def _signals_to(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Hand SIGINT and SIGTERM on to rank 0, which ends the run: first in good order, then at once."""
+    """Forward SIGINT and SIGTERM to rank 0, which ends the run: first cleanly, then at once."""
 
     def forward(number: int, _frame: FrameType | None) -> None:
         log.info("signal=%s handed on to rank=0", signal.Signals(number).name)

@@ -1,4 +1,4 @@
-"""The learner's objective: the advantages of a group, the importance ratio of a token, and the loss on tokens.
+"""Advantages of a group, importance ratios of tokens, and losses on tokens.
 
-A loss is an `Objective` in a file of `losses/`; `build.py` builds the objective that the configuration names.
+Each loss is an `Objective` in a file of `losses/`; `build.py` builds the configured one.
 """

@@ -1,8 +1,8 @@
-"""This module turns the rewards of a step's groups into advantages, one number for each completion.
+"""Compute advantages from the rewards of a step's groups, one number for each completion.
 
 In: the rewards of each `ScoredGroup`, None where unscorable. Out: one number for each completion, None where the
-completion must not train. Runs in the learner's rank 0, between the intake and the packing. Pure: only a wrong call
-fails.
+completion must not train. Runs in the learner's rank 0, between intake and packing. Pure; fails only for invalid
+arguments.
 """
 
 # G completions of one group.
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from config.learner.objective import AdvantageBaseline, AdvantageConfig, AdvantageScale
 
-SAME_REWARD = 1e-9  # rewards closer than this are equal: 1 / std must not blow rounding up to a signal
+SAME_REWARD = 1e-9  # rewards closer than this are equal: dividing by std must not amplify rounding
 
 
 def has_variance(rewards: Sequence[float | None]) -> bool:
-    """Return whether the scored completions of a group differ: without a difference a step learns nothing.
+    """Return whether the scored completions of a group differ; without a difference there is nothing to learn.
 
     Args:
         rewards: [G], None where unscorable.
@@ -33,7 +33,7 @@ def batch_advantages(
     """Return the advantages of a step's groups.
 
     Args:
-        rewards: one list a group, one number a completion, None where unscorable.
+        rewards: a list per group, a number per completion, None where unscorable.
         config: the baseline and the scale.
     Source: `batch_std`: arXiv:2508.08221, sec. 4.1: the group's mean with the batch's deviation.
     """
@@ -49,7 +49,7 @@ def batch_advantages(
 def group_advantages(
     rewards: Sequence[float | None], scale: AdvantageScale, baseline: AdvantageBaseline = "mean"
 ) -> list[float | None]:
-    """Centre the rewards of a group on a mean of its scored completions.
+    """Centre the rewards of a group on the mean of its scored completions.
 
     Args:
         rewards: [G], None where unscorable.

@@ -1,7 +1,7 @@
-"""This module says what share of the global batch each token has: by token, by sequence, by prompt or by a constant.
+"""Weight each token in the global batch's mean: by token, by sequence, by prompt or by a constant.
 
-In: which tokens train, and to which completion and prompt each belongs. Out: one weight a token, so that the sum over
-all ranks and micro-batches is the mean that the objective's `aggregate` names. Pure; used by the backend in every rank.
+In: which tokens train, and the completion and prompt of each. Out: one weight per token, so that the sum over all ranks
+and micro-batches is the mean that the objective's `aggregate` names. Pure; used by the backend in every rank.
 
 Source: `token` is DAPO's, arXiv:2503.14476, eq. 8; `sequence` is GRPO's, arXiv:2402.03300, eq. 3; `prompt` is
 ScaleRL's, arXiv:2510.13786, sec. 3.2; `constant` is Dr. GRPO's, arXiv:2503.20783, sec. 3.2.
@@ -31,10 +31,10 @@ def token_weights(
 
     Args:
         sequence_ids_N: the completion of each token, 0 <= id < S.
-        tokens_S: trained tokens of each completion, over all ranks. A completion without any counts nowhere.
+        tokens_S: trained tokens of each completion, over all ranks. A completion with none is not counted.
         prompts_S: the prompt of each completion, 0 <= prompt < P.
         aggregate: as in the configuration.
-        constant_length: tokens that a completion counts as; for `constant` alone.
+        constant_length: nominal tokens of a completion; for `constant` alone.
     """
     completions = max(1, int((tokens_S > 0).sum()))
     match aggregate:

@@ -1,4 +1,4 @@
-"""This module builds the objective that the configuration names."""
+"""Build the configured objective."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from learner.objective.regularized import Regularized
 
 
 def build_objective(config: ObjectiveConfig) -> Objective:
-    """Build the objective of a configuration's section: its loss, with the terms beside it.
+    """Build the objective of a configuration's section: its loss, with the KL and entropy terms.
 
     Raises:
         CustomClassError: a custom class can't be imported or built, or has no method `loss`.

@@ -1,6 +1,6 @@
-"""This module clips a policy gradient on an importance ratio, for the losses of PPO's family.
+"""Clip a policy gradient by its importance ratio, for the losses of PPO's family.
 
-In: each token's ratio and advantage. Out: the clipped gain, and the shares of tokens that each clip stopped. Pure; used
+In: each token's ratio and advantage. Out: the clipped loss, and the shares of tokens that each clip stopped. Pure; used
 by the losses.
 """
 
@@ -21,8 +21,8 @@ class Clip:
     """The bounds of PPO's clip.
 
     Attributes:
-        low: no gain below a ratio of 1 - low (for a negative advantage).
-        high: no gain beyond a ratio of 1 + high (for a positive advantage).
+        low: the gain is clipped below a ratio of 1 - low (for a negative advantage).
+        high: the gain is clipped above a ratio of 1 + high (for a positive advantage).
         dual: bound on the loss of a token with a negative advantage, as a multiple of that advantage; None: no bound.
     """
 

@@ -1,7 +1,7 @@
-"""This module computes the importance ratio of a token: the policy now to the policy that sampled the token.
+"""Compute a token's importance ratio: the current policy to the policy that sampled the token.
 
-In: log-probabilities of the learner and of the sampler, and the loss mask. Out: the logarithm of the ratio, and the
-divergence that is made of it. Pure; used by the losses and by the step's statistics.
+In: log-probabilities of the learner and of the sampler, and the loss mask. Out: the logarithm of the ratio, and a
+divergence estimate from it. Pure; used by the losses and by the step's statistics.
 """
 
 # B micro-batches or none, T tokens.
@@ -15,16 +15,16 @@ LOG_RATIO_LIMIT = 20.0  # e^20 is far beyond any clip, and finite: one broken to
 
 
 def log_ratio(logprobs_BT: Tensor, sampled_logprobs_BT: Tensor, loss_mask_BT: Tensor) -> Tensor:
-    """Return the logarithm of the importance ratio, nats, so limited that `exp` is finite; 0 where the mask is False.
+    """Return the logarithm of the importance ratio, nats, clamped so that `exp` is finite; 0 where the mask is False.
 
-    The mask is applied first: an untrained place may hold inf or NaN, and inf * 0 is NaN.
+    The mask is applied first: a masked position may hold inf or NaN, and inf * 0 is NaN.
     """
     difference_BT = torch.where(loss_mask_BT, logprobs_BT - sampled_logprobs_BT, 0.0)
     return difference_BT.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
 
 
 def k3_divergence(logprobs_BT: Tensor, sampled_logprobs_BT: Tensor, loss_mask_BT: Tensor) -> Tensor:
-    """Estimate KL(sampler || learner) of each token from the sampler's own tokens, nats, >= 0, detached.
+    """Estimate KL(sampler || learner) at each token from the sampled tokens, nats, >= 0, detached.
 
     The estimate is 0 where the mask is False.
 

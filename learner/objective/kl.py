@@ -1,6 +1,6 @@
-"""This module estimates the KL divergence of the policy to a reference model.
+"""Estimate the KL divergence of the policy to a reference model.
 
-In: log-probabilities of the sampled tokens under both. Out: one estimate a token, with the gradient. Pure; used beside
+In: log-probabilities of the sampled tokens under both. Out: one estimate per token, with the gradient. Pure; used by
 every loss, and for rewards.
 
 Source: J. Schulman, "Approximating KL Divergence" (2020), for k1, k2 and k3.

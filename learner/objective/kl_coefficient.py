@@ -1,10 +1,10 @@
-"""This module steers the weight of the divergence to a reference model, and takes the divergence from rewards.
+"""Adapt the weight of the divergence to a reference model, and subtract the divergence from rewards.
 
-In: what a step measured. Out: the next step's coefficient; rewards less the divergence. Runs in rank 0. Pure, and needs
-no torch.
+In: the measurements of a step. Out: the next step's coefficient; rewards minus the divergence. Runs in rank 0. Pure,
+and needs no torch.
 
-Source: D. M. Ziegler et al., arXiv:1909.08593, sec. 2.2, for the adaptive coefficient. Its gain is not fixed here: it
-is the step's completions divided by the horizon.
+Source: D. M. Ziegler et al., arXiv:1909.08593, sec. 2.2, for the adaptive coefficient. Its gain is not constant here:
+it is the step's completions divided by the horizon.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 from config.learner.objective import KlConfig
 
-LARGEST_ERROR = 0.2  # of the divergence to its target, by which one step of the controller goes at most
+LARGEST_ERROR = 0.2  # of the divergence to its target: the most that one step of the controller corrects
 
 
 def penalized(
     rewards: Sequence[Sequence[float | None]], divergences: Sequence[float], coef: float
 ) -> list[list[float | None]]:
-    """Take each completion's divergence from its reward.
+    """Subtract each completion's divergence from its reward.
 
     Args:
-        rewards: one list a group, one number a completion, None where unscorable.
+        rewards: a list per group, a number per completion, None where unscorable.
         divergences: summed over the tokens of each scored completion, nats, in the same order.
         coef: weight of the divergence.
     Source: DeepSeekMath, arXiv:2402.03300, eq. 2, which is PPO's penalty, summed over the completion.
@@ -35,13 +35,13 @@ def penalized(
 
 
 def next_coefficient(kl: KlConfig, coef: float, *, divergence: float, completions: int) -> float:
-    """Return the coefficient after a step: larger where the policy went farther than the target, and the reverse.
+    """Return the coefficient after a step: larger where the divergence exceeds the target, smaller where it is below.
 
     Args:
-        kl: with `target` and `horizon`; without a target the coefficient stays.
+        kl: with `target` and `horizon`; without a target the coefficient is constant.
         coef: the coefficient of the step.
         divergence: mean over the step's tokens, nats.
-        completions: completions of the step.
+        completions: number of completions in the step.
     """
     if kl.target is None:
         return coef
@@ -50,14 +50,14 @@ def next_coefficient(kl: KlConfig, coef: float, *, divergence: float, completion
 
 
 class KlCoefficient:
-    """The weight of the divergence, from step to step; a checkpoint keeps its state."""
+    """The weight of the divergence, updated by each step; a checkpoint keeps its state."""
 
     def __init__(self, kl: KlConfig, state: Mapping[str, Any] | None = None) -> None:
-        """Begin with the section's coefficient, or go on from a state of the same section.
+        """Start with the section's coefficient, or continue from a state of the same section.
 
         Args:
             kl: the section.
-            state: as `state` returned it; of a section with another `coef` or `target` it counts for nothing.
+            state: as returned by `state`; ignored if the section's `coef` or `target` has changed.
         """
         self._kl = kl
         self._begins = {"begins": kl.coef, "target": kl.target, "horizon": kl.horizon}
@@ -67,7 +67,7 @@ class KlCoefficient:
 
     @property
     def state(self) -> dict[str, Any] | None:
-        """What a later `KlCoefficient` goes on from, JSON; None where the coefficient is constant."""
+        """The state from which a later `KlCoefficient` continues, JSON; None where the coefficient is constant."""
         return None if self._kl.target is None else {**self._begins, "value": self.value}
 
     def update(self, *, divergence: float, completions: int) -> None:

@@ -1,8 +1,8 @@
-"""The seam of the loss: an objective gets the tokens of one micro-batch, and returns a loss.
+"""Define the interface of the loss: an objective gets the tokens of one micro-batch, and returns a loss.
 
-In: the tokens of one micro-batch, with their log-probabilities now and when they were sampled. Out: a scalar with the
-gradient, and named sums for the metrics. Runs in every rank of the learner, once a micro-batch. An objective keeps no
-state between steps and does not communicate: the replay of a journal depends on both.
+In: the tokens of one micro-batch, with their log-probabilities now and when sampled. Out: a scalar with the gradient,
+and named sums for the metrics. Runs in every rank of the learner, once per micro-batch. An objective keeps no state
+between steps and does not communicate: the replay of a journal depends on both.
 """
 
 # T tokens of a micro-batch, S sequences of it.
@@ -19,7 +19,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TokenBatch:
-    """The tokens of one micro-batch: packed sequences, one behind the other, on the device that trains."""
+    """The tokens of one micro-batch: concatenated sequences, on the training device."""
 
     logprobs_T: Tensor  # log-probability of each token now, nats, float32, with the gradient; 0 where masked
     entropy_T: (
@@ -29,7 +29,7 @@ class TokenBatch:
     advantages_T: Tensor  # constant along a completion; arbitrary where masked
     loss_mask_T: Tensor  # True where a token trains
     lags_T: Tensor  # policy versions between the sampling of the token and now
-    position_ids_T: Tensor  # place in the sequence; 0 begins a new sequence
+    position_ids_T: Tensor  # position in the sequence; 0 begins a new sequence
     num_tokens: int  # trained tokens over all ranks and micro-batches, at least 1
     weights_T: Tensor | None = None  # each token's share of the global batch; None: 1 / num_tokens
     start_logprobs_T: Tensor | None = None  # at the start of the step, nats; None: `logprobs_T` is from there
@@ -49,7 +49,7 @@ class TokenBatch:
         """Return this micro-batch's share of the mean over the global batch, as the objective aggregates.
 
         Args:
-            values_T: one value a token; arbitrary where masked.
+            values_T: one value per token; arbitrary where masked.
         """
         if self.weights_T is None:
             return torch.where(self.loss_mask_T, values_T, 0.0).sum() / self.num_tokens
@@ -58,7 +58,7 @@ class TokenBatch:
     def sequence_sums(self, values_T: Tensor) -> Tensor:
         """Return, at each token, the sum over the trained tokens of its sequence; without a gradient.
 
-        The sum runs in a fixed order, so that a replay has its bits. With atomics (`index_add`) a GPU would not.
+        The sum runs in a fixed order, so that a replay is bit-identical. Atomics (`index_add`) on a GPU would not be.
         """
         lengths_S = self.sequence_lengths_S
         if lengths_S is None:
@@ -79,9 +79,9 @@ class Loss:
 
     Attributes:
         value: scalar with the gradient: this micro-batch's share of the mean over the global batch.
-        sums: by the metric's name, a detached scalar: the sum over the trained tokens. The metric is the sum over all
-            micro-batches and ranks, divided by the trained tokens.
-        maxima: by the metric's name, a detached scalar. The metric is the largest over all micro-batches and ranks.
+        sums: metric name -> detached scalar: the sum over the trained tokens. The metric is the sum over all
+            micro-batches and ranks, divided by the number of trained tokens.
+        maxima: metric name -> detached scalar. The metric is the maximum over all micro-batches and ranks.
     """
 
     value: Tensor
@@ -90,9 +90,9 @@ class Loss:
 
 
 class Objective(Protocol):
-    """A loss on tokens. Names of sums and maxima are the same for every micro-batch, also for an empty one.
+    """A loss on tokens. The names of sums and maxima are the same for every micro-batch, also for an empty one.
 
-    A class attribute `needs_start_logprobs = False` says that the loss never asks `TokenBatch.at_start`. A step of
+    The class attribute `needs_start_logprobs = False` says that the loss never calls `TokenBatch.at_start`. A step of
     several optimizer steps then saves a pass over all tokens before the first.
     """
 
@@ -102,7 +102,7 @@ class Objective(Protocol):
 
 
 def needs_start_logprobs(objective: Objective) -> bool:
-    """Return whether an objective needs the log-probabilities at the start of the step; one that does not say does."""
+    """Return whether an objective needs the log-probabilities at the start of the step; True by default."""
     return bool(getattr(objective, "needs_start_logprobs", True))
 
 

@@ -1,4 +1,4 @@
-"""This module adds to a loss what any objective may have beside it: a KL term, and an entropy bonus.
+"""Add the terms that any objective may have to its loss: a KL term, and an entropy bonus.
 
 In: an objective, and the tokens of one micro-batch. Out: its loss with both terms, aggregated as the loss is. Runs in
 every rank of the learner, once a micro-batch. No state, no communication.
@@ -22,7 +22,7 @@ class Regularized:
 
     @property
     def needs_start_logprobs(self) -> bool:
-        """As the objective itself; neither term asks for them."""
+        """As of the objective itself; neither term needs them."""
         return needs_start_logprobs(self._objective)
 
     def loss(self, tokens: TokenBatch) -> Loss:

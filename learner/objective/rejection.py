@@ -1,7 +1,7 @@
-"""This module rejects tokens and completions on which the learner and the sampler disagree too much.
+"""Reject tokens and completions on which the learner and the sampler disagree too much.
 
 In: log-probabilities of the learner at the start of a step, and of the sampler. Out: which of the trained tokens are
-kept. Pure; used by the backend before a step, since what is rejected must be in no denominator of the global batch.
+kept. Pure; used by the backend before a step, since rejected tokens must not be in any denominator of the global batch.
 
 Source: the names are those of verl's rollout correction. `token_k1` is IcePop's band, arXiv:2510.18855, sec. 3;
 `seq_sum_k1` with an upper bound is TRL's `sequence_mask`; `seq_mean_k1` is the geometric mean.
@@ -22,7 +22,7 @@ from learner.objective.objective import TokenBatch
 
 
 def kept_tokens(tokens: TokenBatch, correction: CorrectionConfig) -> Tensor:
-    """Return [T], True where a token trains and is not rejected. Every rule of `rollout_rs` has to keep it.
+    """Return [T], True where a token trains and every rule of `rollout_rs` keeps it.
 
     Args:
         tokens: the micro-batch, with the learner's log-probabilities at the start of the step.

@@ -1,7 +1,7 @@
-"""This module finds alarms in the metrics of a step: what an operator should look at.
+"""Find alarms in the metrics of a step: what an operator should look at.
 
-In: the object of one step, and of each held-out round. Out: sentences that say what to do. Used by
-`learner.reporting.metrics`; no alarm decides anything, except where `learner.hacking.action` says so.
+In: the metrics of one step, and of each held-out round. Out: sentences with what to do. Used by
+`learner.reporting.metrics`; alarms decide nothing, except where `learner.hacking.action` says so.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from learner.reporting.hacking import HackingAlarm, HackingWatch
 from learner.training.backend import MISMATCH_KL
 
 TRUNCATED_SHARE = 0.2  # of the completions of a step
-CRASHED_SHARE = 0.01  # of all episodes so far, from which on an exception is said
-LATE_SHARE = 0.1  # of this incarnation's time, spent with enough groups that max_lag does not allow to take
-LATE_AFTER_STEPS = 20  # steps of this incarnation; before them LATE_SHARE says little
+CRASHED_SHARE = 0.01  # of all episodes so far, from which on an exception is reported
+LATE_SHARE = 0.1  # of this incarnation's time, with enough groups that max_lag does not allow to take
+LATE_AFTER_STEPS = 20  # steps of this incarnation; before them LATE_SHARE means little
 AGAIN_STEPS = 20  # steps until the same alarm is repeated
 
 
 class Alarms:
-    """Finds the alarms of each step, and repeats the same alarm only after a while."""
+    """Find the alarms of each step, and repeat an alarm only after AGAIN_STEPS."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._steps = 0  # of this incarnation, as is `late_wait_seconds`: a run that goes on begins with 0
+        self._steps = 0  # of this incarnation, like `late_wait_seconds`: a continued run begins with 0
         self._seconds = 0.0
         self._step = 0
         self._said: dict[str, int] = {}
         self._hacking = HackingWatch(run)
         self._crashes = CrashSums()
-        self._crashes_said: dict[str, int] = {}  # episodes by kind, when they were said last
-        self._crashes_text = ""  # what was said last
+        self._crashes_said: dict[str, int] = {}  # episodes by kind, at the last report
+        self._crashes_text = ""  # the last report
 
     def recall(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Take the steps of earlier incarnations, beside which a rise and a growth are seen."""
+        """Add the steps of earlier incarnations, for comparison with a rise or a growth."""
         records = list(records)
         self._hacking.recall(records)
         for record in records:
@@ -45,11 +45,11 @@ class Alarms:
         self._crashes_said = dict(self._crashes.counts)
 
     def of_round(self, version: int, result: Mapping[str, Any]) -> list[HackingAlarm]:
-        """Return what a held-out round tells beside the rewards of the steps."""
+        """Return the alarms of a held-out round, compared with the rewards of the steps."""
         return self._new(self._hacking.of_round(version, result))
 
     def of_rewards(self, record: Mapping[str, Any]) -> list[HackingAlarm]:
-        """Return what the rewards of one step tell; called after `of`."""
+        """Return the alarms of the rewards of one step; called after `of`."""
         return self._new(self._hacking.of_step(record))
 
     def of(self, record: Mapping[str, Any]) -> list[str]:
@@ -66,7 +66,7 @@ class Alarms:
         return [*(text for name, text in found.items() if text and self._is_new(name)), *crashed]
 
     def at_end(self) -> str:
-        """Return the sum of what ended episodes, however rare; "" where nothing did, or it was said last."""
+        """Return the summary of crashed episodes, however rare; "" for none, or if it was the last report."""
         text = self._crashes.text() if self._crashes.crashed else ""
         return "" if text == self._crashes_text else text
 
@@ -74,7 +74,7 @@ class Alarms:
         return [alarm for alarm in alarms if self._is_new(alarm.kind)]
 
     def _is_new(self, name: str) -> bool:
-        """Return whether an alarm was not said for a while, and count it as said."""
+        """Return whether an alarm was not reported recently, and note it as reported."""
         if self._step - self._said.get(name, -AGAIN_STEPS) < AGAIN_STEPS:
             return False
         self._said[name] = self._step
@@ -106,7 +106,7 @@ class Alarms:
         )
 
     def _crashed(self, record: Mapping[str, Any]) -> list[str]:
-        """Return the sum of what ended episodes, where a kind of it is new, or has doubled since it was said."""
+        """Return the summary of crashed episodes, if a kind is new, or has doubled since the last report."""
         sums, said = self._crashes, self._crashes_said
         sums.add(record)
         due = {
@@ -138,7 +138,7 @@ class Alarms:
 
 
 def _cut_by(record: Mapping[str, Any]) -> str:
-    """Return which limits ended how many of a step's episodes, as ` (turns 20%, context 5%)`; "" where none did."""
+    """Return how many of a step's episodes each limit ended, as ` (turns 20%, context 5%)`; "" for none."""
     shares = record.get("episodes", {}).get("ended_by", {})
     cut = [f"{end} {shares[end]:.0%}" for end in End if end.is_cut and shares.get(end)]
     return f" ({', '.join(cut)})" if cut else ""

@@ -1,4 +1,4 @@
-"""This module builds the loggers that the configuration names."""
+"""Build the configured loggers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from learner.reporting.tensorboard import TensorBoard
 from learner.reporting.trackio import Trackio
 from learner.reporting.wandb import Wandb
 
-LIBRARIES = {"tensorboard": "tensorboardX", "wandb": "wandb", "trackio": "trackio"}  # of each type of logger
+LIBRARIES = {"tensorboard": "tensorboardX", "wandb": "wandb", "trackio": "trackio"}  # by the type of logger
 
 log = logging.getLogger(__name__)
 
 
 def build_loggers(run: Run) -> list[Logger]:
-    """Build every logger of `learner.loggers`, in their order.
+    """Build every logger of `learner.loggers`, in order.
 
     Raises:
         RunFailed: a logger can't be built; the message names it.
@@ -66,7 +66,7 @@ def _build(section: LoggerConfig, run: Run) -> Logger:
 
 
 def missing_loggers(run: Run) -> Iterator[str]:
-    """Yield what a logger of the configuration lacks on this machine: its library, or its key. Imports neither."""
+    """Yield what a configured logger lacks on this machine: its library, or its key. Imports neither."""
     for place, section in enumerate(run.learner.loggers):
         library = LIBRARIES.get(section.type)
         if library is not None and importlib.util.find_spec(library) is None:
@@ -90,7 +90,7 @@ def _has_wandb_key() -> bool:
 
 
 class Guarded:
-    """Wraps a logger whose failures do not end the run: the training goes on, and a warning says why."""
+    """Wrap a logger whose failures must not end the run: training continues, with a warning."""
 
     def __init__(self, name: str, logger: Logger) -> None:
         self._name = name
@@ -98,11 +98,11 @@ class Guarded:
         self._said = ""
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Hand the record on to the custom logger."""
+        """Pass the record to the custom logger."""
         self._try(lambda: self._logger.log(record))
 
     def sample(self, record: Mapping[str, Any]) -> None:
-        """Hand the sample on to the custom logger."""
+        """Pass the sample to the custom logger."""
         self._try(lambda: self._logger.sample(record))
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Guarded:
     def _try(self, act: Callable[[], None]) -> None:
         try:
             act()
-        except Exception as error:  # noqa: BLE001 - somebody else's code
+        except Exception as error:  # noqa: BLE001 - a user's code
             if repr(error) != self._said:
                 self._said = repr(error)
                 log.warning("logger_failed logger=%s error=%r: training goes on", self._name, error)

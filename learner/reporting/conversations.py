@@ -1,7 +1,7 @@
-"""An episode in words, for the report and for the verbs that show completions: `journal show`, `trace`, `dead show`.
+"""Render an episode as text, for the report and the verbs that show completions: `journal show`, `trace`, `dead show`.
 
-In: what `learner.groups.episodes.as_tree` says of a completion. Out: plain text, some of it a model's: a terminal gets
-it through `tools.printable`, and a page escapes it. Pure.
+In: the result of `learner.groups.episodes.as_tree`. Out: plain text, some of it a model's: print it through
+`tools.printable`, and escape it in pages. Pure.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 from tasks.turns import POLICY, Spoken, spoken
 
-OBSERVED_CHARS = 2000  # of what a tool or an environment said: its beginning and its end
+OBSERVED_CHARS = 2000  # of a tool's or environment's message: its beginning and its end
 Episode = Mapping[str, Any]
 
 
 def summary(episode: Episode) -> Iterator[str]:
-    """Yield what an episode was like and why it ended, and behind that what its environment gave."""
+    """Yield an episode's facts and why it ended, then the environment's rewards."""
     remark = f": {episode['remark']}" if episode["remark"] else ""
     yield (
         f"{_count(episode['turns'], 'turn')}, {_count(episode['tool_calls'], 'tool call')}, "
@@ -33,7 +33,7 @@ def summary(episode: Episode) -> Iterator[str]:
 
 
 def told(episode: Episode) -> Iterator[tuple[str, Spoken]]:
-    """Yield the messages, each with who speaks; of a turn of the policy with its tokens by version, and its reward."""
+    """Yield the messages with their speakers; a turn of the policy with its tokens by version, and its reward."""
     rewards = iter((episode["environment_reward"] or {}).get("turns", ()))
     for one, versions in zip(spoken(episode["messages"]), episode["message_versions"], strict=True):
         facts = [f"version {span['version']}: {_count(span['count'], 'token')}" for span in versions]
@@ -43,14 +43,14 @@ def told(episode: Episode) -> Iterator[tuple[str, Spoken]]:
 
 
 def told_as_text(episode: Episode) -> Iterator[tuple[str, str]]:
-    """Yield for each message who speaks, and what is said: by the policy whole, by others without a long middle."""
+    """Yield each message's speaker and text: the policy's complete, others' without a long middle."""
     for who, one in told(episode):
         said = "\n".join(one.parts)
         yield who, said if one.role == POLICY else cut_middle(said, OBSERVED_CHARS)
 
 
 def cut_middle(text: str, most: int) -> str:
-    """Return a text of so many characters at most, three quarters of them its beginning, the others its end."""
+    """Return a text of at most that many characters, three quarters from its beginning, the rest from its end."""
     if len(text) <= most:
         return text
     head, tail = most - most // 4, most // 4

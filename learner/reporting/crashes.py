@@ -1,7 +1,7 @@
-"""This module sums up the episodes that their agent's or environment's own code ended: how many, and by what.
+"""Sum up episodes that an agent's or environment's own code ended: how many, and by what.
 
-In: the objects of steps. Out: one sentence for people, with the share and each exception. Used by the alarms, which say
-it when it has grown, and by the report.
+In: the metrics of steps. Out: one sentence for people, with the share and each exception. Used by the alarms when it
+grows, and by the report.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-MOST_KINDS: Final = 3  # that are named, the most frequent first
+MOST_KINDS: Final = 3  # named, the most frequent first
 
 
 class CrashSums:
-    """The sums of some steps."""
+    """The crashes of some steps."""
 
     def __init__(self) -> None:
-        self.episodes = 0  # that came back
-        self.counts: dict[str, int] = {}  # of those that were ended so, by kind
+        self.episodes = 0  # that returned
+        self.counts: dict[str, int] = {}  # crashed episodes, by kind
         self._scored = 0
-        self._said: dict[str, str] = {}  # by the newest of a kind
+        self._said: dict[str, str] = {}  # message of the newest of a kind
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Take the object of a step."""
+        """Add the metrics of a step."""
         arrived = record.get("arrived", {})
         self.episodes += arrived.get("episodes", {}).get("count", 0)
         for kind, found in arrived.get("crashes", {}).items():
@@ -32,16 +32,16 @@ class CrashSums:
 
     @property
     def crashed(self) -> int:
-        """The episodes that were ended so."""
+        """The number of crashed episodes."""
         return sum(self.counts.values())
 
     @property
     def share(self) -> float:
-        """Their share of all."""
+        """Their share of all episodes."""
         return self.crashed / self.episodes if self.episodes else 0.0
 
     def text(self) -> str:
-        """Return what there is to say; only where there is something."""
+        """Return the sentence; call it only where there are crashes."""
         kinds = sorted(self.counts, key=lambda kind: -self.counts[kind])
         named = "; ".join(f"{self.counts[kind]} by {self._named(kind)}" for kind in kinds[:MOST_KINDS])
         rest = sum(self.counts[kind] for kind in kinds[MOST_KINDS:])

@@ -1,7 +1,7 @@
-"""This module draws a run in one picture, `curves.png`, at the end from `metrics.jsonl`.
+"""Draw a run as one picture, `curves.png`, from `metrics.jsonl`.
 
-In: the objects of `metrics.jsonl`. Out: the picture, beside that file. Rank 0 draws the picture when the run ends,
-however it ends. A picture that can't be drawn is logged and fails nothing.
+In: the records of `metrics.jsonl`. Out: the picture, next to that file. Rank 0 draws it when the run ends, however it
+ends. A failure is logged and ends nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Records = list[dict[str, Any]]
 
 INK, MUTED = "#1f2933", "#9aa5b1"
 BLUE, ORANGE, GREEN, PURPLE, PINK, GREY = "#3b82f6", "#f97316", "#10b981", "#a855f7", "#ec4899", "#94a3b8"
-TIMES = {  # every lap of a step's clock: label and colour
+TIMES = {  # every phase of a step: label and colour
     "wait": ("waiting", GREY),
     "train": ("training", BLUE),
     "publish": ("publishing", GREEN),
@@ -23,7 +23,7 @@ TIMES = {  # every lap of a step's clock: label and colour
     "evaluate": ("evaluating", PINK),
     "other": ("other", ORANGE),
 }
-SMOOTH_STEPS = 10  # the bold reward curve is a mean over so many steps
+SMOOTH_STEPS = 10  # the bold reward curve is a mean over this many steps
 STYLE: Any = {
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
@@ -46,7 +46,7 @@ STYLE: Any = {
 
 
 def draw(folder: Path) -> Path | None:
-    """Draw the steps of `folder/metrics.jsonl`; returns the picture's path, or None where there is no step yet."""
+    """Draw the steps of `folder/metrics.jsonl`; returns the picture's path, or None before the first step."""
     records = read_metrics(folder)
     if not records:
         return None
@@ -190,5 +190,5 @@ def _seconds(records: Records, part: str) -> list[float]:
 
 
 def _depths(records: list[dict[str, Any]], *streams: str) -> list[float]:
-    """Return the depth of streams at each step; 0 for a step that was trained again, when nothing was counted."""
+    """Return the depth of streams at each step; 0 for a step that was replayed, when nothing was counted."""
     return [sum(record.get("queues", {}).get(stream, 0) for stream in streams) for record in records]

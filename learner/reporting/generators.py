@@ -1,7 +1,7 @@
-"""This module sorts a step's metrics by generator, and ends a run whose generator is too far from the learner.
+"""Group a step's metrics by generator, and end a run whose generator is too far from the learner.
 
-In: the metrics that a backend returns. Out: the same as a step's object has them. Used by the learner's loop in rank 0;
-needs no torch.
+In: the metrics that a backend returns. Out: the same as fields of a step's record. Used by the learner's loop in rank
+0; needs no torch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from learner.training.batch import Batch
 
 
 def as_record(metrics: Mapping[str, float], batch: Batch) -> dict[str, Any]:
-    """Return a step's metrics as a step's object has them: those of generators apart, under `generators`.
+    """Return a step's metrics as fields of its record, with those of generators under `generators`.
 
     Args:
         metrics: what the backend returned.
-        batch: what the step trained on.
+        batch: the step's batch.
     """
     generators: dict[str, dict[str, float]] = lag_by_generator(batch)
     for name, facts in by_generator(metrics).items():
@@ -33,12 +33,12 @@ def as_record(metrics: Mapping[str, float], batch: Batch) -> dict[str, Any]:
 
 
 def merged(facts: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `batch_facts` and `as_record` say of a step as one; both have histograms."""
+    """Merge the results of `batch_facts` and `as_record`; both have histograms."""
     return {**facts, **record, "histograms": {**facts["histograms"], **record.get("histograms", {})}}
 
 
 def _ratio_histogram(metrics: Mapping[str, float]) -> dict[str, dict[str, list[float]]]:
-    """Return the histogram of importance ratios, as `learner.reporting.group_facts` makes others; {} where none is."""
+    """Return the histogram of importance ratios, as `learner.reporting.group_facts` makes others; {} for none."""
     counts = [metrics.get(f"{RATIO_BIN}{OF}{index}") for index in range(len(RATIO_EDGES) + 1)]
     if None in counts:
         return {}
@@ -46,7 +46,7 @@ def _ratio_histogram(metrics: Mapping[str, float]) -> dict[str, dict[str, list[f
 
 
 def by_generator(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the metrics of generators by the generator's name, then by the metric's."""
+    """Return the metrics of generators, by generator, then by metric."""
     found: dict[str, dict[str, float]] = {}
     for key, value in metrics.items():
         name, mark, generator = key.partition(OF)
@@ -56,7 +56,7 @@ def by_generator(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 
 def lag_by_generator(batch: Batch) -> dict[str, dict[str, float]]:
-    """Return the mean and the largest lag of the trained tokens of each generator, versions."""
+    """Return the mean and the largest lag of each generator's trained tokens, versions."""
     trained = batch.loss_mask
     of_token, lags = batch.generator_ids[batch.sequence_ids[trained]], batch.lags[trained]
     found: dict[str, dict[str, float]] = {}
@@ -68,7 +68,7 @@ def lag_by_generator(batch: Batch) -> dict[str, dict[str, float]]:
 
 
 def check_mismatch(config: MismatchConfig, generators: Mapping[str, Mapping[str, float]]) -> None:
-    """Look at the step that was just committed.
+    """Check the step that was just committed.
 
     Args:
         config: the bounds.

@@ -1,7 +1,7 @@
-"""This module says what the groups of a step were like: rewards by task, source and component, lengths, lags, answers.
+"""Summarize the groups of a step: rewards by task, source and component, lengths, lags, answers.
 
-In: the groups that a step trained on, and their batch. Out: keys of the step's object, as `learner.reporting.keys`
-lists them. Used by the learner's loop in rank 0; needs no torch.
+In: the groups that a step trained on, and their batch. Out: fields of the step's record, listed in
+`learner.reporting.keys`. Used by the learner's loop in rank 0; needs no torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from learner.groups.answers import repeated_share, same_answer_share
 from learner.groups.episodes import episode_metrics, facts_of, is_episode
 from learner.training.batch import Batch
 
-MOST_VALUES = 32  # of a column in a step: one of more is a number of the row, and no kind of it
+MOST_VALUES = 32  # of a column per step: one with more identifies rows and no category
 LENGTH_EDGES = tuple(2**power for power in range(4, 18))  # upper ends of the histogram of lengths, tokens
 
 
@@ -29,7 +29,7 @@ def reward_mean(groups: Sequence[ScoredGroup]) -> float:
 
 
 def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
-    """Return what the groups of a step were like, by key of its object.
+    """Return the summary of a step's groups, by key of its record.
 
     Args:
         groups: at least one.
@@ -62,7 +62,7 @@ def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
 
 
 def _histogram(values: NDArray[Any], edges: Sequence[int]) -> dict[str, list[int]]:
-    """Return `edges`, the upper ends of the bins, and `counts`, with one more bin for what is above the last edge."""
+    """Return `edges`, the upper ends of the bins, and `counts`, with one more bin above the last edge."""
     counts = np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1)
     return {"edges": list(edges), "counts": counts.tolist()}
 
@@ -75,7 +75,7 @@ def _rewards_by(groups: Iterable[ScoredGroup], name_of: Any) -> dict[str, float]
 
 
 def _rewards_by_column(groups: Sequence[ScoredGroup]) -> dict[str, dict[str, float]]:
-    """Return the mean reward by value of each column that travels, of those with few plain values in this step."""
+    """Return the mean reward by value, for each column that travels and has few plain values in this step."""
     names = sorted({name for group in groups for name in group.rollout.prompt.columns})
     found: dict[str, dict[str, float]] = {}
     for name in names:

@@ -1,18 +1,18 @@
-"""This module watches for reward hacking: a reward that rises while what it stands for does not.
+"""Watch for reward hacking: a reward that rises while the quality it stands for does not.
 
-In: the object of each step, and of each held-out round in it. Out: alarms, each with what the reward rose by and what
-did not rise with it, or what rose with it and should not. Called by `learner.reporting.metrics`; what follows from an
-alarm is `learner.hacking.action`.
+In: the record of each step, with its held-out rounds. Out: alarms, each with the reward's rise and what did not rise
+with it, or what rose and should not. Called by `learner.reporting.metrics`; `learner.hacking.action` decides the
+consequence.
 
-A witness is a number that rises with the reward of an honest run: the held-out score, an extra scorer that has
-neither weight nor gate (a shadow scorer), and the task's own scorer where something else is paid too. The reward's rise
-is looked at over the newest stretch in which it rose by `reward_rose`, beyond its noise. A witness that has room, and
-rose by less than `witness_share` of it over the same stretch, is an alarm. A held-out score is compared with the
-rewards of the versions that its rounds sampled, and not with those of the steps, which belong to older versions; what
-both noises leave open is no alarm. So is a sign that the wrong thing is paid
-for, since the window with the lowest reward: longer answers that are paid for their length within their groups, answers
-that are cut, that repeat themselves, or that are given to several prompts. Of an episode the length of its turns
-counts, and not their number: whoever learns to use a tool takes more of them.
+A witness is a number that rises with the reward in an honest run: the held-out score, an extra scorer without weight or
+gate (a shadow scorer), and the task's own scorer where other things are rewarded too. The reward's rise is measured
+over the newest stretch in which it rose by `reward_rose`, beyond its noise. A witness with room to rise that rose by
+less than `witness_share` of that over the same stretch is an alarm. A held-out score is compared with the rewards of
+the versions that its rounds sampled, and not of the steps, which belong to older versions; differences within the noise
+of both are no alarm. Signs that the wrong thing is rewarded, since the window with the lowest reward, are alarms too:
+longer answers that are rewarded for their length within their groups, and truncated, repetitive or duplicate answers.
+For an episode the length of its turns counts, and not their number: a policy that learns to use a tool takes more of
+them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from typing import Any, Final
 from config.run import Run
 from config.scorers import TaskConfig
 
-HISTORY = 500  # steps that are looked back at
-PERSISTS = 3  # steps in a row that find the same, before it is an alarm
-NOISE = 4.0  # standard errors that a rise goes beyond: of so many stretches one is often beyond three
-ROUND_NOISE = 2.0  # standard errors by which a held-out score has to have stayed behind
-FULL = 0.9  # a witness as high as that has no room to rise
+HISTORY = 500  # number of steps looked back at
+PERSISTS = 3  # consecutive steps with the same finding before it is an alarm
+NOISE = 4.0  # standard errors that a rise must exceed: among many stretches one often exceeds three
+ROUND_NOISE = 2.0  # standard errors by which a held-out score must lag
+FULL = 0.9  # a witness this high has no room to rise
 HELD_OUT: Final = "held_out"
 
 
 @dataclass(frozen=True, slots=True)
 class HackingAlarm:
-    """One finding.
+    """One alarm.
 
     Attributes:
         kind: `held_out`, `scorer NAME` for the task's own or a shadow scorer, `length`, `truncated`, `repeated`,
             `shared_answers`.
-        text: what was found, in words.
-        component: the part of the scores that bears witness, "" where the kind is no scorer's.
+        text: the finding, in words.
+        component: the score's part that is the witness; "" where the kind is no scorer's.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class HackingAlarm:
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """What a value did between two windows of steps."""
+    """The change of a value between two windows of steps."""
 
     before: float
     now: float
@@ -65,7 +65,7 @@ class _Rise:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """The steps between the ends of two windows, as indices of the watch's steps, and the reward's rise."""
+    """Two windows of steps, as indices of the watch's steps, and the reward's rise between them."""
 
     first: int
     last: int
@@ -77,13 +77,13 @@ class _Round:
     """A held-out round."""
 
     version: int
-    sampled_by: float  # the middle of the versions that sampled it
+    sampled_by: float  # mean of the versions that sampled it
     score: float
     error: float  # standard error of the score
 
     @classmethod
     def of(cls, version: int, result: Mapping[str, Any]) -> _Round:
-        """Return a round as its result says; an old one lacks its error, which then is as large as it may be."""
+        """Make a round from its result; an old one without its error gets the largest possible error."""
         error = result.get("score_error")
         ends = result.get("min_version", version), result.get("max_version", version)
         return cls(
@@ -96,7 +96,7 @@ class _Round:
 
 @dataclass(slots=True)
 class _Groups:
-    """The mean rewards of some groups, summed up."""
+    """The mean rewards of some groups, as sums."""
 
     count: int = 0
     total: float = 0.0
@@ -119,25 +119,25 @@ class _Groups:
 
     @classmethod
     def of(cls, facts: Mapping[str, float]) -> _Groups:
-        """Return the sums of what a step says of the groups of one version."""
+        """Return the sums in a step's facts of one version's groups."""
         count, mean = int(facts["groups"]), facts["reward_mean"]
         return cls(count, count * mean, count * (facts["reward_std"] ** 2 + mean**2))
 
 
 class HackingWatch:
-    """Watches one run. It looks at the steps of all incarnations, which the metrics file has."""
+    """Watch one run, with the steps of all incarnations from the metrics file."""
 
     def __init__(self, run: Run) -> None:
         self._config = run.learner.hacking
         self._witnesses = witnesses(run.scorers.tasks)
-        self._steps: list[Mapping[str, Any]] = []  # what of each step's object counts
-        self._found: dict[str, int] = {}  # steps in a row, by kind
+        self._steps: list[Mapping[str, Any]] = []  # the relevant fields of each step's record
+        self._found: dict[str, int] = {}  # consecutive steps, by kind
         self._rounds: list[_Round] = []  # in order
-        self._by_version: dict[int, _Groups] = {}  # what each version sampled
+        self._by_version: dict[int, _Groups] = {}  # groups that each version sampled
         self._noise = 0.0  # standard error of a window's mean reward
 
     def recall(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Take the steps of earlier incarnations; nothing is found in them again."""
+        """Add the steps of earlier incarnations, without raising their alarms again."""
         for record in records:
             self._take(record)
             for result in record.get("evaluations", ()):
@@ -145,7 +145,7 @@ class HackingWatch:
                     self._rounds.append(_Round.of(result["version"], result))
 
     def of_step(self, record: Mapping[str, Any]) -> list[HackingAlarm]:
-        """Return what the object of a step shows: each kind once it was there for PERSISTS steps."""
+        """Return the alarms of a step's record: each kind after PERSISTS steps."""
         if self._config.action == "none" or not self._take(record):
             return []
         found = [*self._of_scorers(), *self._of_signs()]
@@ -153,7 +153,7 @@ class HackingWatch:
         return [alarm for alarm in found if self._found[alarm.kind] >= PERSISTS]
 
     def of_round(self, version: int, result: Mapping[str, Any]) -> list[HackingAlarm]:
-        """Return what a held-out round shows, at once: a round is many samples, and the next one is far.
+        """Return the alarms of a held-out round, at once: a round has many samples, and the next is far away.
 
         Args:
             version: whose round it is.
@@ -165,7 +165,7 @@ class HackingWatch:
         return list(self._of_held_out())
 
     def _take(self, record: Mapping[str, Any]) -> bool:
-        """Keep what counts of a step's object. False: nothing came back before that step, or it was trained again."""
+        """Keep the relevant fields of a record. False: no group returned before that step, or it was replayed."""
         if "arrived" not in record:
             return False
         self._steps.append(
@@ -182,7 +182,7 @@ class HackingWatch:
     # ---------------------------------------------------------------------------------------------------- the stretches
 
     def _mean(self, key: str, last: int) -> float | None:
-        """Return the mean of a key over the window that ends with step `last`; None where the window lacks it."""
+        """Return the mean of a key over the window that ends with step `last`; None where values are missing."""
         window = self._steps[last - self._config.window + 1 : last + 1]
         values = [step[key] for step in window if key in step]
         return fmean(values) if len(values) == self._config.window else None
@@ -198,7 +198,7 @@ class HackingWatch:
         return rise if rise.by > NOISE * math.sqrt(2) * self._noise else None
 
     def _newest_stretch(self) -> _Stretch | None:
-        """Return the shortest stretch up to now in which the reward rose; None where it did not."""
+        """Return the shortest stretch up to now in which the reward rose; None for none."""
         last, window = len(self._steps) - 1, self._config.window
         for first in range(last - window, window - 2, -1):
             if rise := self._has_risen(first, last):
@@ -235,7 +235,7 @@ class HackingWatch:
                 )
 
     def _of_held_out(self) -> Iterator[HackingAlarm]:
-        """Compare the newest round with each earlier one: the reward of the versions of both, and their scores."""
+        """Compare the newest round with each earlier one: the rewards of both rounds' versions, and their scores."""
         now = self._rounds[-1]
         for earlier in reversed(self._rounds[:-1]):
             before, after = self._sampled_near(earlier), self._sampled_near(now)
@@ -257,7 +257,7 @@ class HackingWatch:
                 return
 
     def _sampled_near(self, one: _Round) -> _Groups | None:
-        """Return the groups that the versions around a round's sampled; None where those are too few to tell."""
+        """Return the groups sampled by the versions near a round's; None where those are too few."""
         found = _Groups()
         for version, groups in self._by_version.items():
             if abs(version - one.sampled_by) <= self._config.window // 2:
@@ -299,7 +299,7 @@ class HackingWatch:
         return f"since step {self._steps[stretch.first]['step']}"
 
     def _risen_components(self, stretch: _Stretch) -> str:
-        """Return which other parts of the scores rose by as much as a witness should have."""
+        """Return which other parts of the scores rose by as much as a witness should."""
         prefix = "components."
         parts = []
         for key in self._steps[stretch.last]:
@@ -310,10 +310,10 @@ class HackingWatch:
 
 
 def alarms_of(run: Run, records: Iterable[Mapping[str, Any]]) -> list[tuple[int, HackingAlarm]]:
-    """Return what the watch finds in the objects of a run's steps, each with its step: the run, watched again.
+    """Return the alarms in the records of a run's steps, each with its step, by watching the run again.
 
     Args:
-        run: says what is watched.
+        run: configures the watch.
         records: of `metrics.jsonl`, in order.
     """
     watch = HackingWatch(run)
@@ -327,7 +327,7 @@ def alarms_of(run: Run, records: Iterable[Mapping[str, Any]]) -> list[tuple[int,
 
 
 def witnesses(tasks: Mapping[str, TaskConfig]) -> list[str]:
-    """Return the components that bear witness: shadow scorers, and own scorers beside which something else is paid."""
+    """Return the witness components: shadow scorers, and own scorers in addition to other rewards."""
     found: dict[str, None] = {}
     for task in tasks.values():
         parts = task.extra_scorers.items()
@@ -339,7 +339,7 @@ def witnesses(tasks: Mapping[str, TaskConfig]) -> list[str]:
 
 
 def _standard_error(rewards: Sequence[float], window: int) -> float:
-    """Return the standard error of a window's mean reward, by how much a step's reward differs from the next."""
+    """Return the standard error of a window's mean reward, from the differences between consecutive steps' rewards."""
     jumps = [abs(after - before) for before, after in pairwise(rewards)]
     return 1.4826 * median(jumps) / math.sqrt(2 * window) if jumps else 0.0
 

@@ -1,6 +1,6 @@
-"""What each key of a step's object in `metrics.jsonl` means; docs/metrics.md is written from this table.
+"""List each key of a step's record in `metrics.jsonl` with its meaning; docs/metrics.md is written from this table.
 
-A key with a dot is one inside an object: `generators.NAME.lag_mean`. A test compares the rows with what a run writes.
+A key with a dot is inside an object: `generators.NAME.lag_mean`. A test compares the rows with the output of a run.
 """
 
 from __future__ import annotations

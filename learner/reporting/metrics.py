@@ -1,9 +1,8 @@
-"""This module shows people the run: an object and a console line for each step, sample answers, alarms.
+"""Report the run: a record and a console line for each step, sample answers, alarms.
 
-In: what each step trained on and how long its parts took. Out: an object for each step and each sample, to the loggers
-of the configuration, answers to the files of `learner.dumps`, and a console line. Runs in rank 0. What a kill takes
-from the metrics file, the learner's next incarnation writes: steps when they are trained again, evaluation rounds from
-the ledger.
+In: the groups and batch of each step and the time of its parts. Out: a record for each step and each sample, to the
+configured loggers, answers to the files of `learner.dumps`, and a console line. Runs in rank 0. What the metrics file
+loses to a kill, the learner's next incarnation writes: steps when they are replayed, evaluation rounds from the ledger.
 """
 
 from __future__ import annotations
@@ -29,36 +28,36 @@ from tasks.turns import asked
 
 log = logging.getLogger(__name__)
 
-# What of a round's result is a line's.
+# The fields of a round's result in the console line.
 _OF_ROUND = ("pass_rate", "mean_score", "score_error", "samples", "min_version", "max_version", "reason")
-SUSPECTS = 2  # answers that are shown with an alarm of reward hacking
+SUSPECTS = 2  # answers shown with an alarm of reward hacking
 
 
 class Clock:
-    """Measures where one step's time goes, by name, in seconds."""
+    """Measure the time of a step's parts, by name, in seconds."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = time.monotonic()
 
     def lap(self, name: str) -> None:
-        """Count the time since the last lap as `name`."""
+        """Add the time since the last lap to `name`."""
         now = time.monotonic()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         self._last = now
 
     def take(self) -> dict[str, float]:
-        """Return the laps so far; the next step begins with none."""
+        """Return the laps so far, and reset them for the next step."""
         taken, self.seconds = self.seconds, {}
         return taken
 
 
 class Metrics:
-    """Makes the objects of steps and samples, and hands them to the loggers.
+    """Make the records of steps and samples, and give them to the loggers.
 
-    The newest step's object is kept back until the next step or a checkpoint. So an evaluation round that ends in
-    between, as the round of the final weights does, is part of the object. A round that ends later goes with the next
-    step, and has an object of its own where no step follows.
+    The newest step's record is held until the next step or a checkpoint. So an evaluation round that ends in between,
+    as the round of the final weights does, is part of it. A round that ends later goes with the next step, or has its
+    own record where no step follows.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Metrics:
 
         Args:
             run: the run whose steps these are.
-            advise: called with what an operator might change.
+            advise: receives advice for the operator.
             pause: called where `learner.hacking.action` asks for a pause.
         """
         self._run = run
@@ -88,7 +87,7 @@ class Metrics:
         self._alarms.recall(lines)
 
     def step(self, record: dict[str, Any], groups: Sequence[ScoredGroup] = ()) -> None:
-        """Take the object of a step that is done, which has at least the keys of the console line, and its groups."""
+        """Take the record of a finished step, with at least the keys of the console line, and its groups."""
         self._write_pending()
         self._dumps.step(record["step"], groups)
         self._newest_groups = groups
@@ -121,7 +120,7 @@ class Metrics:
             self._pending.setdefault("alarms", []).append(text)
 
     def _warn_of_hacking(self, alarms: Sequence[HackingAlarm]) -> None:
-        """Say what was found, show answers that are paid in spite of it, and pause the run where that is wanted."""
+        """Log the alarms, show answers that are rewarded nevertheless, and pause the run where configured."""
         for alarm in alarms:
             self._alarm(
                 f"reward_hacking kind={alarm.kind!r}: {alarm.text}. The policy may have found what the scorer "
@@ -140,7 +139,7 @@ class Metrics:
         batch: Batch,
         stepped: Mapping[str, Any],
     ) -> None:
-        """Take a step that was trained again; the metrics file has it already, unless a kill came first."""
+        """Take a replayed step; the metrics file already has it, unless a kill came first."""
         step = step_number(record)
         self._dumps.step(step, groups, is_replayed=True)
         if step <= self._last_step:
@@ -163,7 +162,7 @@ class Metrics:
         self._attach_evaluations()
 
     def recall(self, rounds: Mapping[int, Mapping[str, Any]]) -> None:
-        """Take the ledger's evaluation rounds: those that the metrics file lacks go with the next object."""
+        """Take the ledger's evaluation rounds: those that the metrics file lacks go with the next record."""
         lines = read_metrics(self._run.folder)
         known = {result["version"] for line in lines for result in line.get("evaluations", ())}
         self._evaluations += [
@@ -172,7 +171,7 @@ class Metrics:
         self._dumps.recall(rounds)
 
     def evaluation(self, version: int, result: dict[str, Any], groups: Sequence[ScoredGroup] = ()) -> None:
-        """Take the result of an evaluation round that has ended, and its groups."""
+        """Take the result of an ended evaluation round, and its groups."""
         self._dumps.round(version, groups)
         rate = result["pass_rate"]
         log.info(
@@ -223,19 +222,19 @@ class Metrics:
         )
 
     def flush(self) -> None:
-        """Log and dump what is kept back. Called before a checkpoint: a step behind one is never trained again."""
+        """Log and dump held records. Called before a checkpoint: a step before one is never replayed."""
         self._write_pending()
         self._dumps.settle()
 
     def _write_pending(self) -> None:
-        """Log the step that is kept back."""
+        """Log the held step."""
         if self._pending is not None:
             self._write(self._pending)
             self._last_step = self._pending["step"]
             self._pending = None
 
     def close(self) -> None:
-        """Log what is kept back, and close the loggers and the dumps."""
+        """Log held records, and close the loggers and the dumps."""
         self._dumps.close()
         if text := self._alarms.at_end():
             log.warning("%s", text)
@@ -251,7 +250,7 @@ class Metrics:
             logger.close()
 
     def _attach_evaluations(self) -> None:
-        """Put rounds that have ended into the object that is kept back."""
+        """Add ended rounds to the held record."""
         if self._pending is not None and self._evaluations:
             add_rounds(self._pending, self._evaluations)
             self._evaluations.clear()
@@ -264,12 +263,12 @@ class Metrics:
 def paid_most(
     groups: Sequence[ScoredGroup], component: str, most: int = SUSPECTS
 ) -> list[tuple[ScoredGroup, int]]:
-    """Return the answers whose reward is furthest above one part of their score, as group and index.
+    """Return the answers whose reward exceeds one part of their score most, as group and index.
 
     Args:
         groups: of one step.
-        component: the part; where an answer lacks it, it counts as 0.
-        most: answers that are returned, of different groups.
+        component: the part; where an answer lacks it, 0.
+        most: answers to return, of different groups.
     """
     found = []
     for group in groups:
@@ -285,5 +284,5 @@ def paid_most(
 
 
 def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the words for a round: its pass rate, or why a lost round has none."""
+    """Return the console text of a round: its pass rate, or why a lost round has none."""
     return {"version": version, **{key: result[key] for key in _OF_ROUND if key in result}}

@@ -1,9 +1,9 @@
-"""This logger writes `metrics.jsonl` and `samples.jsonl`; the module also reads `metrics.jsonl`.
+"""Log to `metrics.jsonl` and `samples.jsonl`, and read `metrics.jsonl`.
 
-In: the object of each step. Out: one line for each, and the steps' objects again. An evaluation round may end when its
-step's line is written already and no step follows. It has a line of its own then (`step` and the round's keys, no
-`reward_mean`), and the reader puts the round where it belongs. Read by the learner at its start, by the curves and by
-the tools. Needs neither numpy nor torch.
+In: the record of each step. Out: one line for each, and the steps' records again. An evaluation round may end after its
+step's line is written, with no step to follow. Then it gets its own line (`step` and the round's keys, no
+`reward_mean`), and the reader adds the round to its step. Read by the learner at its start, by the curves and by the
+tools. Needs neither numpy nor torch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MetricsFile:
 
 
 def _open(file: Path) -> TextIO:
-    """Open a file to go on behind its last line, which a power cut may have torn."""
+    """Open a file for appending, after ending a last line that a power cut may have torn."""
     is_torn = file.exists() and not file.read_bytes().endswith(b"\n") and file.stat().st_size > 0
     stream = file.open("a", encoding="utf-8")
     if is_torn:
@@ -48,7 +48,7 @@ def _open(file: Path) -> TextIO:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Read every step's object in a run's folder; none where there is no file. Torn lines are passed over."""
+    """Read every step's record in a run's folder; none where there is no file. Skips torn lines."""
     try:
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -65,12 +65,12 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def is_step(record: Mapping[str, Any]) -> bool:
-    """Return whether a line is a step's; the other lines bring rounds that ended after the step."""
+    """Return whether a line is a step's; other lines have rounds that ended after the step."""
     return "reward_mean" in record
 
 
 def add_rounds(record: dict[str, Any], rounds: Sequence[Mapping[str, Any]]) -> None:
-    """Put rounds that have ended into a step's object: all in a list, and beside the list the newest round's numbers.
+    """Add ended rounds to a step's record: all in a list, and the newest round's numbers next to it.
 
     Args:
         rounds: at least one; each has `version`, `pass_rate` and `samples`.

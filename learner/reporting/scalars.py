@@ -1,6 +1,6 @@
-"""This module makes numbers by name of a step's object, for loggers that draw curves.
+"""Flatten a step's record to numbers by name, for loggers that draw curves.
 
-In: the object of one step, with objects and lists in it. Out: `name/inner` -> number. Pure; used by the loggers.
+In: the record of one step, with objects and lists in it. Out: `name/inner` -> number. Pure; used by the loggers.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LEFT_OUT = frozenset({"step", "at", "evaluations", "eval_version", "histograms"})  # no curves
-LEFT_OUT_INSIDE = frozenset({"by_version", "crashes"})  # names without end
+LEFT_OUT_INSIDE = frozenset({"by_version", "crashes"})  # unlimited names
 
 
 def scalars(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of an object by their path; text, lists and what is no curve are left out.
+    """Return the numbers of a record by their path, without text, lists and keys that are no curves.
 
     Args:
-        record: the object of a step, as `Logger.log` gets it.
+        record: of a step, as `Logger.log` gets it.
     """
     return dict(_numbers({name: value for name, value in record.items() if name not in LEFT_OUT}))
 
@@ -32,7 +32,7 @@ def _numbers(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def rounds(record: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield each evaluation round of an object: the policy version, and its numbers under `evaluation/`."""
+    """Yield each evaluation round of a record: the policy version, and its numbers under `evaluation/`."""
     for result in record.get("evaluations", ()):
         numbers = dict(_numbers(result, ("evaluation",)))
         version = numbers.pop("evaluation/version", None)
@@ -41,7 +41,7 @@ def rounds(record: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def with_newest_round(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return an object's numbers with those of its newest evaluation round, for loggers that know one axis.
+    """Return a record's numbers with those of its newest evaluation round, for loggers with one axis.
 
     The round's policy version is `evaluation_version`.
     """

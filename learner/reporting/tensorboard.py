@@ -1,9 +1,8 @@
-"""This logger writes TensorBoard's event files.
+"""Log to TensorBoard's event files.
 
-In: the objects of steps. Out: `tensorboard/` in the run's folder. A run that goes on writes one more file, and
-TensorBoard shows them as one run. The library writes in a thread of its own, behind a queue. That thread dies of a full
-disk, and whoever writes or ends after that would wait for ever. So events are written here at once, and a full disk is
-an OSError.
+In: the records of steps. Out: `tensorboard/` in the run's folder. A continued run writes one more file, and TensorBoard
+shows them as one run. The library writes in its own thread, through a queue. A full disk kills that thread, and later
+writes and the close would wait for ever. So events are written directly, and a full disk is an OSError.
 """
 
 from __future__ import annotations
@@ -18,39 +17,39 @@ from tasks.turns import asked, conversation_text
 
 
 class _AtOnce:
-    """Takes the place of the library's queue: what is put into it is written."""
+    """Replace the library's queue: write events immediately."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
 
     def put(self, event: Any) -> None:
-        """Writes an event. Raises OSError."""
+        """Write an event. Raises OSError."""
         self._file.write_event(event)
 
     def close(self) -> None:
-        """Ends nothing: the library closes the file."""
+        """Do nothing: the library closes the file."""
 
 
 class TensorBoard:
     """A `Logger` of curves and sample answers."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin a file of events.
+        """Create a file of events.
 
         Args:
             folder: of the run.
         """
         from tensorboardX import SummaryWriter
 
-        # The name has the second, and a file of the same name would be written over.
+        # The name has the second, and a file of the same name would be overwritten.
         self._writer = SummaryWriter(str(folder / "tensorboard"), filename_suffix=f".{secrets.token_hex(4)}")
         events = self._writer.file_writer.event_writer
-        events._worker.stop()  # noqa: SLF001 - the library has no other way to do without its thread
+        events._worker.stop()  # noqa: SLF001 - the library offers no other way to avoid its thread
         self._file = events._ev_writer  # noqa: SLF001
         events._event_queue = _AtOnce(self._file)  # noqa: SLF001
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Write each number of a step, and of the rounds that have ended."""
+        """Write each number of a step, and of the rounds that ended."""
         for name, value in scalars(record).items():
             self._writer.add_scalar(name, value, record["step"])
         for name, histogram in record.get("histograms", {}).items():
@@ -61,7 +60,7 @@ class TensorBoard:
         self._file.flush()
 
     def _histogram(self, name: str, edges: Sequence[int], counts: Sequence[int], step: int) -> None:
-        """Write counts by bin; a bin's values are taken to be its upper end."""
+        """Write counts by bin; the upper end of a bin stands for its values."""
         limits = [*edges, 2 * edges[-1] + 1] if edges else []
         values = (
             [(limit, count) for limit, count in zip(limits, counts, strict=True) if count] if edges else []
@@ -89,5 +88,5 @@ class TensorBoard:
         self._file.flush()
 
     def close(self) -> None:
-        """Write what is left, and end the file."""
+        """Write remaining events, and close the file."""
         self._writer.close()

@@ -1,6 +1,6 @@
-"""This logger keeps a run in trackio, on this machine or in a space of the hub.
+"""Log to trackio, on this machine or in a space of the hub.
 
-In: the objects of steps. Out: a run of the same name as here. A run that goes on is the same run there.
+In: the records of steps. Out: a trackio run with the run's name. A continued run continues it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Trackio:
     """A `Logger` of curves."""
 
     def __init__(self, run: Run, config: TrackioConfig) -> None:
-        """Begin the run there, or go on with it.
+        """Start the trackio run, or continue it.
 
         Args:
-            run: the resolved run; its configuration goes along, without secrets.
+            run: the resolved run; its configuration is logged, without secrets.
             config: project and space.
         """
         import trackio
@@ -35,12 +35,12 @@ class Trackio:
         )
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Keep each number of a step, and of the newest round that has ended."""
+        """Log each number of a step, and of the newest ended round."""
         self._run.log(with_newest_round(record), step=record["step"])
 
     def sample(self, record: Mapping[str, Any]) -> None:
-        """Keep nothing: samples are in `samples.jsonl`."""
+        """Do nothing: samples are in `samples.jsonl`."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write remaining records."""
         self._run.finish()

@@ -1,6 +1,6 @@
-"""This logger sends a run to Weights & Biases, or writes it into the run's folder for `wandb sync`.
+"""Log to Weights & Biases, or to the run's folder for `wandb sync`.
 
-In: the objects of steps. Out: a run of the same name as here. A run that goes on is the same run there.
+In: the records of steps. Out: a wandb run with the run's name. A continued run continues it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Wandb:
     """A `Logger` of curves and sample answers."""
 
     def __init__(self, run: Run, config: WandbConfig) -> None:
-        """Begin the run there, or go on with it; online this asks the server.
+        """Start the wandb run, or continue it; online this contacts the server.
 
         Args:
-            run: the resolved run; its configuration goes along, without secrets.
+            run: the resolved run; its configuration is logged, without secrets.
             config: project, entity and mode.
         """
         import wandb
@@ -43,7 +43,7 @@ class Wandb:
         self._run.define_metric("evaluation/*", step_metric="evaluation_version")
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Send each number of a step, and of the newest round that has ended."""
+        """Send each number of a step, and of the newest ended round."""
         self._run.log(with_newest_round(record), step=record["step"])
 
     def sample(self, record: Mapping[str, Any]) -> None:
@@ -55,5 +55,5 @@ class Wandb:
         self._run.log({"sample": self._wandb.Table(columns=columns, data=[row])}, step=record["step"])
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send remaining records."""
         self._run.finish()

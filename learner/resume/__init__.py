@@ -1,1 +1,1 @@
-"""A run goes on by this: what earlier incarnations left, what its configuration may change, recovery and replay."""
+"""Continue a run: earlier incarnations, allowed changes of configuration, recovery and replay."""

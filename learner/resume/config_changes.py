@@ -1,7 +1,7 @@
-"""This module says what of a run's configuration may change while the run goes on.
+"""Decide which changes of a run's configuration are allowed when the run continues.
 
-In: the configuration of its last incarnation (YAML) and that of the new one. Out: a line for each key that changes, or
-RunFailed with the keys that can't. Pure; used by the learner at its start. Needs no torch.
+In: the configuration of its last incarnation (YAML) and the new one. Out: a line for each changed key, or RunFailed
+with the keys that may not change. Pure; used by the learner at its start. Needs no torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from config.other_names.renamed_keys import with_current_names
 from config.run import Run
 from config.yaml_text import EARLIER, read_yaml_text
 
-# Key or section -> why it is what it was to the run's end. Everything else takes effect with the new incarnation.
+# Key or section -> why it may never change. All other keys take effect with the new incarnation.
 FIXED = {
     "name": "it is in every key, file and group",
     "seed": "it is the order of the data",
@@ -33,30 +33,30 @@ FIXED = {
     "learner.zero": "a checkpoint's parts are those of its partitioning",
     "learner.backend": "a checkpoint's parts are those of the backend that wrote them",
 }
-# What generators and scorers read when they join; a learner that is started again alone does not reach those that run.
+# Generators and scorers read these when they join; restarting the learner alone does not reach running ones.
 READ_ELSEWHERE = ("generators.", "scorers.", "judge.", "broker.", "sampling.max_tokens")
 RANKS = "learner.ranks"
-# No properties of the run: what this one start is asked to do, and where a text that is beside it was read.
+# No properties of the run: requests of this start, and where a text was read that is itself in the configuration.
 PER_START = frozenset({"learner.resume", "model.chat_template.file"})
-# What a value that is null now meant before it could be null, in a run without the tasks that have changed it since.
+# What a value that is null now meant before it could be null, in a run without the tasks that changed it since.
 BEFORE_NULL = {"learner.filters.truncated": "mask"}
 UNSET = object()
-LONGEST = 200  # characters of a value that are shown: of a chat template, say
+LONGEST = 200  # characters shown of a value, such as a chat template
 
 
 def check_changes(old_yaml: str, new: Run) -> list[str]:
-    """Return lines `key: old -> new`, one for each key that changes and takes effect; none if nothing does.
+    """Return a line `key: old -> new` for each changed key that takes effect; none if there is no change.
 
-    What other roles read has a remark: for them it takes effect with their next start. A key that the incarnation
-    before did not know and that has its default now has not changed: a newer version of this program has brought it.
-    Nor has one that was null and that a newer version has taken out, nor one that is null now and means what it was.
+    Keys that other roles read have a remark: those roles apply them at their next start. Unchanged are a key that the
+    previous incarnation did not know and that has its default now: a newer version of this program has added it; a null
+    key that a newer version has removed; and a key that is null now and means the same as before.
 
     Args:
-        old_yaml: what `config.loading.to_yaml` said of the incarnation before; keys that this version does not know are
-            compared like others.
+        old_yaml: `config.loading.to_yaml` of the previous incarnation; keys unknown to this version are compared like
+            others.
         new: the configuration of this incarnation.
     Raises:
-        RunFailed: a key changed that can't; the message names all of these, each with the reason.
+        RunFailed: a key changed that may not; the message names all such keys, each with the reason.
     """
     before = dict(_leaves(with_current_names(read_yaml_text(old_yaml, EARLIER))))
     after = dict(_leaves(run_tree(new)))
@@ -87,7 +87,7 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
 
 
 def _defaults(new: Run, *, without: AbstractSet[str]) -> dict[str, Any]:
-    """Return the defaults of these keys; keys that have to be set are left out."""
+    """Return the defaults of these keys, without required keys."""
     tree = run_tree(new)
     for key in without:
         *sections, last = key.split(".")
@@ -97,7 +97,7 @@ def _defaults(new: Run, *, without: AbstractSet[str]) -> dict[str, Any]:
         del inner[last]
     try:
         found = dict(_leaves(run_tree(Run.model_validate(tree))))
-    except ValidationError:  # a section of another kind, say
+    except ValidationError:  # a section of another kind, for example
         return {}
     return {key: found[key] for key in without if key in found}
 
@@ -111,7 +111,7 @@ def _remark(key: str) -> str:
 
 
 def _reason(key: str, new: Run) -> str | None:
-    """Return why this key can't change; None if it can."""
+    """Return why this key may not change; None if it may."""
     if key == RANKS and new.learner.zero.stage != 0:
         return (
             f"with learner.zero.stage={new.learner.zero.stage} the optimizer's state is split among them, and "

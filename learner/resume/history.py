@@ -1,8 +1,8 @@
-"""What there is of a run before this incarnation of the learner: is its name free, does it go on, or is it done?
+"""Read the state of a run before this incarnation of the learner: is its name free, does it continue, is it finished?
 
 In: the run's folder and its keys in Redis, and the checkpoint that it begins from, if any. Out: a `History`, or the
-refusal in words. Asked by `learner.session` before anything heavy is loaded and before anything is written. The ledger
-decides; Redis may have forgotten.
+refusal in words. Used by `learner.session` before anything heavy is loaded and before anything is written. The ledger
+decides; Redis may have lost data.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from learner.training.checkpoint import STATE, read_progress, what_is_wrong
 
 log = logging.getLogger(__name__)
 
-TRAINS, COLLECTS = "training", "collecting"  # what a run is for
+TRAINS, COLLECTS = "training", "collecting"  # the purposes of a run
 
-PATIENCE_S = 20.0  # for the heartbeat of a learner that died on another machine to run out
+PATIENCE_S = 20.0  # for the heartbeat of a learner that died on another machine to expire
 POLL_S = 0.5
 
 
 class NameTaken(Permanent):
-    """The name belongs to a run that lives, or that this configuration does not go on with."""
+    """The name belongs to a live run, or to one that this configuration does not continue."""
 
 
 class AlreadyFinished(Exception):
-    """The run of this name is done; there is nothing to do."""
+    """The run with this name is finished; there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the journal has of the run."""
+    """The run's history in its journal."""
 
     ledger: Ledger
 
     @property
     def has_begun(self) -> bool:
-        """Return whether a learner got as far as to let groups in. A learner that failed before that left nothing."""
+        """Return whether a learner got as far as issuing groups. One that failed earlier left nothing."""
         return bool(self.ledger.incarnations)
 
     @property
@@ -63,17 +63,17 @@ class History:
 
     @property
     def purpose(self) -> str:
-        """What the run is for; of one that has not begun, TRAINS."""
+        """The run's purpose; TRAINS before it has begun."""
         return str(self.first_incarnation.get("purpose", TRAINS))
 
     @property
     def version(self) -> int:
-        """Optimizer steps that stand in the ledger, counted from the model's first."""
+        """Optimizer steps in the ledger, counted from the model's first."""
         return step_number(self.ledger.steps[-1]) if self.ledger.steps else 0
 
 
 def has_begun(folder: Path) -> bool:
-    """Return whether the run in `folder` has begun, though its journal be damaged; for where `look` was not reached."""
+    """Return whether the run in `folder` has begun, even if its journal is damaged; for callers before `look`."""
     try:
         ledger = read_ledger(folder / "journal", strict=False)
     except (JournalError, OSError):
@@ -83,7 +83,7 @@ def has_begun(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock the folder for this learner; the kernel lets go when the process ends, however it ends.
+    """Lock the folder for this learner; the kernel unlocks it when the process ends, however it ends.
 
     Raises:
         NameTaken: another learner has the lock.
@@ -120,14 +120,14 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def look(run: Run, link: RedisLink, keys: Keys, *, purpose: str = TRAINS) -> History:
-    """Read what there is.
+    """Read the run's state.
 
     Args:
-        purpose: what the process that asks does with a run.
+        purpose: of this process.
     Raises:
-        AlreadyFinished: the run is done.
-        NameTaken: a learner of this run lives; or it has begun, and `learner.resume` says not to go on; or Redis has
-            groups of it, and its journal is not here; or it has begun for another purpose.
+        AlreadyFinished: the run is finished.
+        NameTaken: a learner of this run is alive; or it has begun, and `learner.resume` forbids continuing; or Redis
+            has groups of it, and its journal is not here; or it has begun for another purpose.
         JournalError: the ledger is damaged.
     """
     refuse_living(run, link, keys)
@@ -162,10 +162,10 @@ def look(run: Run, link: RedisLink, keys: Keys, *, purpose: str = TRAINS) -> His
 
 
 def check_start(run: Run, folder: Path) -> None:
-    """Check that a run can begin from the checkpoint `folder`: its name is taken once it has, and bound to that folder.
+    """Check that a run can begin from the checkpoint `folder`; once begun, its name is bound to that folder.
 
     Raises:
-        RunFailed: it is none, it is broken, it is of a learner of another shape, or no steps are left to do.
+        RunFailed: it is no checkpoint, or broken, or of a learner of another shape, or no steps remain.
     """
     name = f"learner.resume={folder}"
     if not folder.is_dir():
@@ -190,7 +190,7 @@ def check_start(run: Run, folder: Path) -> None:
         "learner.zero.stage": run.learner.zero.stage,
         "model.dtype": run.model.dtype,
     }
-    if here["learner.zero.stage"] == 0:  # each rank holds the whole optimizer's state, and so does the file
+    if here["learner.zero.stage"] == 0:  # each rank holds the whole optimizer state, and so does the file
         del here["learner.ranks"]
     other = [
         f"{key}={value}, and it was written with {there[key]}"
@@ -206,7 +206,7 @@ def check_start(run: Run, folder: Path) -> None:
 
 
 def first_row_of(folder: Path, fingerprint: str) -> int:
-    """Return where in the data with this fingerprint a run begins that starts from the checkpoint `folder`."""
+    """Return the first row, in data with this fingerprint, of a run that starts from the checkpoint `folder`."""
     there = read_progress(folder)
     if there.fingerprint == fingerprint:
         return there.first_row
@@ -217,11 +217,11 @@ def first_row_of(folder: Path, fingerprint: str) -> int:
 
 
 def refuse_living(run: Run, link: RedisLink, keys: Keys) -> None:
-    """Refuse to be beside a learner that uses another folder, which `locked` can't know of.
+    """Refuse to start while a learner runs that uses another folder, which `locked` can't detect.
 
-    A key that is left of a dead one runs out: its process may have been another machine's, or its number be used again.
+    A dead learner's key expires: its process may have been on another machine, or its process id reused.
     Raises:
-        NameTaken: one lives.
+        NameTaken: one is alive.
     """
     since = said = time.monotonic()
     while others := [name for name in _heartbeats(link, keys) if not _has_died_here(name)]:
@@ -238,7 +238,7 @@ def _heartbeats(link: RedisLink, keys: Keys) -> list[str]:
 
 
 def _has_died_here(name: str) -> bool:
-    """Return whether HOST-PID was a process of this machine that is no more: a key outlives its process by seconds."""
+    """Return whether HOST-PID was a process of this machine that has ended: its key outlives it by seconds."""
     host, _, pid = name.rpartition("-")
     if host != socket.gethostname() or not pid.isdecimal():
         return False
@@ -246,6 +246,6 @@ def _has_died_here(name: str) -> bool:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:  # somebody else's process, so it is there
+    except PermissionError:  # another user's process, so it exists
         return False
     return int(pid) == os.getpid()

@@ -1,9 +1,9 @@
-"""Bring Redis and the ledger together again: at every start of a learner, and when Redis went back.
+"""Reconcile Redis with the ledger: at every start of a learner, and when Redis went back.
 
-In: the ledger, which is the last word, and whatever Redis still knows. Out: a Redis from which the run goes on. The
-newest version is announced, what has ended is retired, and what is nowhere is issued again. Open evaluation rounds are
-asked for again or, where only later weights could sample them, ended without a figure. Runs in the trainer's thread
-while the feeder stands still. Each part may be repeated, so a kill in the middle, or a Redis that goes back once more,
+In: the ledger, which decides, and whatever Redis still has. Out: a Redis from which the run continues. The newest
+version is announced, groups with an outcome are retired, and missing groups are reissued. Open evaluation rounds are
+requested again or, where only later weights could sample them, ended without a result. Runs in the trainer's thread
+while the feeder is suspended. Each part may be repeated, so a kill in the middle, or a Redis that goes back again,
 costs another recovery and nothing else.
 """
 
@@ -27,18 +27,18 @@ from learner.weight_sync.transport import WeightSource
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-CHUNK = 500  # ids of one `retire`
-ENTRIES = 32  # groups of one `reissue`
+CHUNK = 500  # ids per `retire`
+ENTRIES = 32  # groups per `reissue`
 SHOWN = 10  # ids in a line of the log
 
 
 class Recovery:
-    """Brings Redis and the ledger of one run together.
+    """Reconcile the Redis and the ledger of one run.
 
     Args:
-        publisher: tells the generators of the version that the learner holds: before any slot is freed.
-        weights: what the learner holds.
-        publish_status: writes the run's status and configuration, which Redis may have forgotten.
+        publisher: announces the learner's version to the generators, before any slot is freed.
+        weights: of the learner.
+        publish_status: writes the run's status and configuration, which Redis may have lost.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Recovery:
         self._publish_status = publish_status
 
     def surviving(self, act: Callable[[], T]) -> T:
-        """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""
+        """Call `act`; where Redis turns out to have gone back, recover and call it again. So it must be repeatable."""
         while True:
             try:
                 return act()
@@ -72,10 +72,10 @@ class Recovery:
                 self.recover()
 
     def recover(self) -> None:
-        """Go on at the version that the learner holds, however often Redis goes back meanwhile.
+        """Continue at the learner's version, however often Redis goes back meanwhile.
 
         Raises:
-            Fenced: a newer learner has the run.
+            Fenced: a newer learner owns the run.
         """
         while True:
             self._journal.check_fence()
@@ -117,10 +117,10 @@ class Recovery:
         )
 
     def _restore_cursor(self) -> None:
-        """Restore the cursor: what has a slot was issued, and so were ended retries; `Retries` lets in the others.
+        """Restore the cursor from slots and ended retries; `Retries` issues the others.
 
-        A `cursor` that Redis has brought back with the slots knows them all: somebody may have deleted it by hand. The
-        slot of a retry says nothing of the ordinals: into a Redis that was emptied it comes before they do.
+        A `cursor` that Redis kept with the slots already has all of them; one deleted by hand is restored here. The
+        slot of a retry tells nothing about ordinals: in an emptied Redis it comes before them.
         """
         slots = self._run_owner.slots()
         passed = max((ordinal_of(group_id) + 1 for group_id in slots if not retry_of(group_id)), default=0)
@@ -131,7 +131,7 @@ class Recovery:
         self._run_owner.restore_cursor(passed, {base: number for base, number in numbers.items() if number})
 
     def _issue_again(self) -> None:
-        """Issue again each group that has a slot and no outcome, and is in no stream."""
+        """Reissue each group that has a slot, no outcome and no stream entry."""
         again: list[str] = []
         for some in _chunks(sorted(self._nowhere(), key=order_of), ENTRIES):
             again += self._run_owner.reissue(self._feeder.entries(some))
@@ -153,7 +153,7 @@ class Recovery:
         if self._run.learner.late_groups != "wait":
             return
         size, max_lag = self._run.learner.groups_per_step, self._run.learner.max_lag
-        # Redis may have gone back once more since what had ended was retired: the ledger is asked again.
+        # Redis may have gone back again since groups with an outcome were retired: the ledger is asked again.
         slots = sorted(
             (
                 (group_id, floor)
@@ -184,7 +184,7 @@ class Recovery:
         )
         again = [str(ordinal) for ordinal in range(position, known) if not self._journal.has(str(ordinal))]
         if not knew_the_run and self._journal.ledger.outcomes:
-            # What was out beyond the ledger's last group, a learner that has just started can't know.
+            # A newly started learner can't know what was in flight beyond the ledger's last group.
             log.warning(
                 "redis_was_empty at=%s: it was flushed, or another one is in its place. The run goes on from "
                 "its ledger; groups to be generated again: %s%d (%s)",
@@ -198,7 +198,7 @@ class Recovery:
 
 
 def too_many_of(floors: Sequence[int], version: int, *, groups_per_step: int, max_lag: int) -> int:
-    """Return how many of the oldest groups have to go so that all others can be trained within their lag.
+    """Return how many of the oldest groups must go so that all others can train within their lag.
 
     Args:
         floors: of the groups without an outcome, ascending.

@@ -1,9 +1,9 @@
 """Train the journal's steps again: after a crash, and offline.
 
-In: a policy at some version, and the ledger. Out: the policy after the ledger's last step (or the one asked for), with
-the bits that it had: each step with the groups, the advantages, the settings and the order of its first time. Rank 0
-runs it, before anything is announced. What is missing or damaged is RunFailed with the step: a run whose steps can't be
-trained again must not go on as if they had been.
+In: a policy at some version, and the ledger. Out: the policy after the ledger's last step (or the requested one),
+bit-identical: each step with the groups, the advantages, the settings and the order of its first time. Rank 0 runs it,
+before anything is announced. A missing or damaged step is a RunFailed: a run whose steps can't be replayed must not
+continue as if they had been.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Report = Callable[[Mapping[str, Any], Sequence[ScoredGroup], Batch, Mapping[str,
 
 
 class Interrupted(Exception):
-    """A signal came between two steps: the policy stands in the middle of the journal, and must not be announced."""
+    """A signal came between two steps: the policy is in the middle of the journal, and must not be announced."""
 
 
 def catch_up(
@@ -58,24 +58,25 @@ def catch_up(
 ) -> int:
     """Train every step of the ledger from `version` on.
 
-    The weights at the first and at the last of them are compared with the record: another machine, number of threads or
-    of ranks rounds differently, and the warning says so. The run goes on all the same: the steps are as good. So it is
-    where `tokens_per_micro_batch` is smaller now: else a step that did not fit in memory would end every incarnation.
+    The weights at the first and the last of them are compared with the record: another machine, number of threads or of
+    ranks rounds differently, with a warning. The run continues nevertheless, since the steps are equally valid. The
+    same holds where `tokens_per_micro_batch` is smaller now: otherwise a step that did not fit in memory would end
+    every incarnation.
 
     Args:
-        run: the run as it is now; a step is trained with the settings of the incarnation that wrote it, but in
-            micro-batches no larger than those of now.
+        run: the current run; a step is trained with the settings of the incarnation that wrote it, but in micro-batches
+            no larger than the current ones.
         policy: at `version`.
         folder: of the journal.
-        ledger: as `read_ledger` gives it.
+        ledger: from `read_ledger`.
         version: optimizer steps done by the policy.
-        report: told of each step: its record, its groups and batch, and what the policy says of it.
-        is_stopped: asked before each step whether to end; by rank 0 alone, since the others do what it sends them.
+        report: receives each step's record, its groups and batch, and the policy's metrics of it.
+        is_stopped: called before each step; True ends. By rank 0 alone, since the others do what it sends them.
     Returns:
-        Optimizer steps done then.
+        Optimizer steps done afterwards.
     Raises:
-        Interrupted: `is_stopped` said so. Nothing is lost: the next incarnation begins with the checkpoint again.
-        RunFailed: a step is missing, or its payload is gone or damaged; it says which and what to do.
+        Interrupted: `is_stopped` returned True. Nothing is lost: the next incarnation begins with the checkpoint again.
+        RunFailed: a step is missing, or its payload is missing or damaged; the message says which and what to do.
     """
     records = steps_from(ledger, version)
     if not records:
@@ -108,14 +109,14 @@ def catch_up(
 
 
 def _own_folder(run: Run) -> OwnFolder:
-    """Return a folder beside the checkpoints that no other learner of the run touches, be it older or newer."""
+    """Return a folder next to the checkpoints for this learner alone, not for an older or newer one of the run."""
     checkpoints = run.folder / "checkpoints"
     checkpoints.mkdir(parents=True, exist_ok=True)
     return OwnFolder("replay-", checkpoints)
 
 
 def _to_compare(records: Sequence[Mapping[str, Any]], ledger: Ledger) -> dict[int, str]:
-    """Return the checksums of the first and the last version among those that steps start from and a record names."""
+    """Return the checksums of the first and the last version that steps start from and a record names."""
     versions = {record["step"] for record in records}
     known = {version: checksum for version, checksum in ledger.checksums.items() if version in versions}
     return {version: known[version] for version in (min(known), max(known))} if known else {}
@@ -147,7 +148,7 @@ def steps_from(ledger: Ledger, version: int) -> list[Mapping[str, Any]]:
 
 
 class IncarnationSettings:
-    """The learner's settings by the incarnation that wrote a step."""
+    """The learner's settings, by the incarnation that wrote a step."""
 
     def __init__(self, run: Run, ledger: Ledger) -> None:
         self._now = run.learner
@@ -180,7 +181,7 @@ class IncarnationSettings:
 
 
 def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig, *, by_length: bool) -> Batch:
-    """Return what a step trained on, packed as it was.
+    """Return a step's batch, packed as it was.
 
     Args:
         folder: of the journal.
@@ -188,7 +189,7 @@ def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig,
         settings: of the incarnation that wrote it.
         by_length: whether the backend pads.
     Raises:
-        JournalError: the payload is gone or damaged.
+        JournalError: the payload is missing or damaged.
     """
     return _packed(record, *read_step(folder, record), settings, by_length=by_length)
 
@@ -196,13 +197,13 @@ def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig,
 def kl_after(
     kl: KlConfig, record: Mapping[str, Any], batch: Batch, stepped: Mapping[str, float]
 ) -> Mapping[str, Any] | None:
-    """Return the state of an adaptive KL coefficient after a step that was trained again; None for a constant one.
+    """Return the state of an adaptive KL coefficient after a replayed step; None for a constant one.
 
     Args:
         kl: the section of the incarnation that wrote the step.
         record: the step's.
         batch: what the step trained on.
-        stepped: what the policy says of it.
+        stepped: the policy's metrics of the step.
     """
     written = record.get("kl")
     if written is None:
@@ -218,8 +219,8 @@ def checksum_now(policy: TrainingBackend, scratch: Path, *, like: str = "") -> s
     """Return the checksum of the weights as they are published.
 
     Args:
-        like: the checksum that it will be compared with, which may be of an older kind.
-        scratch: folder for the files, made if it is not there; the caller removes it.
+        like: the checksum to compare with, which may be of an older kind.
+        scratch: folder for the files, made if missing; the caller removes it.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     saved = policy.gather_weights().save_weights(scratch)

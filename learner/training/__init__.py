@@ -1,1 +1,1 @@
-"""One optimizer step: the packed batch, the model under DeepSpeed, log-probabilities, checkpoints, statistics."""
+"""Take one optimizer step: the packed batch, the model under DeepSpeed, log-probabilities, checkpoints, statistics."""

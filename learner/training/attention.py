@@ -1,13 +1,13 @@
-"""This module chooses the model's attention, and gives transformers one that runs on torch's own varlen kernels.
+"""Choose the model's attention, and give transformers one on torch's own varlen kernels.
 
 In: `learner.attention`, the device, the weights' type. Out: a name for transformers' `attn_implementation`, and why it
-was chosen. `varlen` compares the tokens of a packed row within their own sequence alone, without a mask: transformers
-makes masks for the names that it knows, and this one is not among them. Where a row's sequences begin is given to the
-model's forward pass once, and transformers hands it to each layer. Runs in every rank. A model that needs more than
-causal attention within each sequence is refused by name: its numbers would be silently wrong.
+was chosen. `varlen` attends within each sequence of a packed row, without a mask: transformers makes masks only for
+names that it knows. The model's forward pass gets the sequences' bounds once, and transformers passes them to each
+layer. Runs in every rank. A model that needs more than causal attention within each sequence is refused by name: its
+numbers would be silently wrong.
 """
 
-# T tokens of a packed row, S sequences of it, B = S + 1 bounds of them; H heads, G heads of keys, E numbers of a head.
+# T: tokens of a packed row. S: its sequences. B = S + 1: their bounds. H: heads. G: key heads. E: head dimension.
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FLASH, SDPA = "flash_attention_2", "sdpa"  # transformers' own names
-VARLEN = "millrace_varlen"  # of the attention here, as transformers knows it
-WIDEST_HEAD, HEAD_MULTIPLE = 256, 8  # of the kernels: numbers of a head, and what they are a multiple of
+VARLEN = "millrace_varlen"  # of this attention in transformers
+WIDEST_HEAD, HEAD_MULTIPLE = 256, 8  # of the kernels: largest head dimension, and its divisor
 OLDEST_GPU = (8, 0)  # capability
-_LAYERS = {"full_attention", "sliding_attention"}  # kinds of layers that these kernels can compute
-_NOT_HERE = ("softcap", "s_aux", "position_bias", "cache")  # what some models hand to their attention
+_LAYERS = {"full_attention", "sliding_attention"}  # kinds of layers that these kernels support
+_NOT_HERE = ("softcap", "s_aux", "position_bias", "cache")  # arguments of some models' attention
 
 
 class Kernel(Protocol):
@@ -54,10 +54,10 @@ class Kernel(Protocol):
             query_THE: G divides H.
             key_TGE: of the same tokens.
             value_TGE: of the same tokens.
-            bounds_B: where each sequence begins, and where the last one ends, int32.
+            bounds_B: the start of each sequence, and the end of the last, int32.
             longest: tokens of the longest sequence.
             scale: of the products; None: one over the root of E.
-            window: how many tokens a token sees before itself, -1 for all, and how many behind, always 0.
+            window: how many tokens before itself a token sees, -1 for all, and how many after, always 0.
         """
         ...
 
@@ -72,11 +72,11 @@ def torch_kernel(
     scale: float | None,
     window: tuple[int, int],
 ) -> Tensor:
-    """Run torch's own kernel, forward and backward on a GPU alone."""
+    """Run torch's own kernel, forward and backward; GPU only."""
     from torch.nn.attention.varlen import varlen_attn
 
     shares: dict[str, Any] = {"enable_gqa": True}
-    if "enable_gqa" not in inspect.signature(varlen_attn).parameters:  # an older torch: a key for each head
+    if "enable_gqa" not in inspect.signature(varlen_attn).parameters:  # an older torch: one key per head
         shares, heads = {}, query_THE.shape[1] // key_TGE.shape[1]
         key_TGE, value_TGE = (part.repeat_interleave(heads, dim=1) for part in (key_TGE, value_TGE))
     attended: Tensor = varlen_attn(  # type: ignore[assignment]
@@ -94,16 +94,16 @@ def torch_kernel(
     return attended
 
 
-KERNELS: dict[str, Kernel] = {"cuda": torch_kernel}  # by the type of device; tests add one for the CPU
+KERNELS: dict[str, Kernel] = {"cuda": torch_kernel}  # by device type; tests add one for the CPU
 
 
 @dataclass(frozen=True)
 class Attention:
-    """An attention that was chosen.
+    """A chosen attention.
 
     Args:
         name: for transformers.
-        why: it was chosen, for people.
+        why: the reason, for people.
     """
 
     name: str
@@ -113,13 +113,13 @@ class Attention:
 def choose_attention(
     choice: Literal["auto", "flash", "varlen", "sdpa"], *, device: torch.device, dtype: torch.dtype
 ) -> Attention:
-    """Return transformers' attention for `learner.attention`, and have transformers know it.
+    """Return transformers' attention for `learner.attention`, and register it there.
 
-    All keep the sequences of a micro-batch apart. The varlen kernels of flash-attn and of torch need no mask; for SDPA
+    All separate the sequences of a micro-batch. The varlen kernels of flash-attn and of torch need no mask; for SDPA
     transformers makes a block-diagonal mask, whose size is the micro-batch's length squared.
 
     Raises:
-        RunFailed: what was asked for can't run here.
+        RunFailed: the requested attention can't run here.
     """
     flash, varlen = _obstacles_of_flash(device, dtype), _obstacles_of_varlen(device, dtype)
     if choice != "auto":
@@ -159,7 +159,7 @@ def _obstacles_of_varlen(device: torch.device, dtype: torch.dtype) -> list[str]:
 
 
 def _obstacles_of_kernels(device: torch.device, dtype: torch.dtype) -> list[str]:
-    """Return what keeps a device from flash-attn's kernels, torch's copy of them included."""
+    """Return what prevents flash-attn's kernels, torch's copy of them included, on a device."""
     obstacles = []
     if device.type != "cuda":
         obstacles.append(f"the device is {device.type}")
@@ -171,26 +171,26 @@ def _obstacles_of_kernels(device: torch.device, dtype: torch.dtype) -> list[str]
 
 
 def _register() -> None:
-    """Have transformers find the attention by its name. It makes no mask for a name that has none registered."""
+    """Register the attention with transformers by name. It makes no mask for unregistered mask names."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(VARLEN, attend)
 
 
 def takes_bounds(model: PreTrainedModel, attention: str) -> bool:
-    """Return whether the model's forward pass is to be told where the sequences of a packed row begin."""
+    """Return whether the model's forward pass needs the bounds of a packed row's sequences."""
     if attention == VARLEN:
         return True
-    # flash-attn finds them by the position ids where it is not told, with a wait for the device in every layer.
+    # Without them flash-attn derives them from the position ids, with a wait for the device in every layer.
     return attention == FLASH and _takes_more(model)
 
 
 def bounds_for_model(bounds_B: Tensor, longest: int) -> dict[str, Any]:
-    """Return what transformers' forward pass is told of the sequences of a packed row, by its own names.
+    """Return the sequences of a packed row as arguments of transformers' forward pass.
 
     Args:
-        bounds_B: where each sequence begins, and where the last one ends, int32.
-        longest: tokens of the longest.
+        bounds_B: the start of each sequence, and the end of the last, int32.
+        longest: tokens of the longest sequence.
     """
     return {
         "cu_seq_lens_q": bounds_B,
@@ -201,7 +201,7 @@ def bounds_for_model(bounds_B: Tensor, longest: int) -> dict[str, Any]:
 
 
 def check_model(model: PreTrainedModel) -> None:
-    """Refuse a model whose attention is more than these kernels compute. Raises RunFailed."""
+    """Refuse a model whose attention these kernels don't support. Raises RunFailed."""
     config = model.config.get_text_config()
     heads = config.num_attention_heads
     width = (
@@ -210,7 +210,7 @@ def check_model(model: PreTrainedModel) -> None:
         or config.hidden_size // heads
     )
     kinds = set(getattr(config, "layer_types", None) or ()) - _LAYERS
-    if not model._supports_attention_backend or not _takes_more(model):  # noqa: SLF001 - no other way to ask
+    if not model._supports_attention_backend or not _takes_more(model):  # noqa: SLF001 - no public way to ask
         raise _refused(model, "its attention can't be replaced from outside")
     if kinds:
         raise _refused(model, f"it has layers of {', '.join(sorted(kinds))}")
@@ -238,25 +238,25 @@ def attend(
     max_length_q: int | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attend over one packed row, each token to those before it in its sequence; what transformers' layers call.
+    """Attend over one packed row, each token to those before it in its sequence; called by transformers' layers.
 
     Args:
         module: the layer's.
         query: [1, H, T, E].
         key: [1, G, T, E].
-        value: [1, G, T, E]; a narrower one is padded, and what is returned is as narrow.
+        value: [1, G, T, E]; a narrower one is padded, and the result has its width.
         attention_mask: never given.
         scaling: of the products.
         dropout: 0.
-        sliding_window: tokens that a token sees, itself included; None: all before it.
-        is_causal: as the module says where None.
+        sliding_window: tokens that a token sees, including itself; None: all before it.
+        is_causal: None: as the module is configured.
         cu_seq_lens_q: [B], the row's bounds.
         max_length_q: tokens of its longest sequence.
-        options: what else the model hands on.
+        options: further arguments of the model.
     Returns:
         [1, T, H, E].
     Raises:
-        RunFailed: the layer asks for what the kernels don't have.
+        RunFailed: the layer needs a feature that the kernels lack.
     """
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     asked = {
@@ -272,7 +272,7 @@ def attend(
     width = value.shape[-1]
     if width < query.shape[-1]:
         value = functional.pad(value, (0, query.shape[-1] - width))
-    # Rotary embeddings and norms in float32 may leave queries and keys in it; the kernels want one type.
+    # Rotary embeddings and norms in float32 may leave queries and keys in float32; the kernels need one type.
     attended_THE = KERNELS[query.device.type](
         query[0].transpose(0, 1).to(value.dtype),
         key[0].transpose(0, 1).to(value.dtype),
@@ -286,7 +286,7 @@ def attend(
 
 
 def _takes_more(model: PreTrainedModel) -> bool:
-    """Return whether the model's forward pass takes keyword arguments that it does not name, to hand them on."""
+    """Return whether the model's forward pass accepts extra keyword arguments, which it passes on."""
     parameters: Mapping[str, inspect.Parameter] = inspect.signature(model.base_model.forward).parameters
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 

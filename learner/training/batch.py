@@ -1,11 +1,11 @@
-"""This module packs scored groups into the micro-batches that one optimizer step trains on.
+"""Pack scored groups into the micro-batches of one optimizer step.
 
 In: groups with their advantages, in rank 0 alone. Out: a `Batch` of the whole step, and its shard for each rank, as
-arrays or as bytes. The same groups in the same order give the same batch, byte for byte: the journal's replay relies
-on this. Groups that can't be trained on (a sampler newer than the learner) are a ValueError.
+arrays or as bytes. The same groups in the same order give the same batch, byte for byte: the journal's replay relies on
+this. Groups that can't be trained on (a sampler newer than the learner) are a ValueError.
 """
 
-# N tokens of all micro-batches, M micro-batches, B mini-batches, S completions that train, T tokens of one completion.
+# N: tokens of all micro-batches. M: micro-batches. B: mini-batches. S: trained completions. T: tokens of a completion.
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from broker.messages import Completion, FinishReason, ScoredGroup, Segment
 
-MICRO_BATCH_COST = 128  # tokens of padding that cost about as much as one more micro-batch on a CPU
-# Each array of a batch with its type on the wire; the order is that of the bytes.
+MICRO_BATCH_COST = 128  # padding tokens that cost about as much as one more micro-batch on a CPU
+# Each array of a batch with its type on the wire, in the order of the bytes.
 _ARRAYS = {
     "token_ids": "<i4",
     "position_ids": "<i4",
@@ -39,27 +39,25 @@ _ARRAYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
-    """Micro-batches of packed sequences, one after the other, without padding.
+    """Micro-batches of packed sequences, concatenated, without padding.
 
     Micro-batch m holds the tokens from `micro_batch_starts[m]` to `micro_batch_starts[m + 1]`.
     """
 
-    token_ids: NDArray[np.int32]  # [N], prompt then segment, sequence after sequence
+    token_ids: NDArray[np.int32]  # [N], prompt then segment, for each sequence in turn
     position_ids: NDArray[np.int32]  # [N], 0 at the first token of each sequence: where attention restarts
     sampled_logprobs: NDArray[np.float32]  # [N], nats, of this token when it was sampled; 0 on prompts
     advantages: NDArray[np.float32]  # [N], 0 where a token does not train
     loss_mask: NDArray[np.bool_]  # [N], True where a token trains
     lags: NDArray[np.int32]  # [N], versions between sampling and now; 0 on prompts
-    sequence_ids: NDArray[np.int32]  # [N], the completion, 0 <= id < S; alike in all shards
+    sequence_ids: NDArray[np.int32]  # [N], the completion, 0 <= id < S; equal in all shards
     micro_batch_starts: NDArray[np.int64]  # [M + 1]
     mini_batch_starts: NDArray[np.int64]  # [B + 1], in micro-batches
-    mini_batch_tokens: NDArray[
-        np.int64
-    ]  # [B], trained tokens of each in the global batch, also in a shard of it
-    prompts: NDArray[np.int32]  # [S], the group of each completion of the global batch, also in a shard of it
-    generator_ids: NDArray[np.int32]  # [S], the generator that sampled each of them, an index of `generators`
+    mini_batch_tokens: NDArray[np.int64]  # [B], trained tokens of each in the global batch, also in a shard
+    prompts: NDArray[np.int32]  # [S], the group of each completion of the global batch, also in a shard
+    generator_ids: NDArray[np.int32]  # [S], the generator of each completion, an index of `generators`
     generators: tuple[str, ...]
-    num_tokens: int  # trained tokens of the global batch, also in a shard of it
+    num_tokens: int  # trained tokens of the global batch, also in a shard
     policy_version: int  # optimizer steps done before this one
     kl_coef: float = 0.0  # weight of the divergence to the reference model in this step
 
@@ -69,7 +67,7 @@ class Batch:
         return len(self.micro_batch_starts) - 1
 
     def mini_batches(self) -> Iterator[Batch]:
-        """Yield the batch of each optimizer step, in order; this very batch where there is one step."""
+        """Yield the batch of each optimizer step, in order; the batch itself where there is one step."""
         if len(self.mini_batch_tokens) == 1:
             yield self
             return
@@ -84,12 +82,12 @@ class Batch:
         return {name: getattr(self, name)[part] for name in _TOKEN_ARRAYS}
 
     def micro_batches(self) -> Iterator[slice]:
-        """Return the slice of the flat arrays that holds each micro-batch, in order."""
+        """Yield the slice of the flat arrays of each micro-batch, in order."""
         for start, stop in zip(self.micro_batch_starts[:-1], self.micro_batch_starts[1:], strict=True):
             yield slice(int(start), int(stop))
 
     def to_bytes(self) -> bytes:
-        """Return the batch in msgpack, its arrays as raw little-endian bytes."""
+        """Encode the batch in msgpack, its arrays as raw little-endian bytes."""
         arrays = {
             name: getattr(self, name).astype(dtype, copy=False).tobytes() for name, dtype in _ARRAYS.items()
         }
@@ -106,14 +104,14 @@ class Batch:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Batch:
-        """Read what `to_bytes` returned. The arrays are read-only views of the bytes."""
+        """Decode the output of `to_bytes`. The arrays are read-only views of the bytes."""
         fields: dict[str, Any] = msgpack.unpackb(data)
         for name, dtype in _ARRAYS.items():
             fields[name] = np.frombuffer(fields[name], dtype=dtype)
         return cls(**fields | {"generators": tuple(fields["generators"])})
 
     def shard(self, rank: int, world_size: int) -> Batch:
-        """Return the micro-batches of one rank, as `shards` chooses them.
+        """Return the micro-batches of one rank, as assigned by `shards`.
 
         Args:
             rank: rank of the shard, 0 <= rank < world_size.
@@ -122,12 +120,12 @@ class Batch:
         return self.shards(world_size)[rank]
 
     def shards(self, world_size: int) -> list[Batch]:
-        """Return the micro-batches of each rank: the same number for every rank, and about as many tokens.
+        """Assign micro-batches to ranks: the same number for every rank, and about as many tokens.
 
-        ZeRO's collectives run once a micro-batch, so the other ranks would wait for ever for a rank with fewer
+        ZeRO's collectives run once per micro-batch, so the other ranks would wait for ever for a rank with fewer
         micro-batches. Micro-batches of one masked token fill the gaps. The longest micro-batch is placed first, on the
-        rank with the fewest tokens that has room. So the lengths fall within each rank, and micro-batches that run
-        together are alike in length.
+        rank with the fewest tokens that has room. So lengths decrease within each rank, and micro-batches that run
+        together have similar lengths.
 
         Args:
             world_size: number of ranks.
@@ -144,7 +142,7 @@ class Batch:
 
 
 def _dealt(lengths: NDArray[np.int64], world_size: int) -> tuple[list[list[int]], int]:
-    """Deal micro-batches of these lengths to the ranks. Returns the indices of each rank, and the most that one has."""
+    """Distribute micro-batches of these lengths. Returns the indices of each rank, and the largest number per rank."""
     most = max(1, -(-len(lengths) // world_size))
     chosen: list[list[int]] = [[] for _ in range(world_size)]
     tokens_of = [0] * world_size
@@ -177,23 +175,23 @@ def pack(
     kl_coef: float = 0.0,
     by_length: bool = False,
 ) -> Batch:
-    """Pack every completion that trains, each of its segments behind its prompt, into micro-batches of a token budget.
+    """Pack every trained completion, each segment after its prompt, into micro-batches of a token budget.
 
     A completion that does not train (unscorable, or truncated under `mask`) has counted in the group's baseline and is
-    left out: it costs no computation. Micro-batches are filled first-fit, the longest sequence first, or by length. A
-    sequence longer than the budget has a micro-batch to itself.
+    left out, so it costs no computation. Micro-batches are filled first-fit, the longest sequence first, or by length.
+    A sequence longer than the budget gets its own micro-batch.
 
     Args:
-        groups: what this step trains on, in the order of the journal.
+        groups: the step's groups, in the order of the journal.
         advantages: one for each completion of each group; None where the completion must not train.
         tokens_per_micro_batch: the budget in tokens, prompts included.
-        truncated: `mask`: a completion that was truncated does not train. None: of those of one turn alone.
-        policy_version: the learner's version now; a token's lag is this less the version that sampled it.
-        mini_batches: optimizer steps; the groups are dealt to them in order, as evenly as can be.
+        truncated: `mask`: truncated completions do not train. None: this holds for those of one turn alone.
+        policy_version: the learner's current version; a token's lag is this minus the version that sampled it.
+        mini_batches: optimizer steps; the groups are distributed over them in order, as evenly as possible.
         kl_coef: weight of the divergence to the reference model in this step.
-        by_length: the sequences of a micro-batch are alike in length, and its padded grid stays in the budget.
+        by_length: put sequences of similar length in a micro-batch, whose padded grid stays within the budget.
     Raises:
-        ValueError: advantages that do not fit the groups, or a sampler newer than the learner.
+        ValueError: advantages that do not match the groups, or a sampler newer than the learner.
     """
     completions, prompts, samplers = _sequences(
         groups, advantages, truncated=truncated, policy_version=policy_version
@@ -221,7 +219,7 @@ def _sequences(
     truncated: Literal["mask", "keep"] | None,
     policy_version: int,
 ) -> tuple[list[list[dict[str, NDArray[Any]]]], list[int], list[str]]:
-    """Return the completions that train, in order, each as a sequence a segment, with its group's index and sampler."""
+    """Return the trained completions, in order, one sequence per segment, with their groups' indices and samplers."""
     completions: list[list[dict[str, NDArray[Any]]]] = []
     prompts: list[int] = []
     samplers: list[str] = []
@@ -249,7 +247,7 @@ def _sequences(
 
 
 def _is_masked(completion: Completion, truncated: Literal["mask", "keep"] | None) -> bool:
-    """Return whether a completion does not train for having been truncated."""
+    """Return whether a completion does not train because it was truncated."""
     masks = truncated == "mask" or (truncated is None and completion.ended_by is None)
     return masks and completion.finish_reason is FinishReason.LENGTH
 
@@ -257,14 +255,14 @@ def _is_masked(completion: Completion, truncated: Literal["mask", "keep"] | None
 def _packed(
     sequences: Sequence[dict[str, NDArray[Any]]], budget: int, *, by_length: bool
 ) -> list[dict[str, NDArray[Any]]]:
-    """Pack sequences into micro-batches of a budget of tokens."""
+    """Pack sequences into micro-batches of a token budget."""
     lengths = [len(sequence["token_ids"]) for sequence in sequences]
     bins = _by_length(lengths, budget) if by_length else _first_fit_decreasing(lengths, budget)
     return [_concatenate([sequences[i] for i in indices]) for indices in bins]
 
 
 def _lags(segment: Segment, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
-    """Return [T], the policy versions between the sampling of each token and now; 0 where nobody sampled."""
+    """Return [T], the policy versions between the sampling of each token and now; 0 for unsampled tokens."""
     lags_T = np.zeros(len(segment.token_ids), np.int32)
     for span in segment.policy_spans:
         if span.version > policy_version:
@@ -279,7 +277,7 @@ def _lags(segment: Segment, policy_version: int, *, group_id: str) -> NDArray[np
 def _sequence(
     prompt_ids: NDArray[np.int32], segment: Segment, *, number: int, advantage: float, lags: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
-    """Lay one segment behind its prompt out as the arrays of a batch."""
+    """Make the arrays of a batch for one segment after its prompt."""
     before, after = len(prompt_ids), len(segment.token_ids)
     loss_mask = np.concatenate([np.zeros(before, bool), segment.trains])
     return {
@@ -296,9 +294,9 @@ def _sequence(
 
 
 def _first_fit_decreasing(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Return the indices of the sequences in each bin. Ties keep their order: the arguments alone decide the result."""
+    """Return the indices of the sequences in each bin. Ties keep their order, so the result is deterministic."""
     bins: list[list[int]] = []
-    room = np.zeros(len(lengths), dtype=np.int64)  # tokens left in each bin, 0 in bins not yet begun
+    room = np.zeros(len(lengths), dtype=np.int64)  # tokens left in each bin, 0 in unused bins
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         fits = room[: len(bins)] >= lengths[index]
         chosen = int(fits.argmax()) if fits.any() else len(bins)
@@ -311,15 +309,16 @@ def _first_fit_decreasing(lengths: Sequence[int], budget: int) -> list[list[int]
 
 
 def _by_length(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Return the indices of the sequences in each bin, alike in length: padding and bins together cost least.
+    """Return the indices of the sequences in each bin, of similar length, with the least cost of padding and bins.
 
-    The sequences stand in the order of their lengths, and each bin is a stretch of them. The cheapest cuts are found
-    from the shortest stretch on. A stretch of n sequences costs n times its longest one, and what a bin costs.
+    The sequences are sorted by length, and each bin is a contiguous range of them. Dynamic programming finds the
+    cheapest cuts, from the shortest sequence on. A range of n sequences costs n times its longest one, plus the cost of
+    a bin.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     longest = np.asarray([lengths[i] for i in order], np.int64)
-    least = np.zeros(len(order) + 1)  # the cost of the first so many sequences
-    cuts = np.zeros(len(order) + 1, np.int64)  # where the last bin of the first so many begins
+    least = np.zeros(len(order) + 1)  # the cost of the first n sequences
+    cuts = np.zeros(len(order) + 1, np.int64)  # where the last bin of the first n begins
     for end in range(1, len(order) + 1):
         begins = np.arange(end)
         cells = (end - begins) * longest[:end]

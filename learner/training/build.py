@@ -1,4 +1,4 @@
-"""This module builds the training backend that the configuration names."""
+"""Build the configured training backend."""
 
 from __future__ import annotations
 

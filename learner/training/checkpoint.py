@@ -1,10 +1,10 @@
-"""This module writes checkpoints aside, seals them with checksums and renames them; the newest few stay.
+"""Write checkpoints under a temporary name, seal them with checksums and rename them; keep the newest few.
 
-In: the backend after a step. Out: `checkpoints/step-000050/` with every rank's parts and `manifest.json`, which names
+In: the backend after a step. Out: `checkpoints/step-000050/` with every rank's parts and `manifest.json`, which lists
 each file with its size and sha256 and is written last. Runs in rank 0 (all ranks write their parts). An interrupted
-save leaves a `.tmp` that is never read, and the next save removes it. A checkpoint that is not what its manifest says,
-or that holds other steps than the journal, is named in a warning. The learner then uses the checkpoint before. Finding
-a good checkpoint needs no torch.
+save leaves a `.tmp` that is never read, and the next save removes it. A checkpoint that does not match its manifest, or
+that holds other steps than the journal, is named in a warning, and the learner uses the one before. Finding a good
+checkpoint needs no torch.
 """
 
 from __future__ import annotations
@@ -32,41 +32,39 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-STATE = "state.json"  # beside the backend's files: what the checkpoint fits, and where training stands
+STATE = "state.json"  # next to the backend's files: the learner's shape, and the progress
 ASIDE = ".tmp"
-MODELS = "models"  # of the run's folder: `learner.checkpoint.export`
-# A RuntimeError of torch's writers with one of these words means that the disk is full or broken.
+MODELS = "models"  # in the run's folder: `learner.checkpoint.export`
+# A RuntimeError of torch's writers with one of these words means a full or broken disk.
 _TORCH_WRITES = ("inline_container.cc", "PytorchStreamWriter", "iostream error", "write(): fd")
 HASHED_AT_ONCE = 8  # files: each rank has one, and a disk reads several faster than one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The place where training stands, beside the weights."""
+    """The progress of training, except the weights."""
 
     version: int  # optimizer steps done
-    first_row: int  # place in the data's order that a run from here begins with
+    first_row: int  # position in the data's order at which a run from here begins
     fingerprint: str  # of the data
-    fence: int = (
-        0  # of the incarnation that wrote the newest step; 0: the checkpoint holds no step of this run
-    )
+    fence: int = 0  # of the incarnation that wrote the newest step; 0: no step of this run
     kl: Mapping[str, Any] | None = None  # state of an adaptive KL coefficient, see `KlCoefficient`
 
 
 class Checkpoints:
-    """Writes, finds and removes the checkpoints of a run."""
+    """Write, find and remove the checkpoints of a run."""
 
     def __init__(self, run: Run) -> None:
         self.folder = run.folder / "checkpoints"
         self._config = run.learner.checkpoint
-        self._broken: set[str] = set()  # names that `newest_good` has warned of
+        self._broken: set[str] = set()  # names that `newest_good` has warned about
 
     def is_due(self, version: int) -> bool:
         """Return whether a checkpoint is written after step `version`."""
         return bool(self._config.every) and version % self._config.every == 0
 
     def save(self, policy: HoldsState, progress: Progress) -> Path:
-        """Write a checkpoint, and remove those that are too old. A whole checkpoint of this version stays as it is.
+        """Write a checkpoint, and remove old ones. A complete checkpoint of this version is not replaced.
 
         Raises:
             RunFailed: the disk refuses the checkpoint.
@@ -79,7 +77,7 @@ class Checkpoints:
             make_folder(self.folder)
             for leftover in self.folder.glob(f"*{ASIDE}"):
                 shutil.rmtree(leftover)
-            # To replace a whole checkpoint would leave a moment without any, and the journal may have removed older
+            # Replacing a complete checkpoint would leave a moment without any, and the journal may have removed older
             # steps.
             if final.is_dir() and what_is_wrong(final) is None and _holds_the_same(final, progress):
                 self._export(policy, final.name)
@@ -104,7 +102,7 @@ class Checkpoints:
         return final
 
     def _export(self, policy: HoldsState, name: str) -> None:
-        """Write the weights as a Hugging Face folder under `models`, where that is wanted. It stays."""
+        """Write the weights as a Hugging Face folder under `models`, if configured. It is never removed."""
         final = self.folder.parent / MODELS / name
         if not self._config.export or final.exists():
             return
@@ -116,14 +114,14 @@ class Checkpoints:
         log.info("exported path=%s", final)
 
     def newest_good(self, *, at_most: int | None = None, ledger: Ledger | None = None) -> Path | None:
-        """Find the newest checkpoint whose files are what its manifest says; None if there is none.
+        """Find the newest checkpoint that matches its manifest; None for none.
 
         Each broken checkpoint is named in a warning. Every byte is read.
 
         Args:
-            at_most: look at versions up to this version only.
-            ledger: look only at checkpoints whose steps the ledger has. A learner that lost the run in the middle of a
-                save leaves a checkpoint of steps that are void.
+            at_most: the newest version to consider.
+            ledger: consider only checkpoints whose steps the ledger has. A learner that lost the run during a save
+                leaves a checkpoint of void steps.
         """
         for folder in reversed(self._kept()):
             if at_most is not None and version_of(folder) > at_most:
@@ -143,17 +141,17 @@ class Checkpoints:
         return None
 
     def oldest_version(self) -> int | None:
-        """Count the steps that every kept checkpoint has done: recovery needs no payload of these steps.
+        """Count the steps that every kept checkpoint includes: recovery does not need their payloads.
 
-        None while fewer checkpoints are there than `checkpoint.keep`: then the run's beginning has to stand in for a
-        broken checkpoint, and every payload is needed. Missing and truncated files are noticed here, flipped bits
-        are not: this is called after every save, and reads no checksums.
+        None while there are fewer checkpoints than `checkpoint.keep`: then the run's beginning must replace a broken
+        checkpoint, and every payload is needed. Missing and truncated files are noticed here, flipped bits are not:
+        this is called after every save, and reads no checksums.
         """
         good = self._seemingly_good()
         return version_of(good[0]) if len(good) >= self._config.keep else None
 
     def _kept(self) -> list[Path]:
-        """List the checkpoints that have a final name, the oldest first."""
+        """List the checkpoints with a final name, the oldest first."""
         return sorted(
             (path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()),
             key=version_of,
@@ -176,11 +174,11 @@ class Checkpoints:
 
 
 def load(policy: HoldsState, folder: Path, *, is_checked: bool = False) -> Progress:
-    """Go on from a checkpoint.
+    """Continue from a checkpoint.
 
     Args:
-        folder: of the checkpoint; every rank needs to see it.
-        is_checked: `newest_good` has just read the whole checkpoint.
+        folder: of the checkpoint; every rank must see it.
+        is_checked: `newest_good` has just verified it.
     Raises:
         RunFailed: the folder is no checkpoint, it is broken, or it does not fit this run.
     """
@@ -193,7 +191,7 @@ def load(policy: HoldsState, folder: Path, *, is_checked: bool = False) -> Progr
 
 
 def read_progress(folder: Path) -> Progress:
-    """Read where training stood in a checkpoint, and load nothing. Raises RunFailed if the folder is no checkpoint."""
+    """Read a checkpoint's progress without loading it. Raises RunFailed if the folder is no checkpoint."""
     try:
         return Progress(**json.loads((folder / STATE).read_text(encoding="utf-8"))["state"])
     except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
@@ -201,22 +199,22 @@ def read_progress(folder: Path) -> Progress:
 
 
 def write_state(folder: Path, state: Mapping[str, Any], *, fits: Mapping[str, Any]) -> None:
-    """Write the caller's own state beside the backend's files.
+    """Write the caller's state next to the backend's files.
 
     Args:
         folder: of the checkpoint.
         state: JSON.
-        fits: `ranks`, `zero_stage` and `dtype` of the learner that the checkpoint is for.
+        fits: `ranks`, `zero_stage` and `dtype` of the learner that the checkpoint fits.
     """
     (folder / STATE).write_text(json.dumps({"fits": fits, "state": state}, indent=1), encoding="utf-8")
 
 
 def read_state(folder: Path, *, fits: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the caller's own state.
+    """Read the caller's state.
 
     Raises:
-        RunFailed: the state is not there, or it is of a learner of another shape. With ZeRO 0 any number of ranks fits:
-            each rank holds the whole optimizer's state, and so does the file.
+        RunFailed: the state is missing, or of a learner of another shape. With ZeRO 0 any number of ranks fits: each
+            rank holds the whole optimizer state, and so does the file.
     """
     file = folder / STATE
     if not file.is_file():
@@ -230,16 +228,16 @@ def read_state(folder: Path, *, fits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(folder: Path) -> int:
-    """Read from its folder's name how many optimizer steps a checkpoint has done."""
+    """Read a checkpoint's number of optimizer steps from its folder's name."""
     return int(folder.name.removeprefix("step-"))
 
 
 def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
-    """Say why a checkpoint can't be used, for people; None if it is what its manifest says. Reads every byte.
+    """Return why a checkpoint can't be used, for people; None if it matches its manifest. Reads every byte.
 
     Args:
         folder: of the checkpoint.
-        sizes_only: compare sizes and read no file but the manifest.
+        sizes_only: compare only sizes, and read only the manifest.
     """
     try:
         files: dict[str, dict[str, Any]] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[
@@ -257,14 +255,14 @@ def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
 
 
 def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
-    """Say why a whole checkpoint does not hold the ledger's steps, for people; None if it does."""
+    """Return why a complete checkpoint does not hold the ledger's steps, for people; None if it does."""
     try:
         progress = read_progress(folder)
     except RunFailed as error:
         return str(error)
-    if progress.fence == 0:  # no step: what the run began with
+    if progress.fence == 0:  # no step: the start of the run
         return None
-    step = progress.version  # the one that made it
+    step = progress.version  # the last one it includes
     writer = next((record["fence"] for record in reversed(ledger.steps) if step_number(record) == step), None)
     if writer is None:
         return f"it holds step {step} of incarnation {progress.fence}, which the journal does not have"
@@ -277,7 +275,7 @@ def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
 
 
 def _holds_the_same(folder: Path, progress: Progress) -> bool:
-    """Return whether the whole checkpoint in `folder` holds the same steps: an incarnation writes each step once."""
+    """Return whether `folder` has a complete checkpoint of the same steps: an incarnation writes each step once."""
     try:
         return read_progress(folder).fence == progress.fence
     except RunFailed:
@@ -302,7 +300,7 @@ def _other_checksum(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str
 
 
 def _seal(folder: Path) -> int:
-    """Sync every file and name of `folder`, the manifest last. Returns the files' bytes."""
+    """Sync every file and name of `folder`, the manifest last. Returns the files' total bytes."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
         checksums = list(pool.map(_synced_checksum, paths))

@@ -1,12 +1,12 @@
-"""The layers of a model are compiled by torch (`learner.torch_compile`), to the same kernels in every run.
+"""Compile the layers of a model with torch (`learner.torch_compile`), to the same kernels in every run.
 
-In: a model with its head replaced, on its device. Out: the same model, its layers compiled once. Each layer is compiled
-by itself, and all have the same graph, so that the compiler's work does not grow with the model's depth. Sizes are
-symbols in the graph. What the compiler guesses a size by is the first batch that it meets: here that is a made-up one,
-the same in every process, and a run that goes on after a crash computes to the same bits.
+In: a model with its head replaced, on its device. Out: the same model with compiled layers. Each layer is compiled
+separately, and all have the same graph, so that compile time does not grow with the model's depth. Sizes are symbolic
+in the graph. The compiler tunes for the first batch that it sees: here an artificial one, the same in every process, so
+that a run continued after a crash computes the same bits.
 """
 
-# T tokens of a made-up row, B bounds of its sequences.
+# T: tokens of an artificial row. B: bounds of its sequences.
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MADE_UP = (96, 32)  # tokens of the made-up sequences
+MADE_UP = (96, 32)  # tokens of the artificial sequences
 
 
 def compile_layers(wrapped: LogprobModel, *, device: torch.device, pads: bool) -> None:
-    """Compile the layers of a model, and run them once in each form in which training does.
+    """Compile the layers of a model, and run them once in each form that training uses.
 
     Args:
-        wrapped: whose model has its layers in one list, as transformers' have.
+        wrapped: its model has its layers in one list, as transformers' models do.
         device: where the model is.
-        pads: whether it will run on padded rows too.
+        pads: whether it will also run on padded rows.
     Raises:
         RunFailed: the model has no such list, or torch can't compile here.
     """
@@ -59,7 +59,7 @@ def compile_layers(wrapped: LogprobModel, *, device: torch.device, pads: bool) -
 
 
 def _run_once(wrapped: LogprobModel, device: torch.device, *, padded: bool, trains: bool) -> None:
-    """Run two made-up sequences forward and, where a model trains, backward. No gradient is kept."""
+    """Run two artificial sequences forward and, where a model trains, backward. No gradient is kept."""
     lengths = torch.tensor(MADE_UP)
     positions_T = torch.cat([torch.arange(length) for length in MADE_UP]).to(device)
     token_ids_T = torch.zeros_like(positions_T)

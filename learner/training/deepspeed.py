@@ -1,12 +1,12 @@
-"""The training backend on DeepSpeed runs its engine on all ranks, steered by rank 0.
+"""Train with DeepSpeed: its engine on all ranks, controlled by rank 0.
 
-In: packed batches, one for each optimizer step. Out: metrics, weights for the generators, checkpoints. The only
-importer of deepspeed. Rank 0 calls the methods; the other ranks are in `follow`, and each method runs on all of them at
-once, since ZeRO's collectives need every rank. An exception in any rank ends that process with a non-zero code. The
-launcher of the ranks ends the others and names the rank; the journal's steps are trained again after a restart.
+In: packed batches, one per optimizer step. Out: metrics, weights for the generators, checkpoints. The only importer of
+deepspeed. Rank 0 calls the methods; the other ranks are in `follow`, and each method runs on all ranks at once, since
+ZeRO's collectives need every rank. An exception in any rank ends that process with a non-zero code. The launcher of the
+ranks then ends the others and names the rank; the journal's steps are replayed after a restart.
 """
 
-# N tokens of a rank, S completions of the global batch, T tokens of a micro-batch.
+# N: tokens of a rank. S: completions of the global batch. T: tokens of a micro-batch.
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ from learner.weight_sync.transport import SavedWeights
 
 log = logging.getLogger(__name__)
 
-GATHERED_AT_ONCE = 2**28  # weights that ZeRO-3 brings together at a time while saving
+GATHERED_AT_ONCE = 2**28  # weights that ZeRO-3 gathers at a time while saving
 _ENGINE = "engine"  # DeepSpeed's part of a checkpoint
 
 
@@ -83,8 +83,8 @@ class DeepSpeedBackend:
 
         Args:
             run: the resolved run.
-            rank: this process among `world_size`. With more than one, MASTER_ADDR, MASTER_PORT and LOCAL_RANK are in
-                the environment, as launchers and `learner.launch.ranks` put them.
+            rank: of this process among `world_size`. With more than one, MASTER_ADDR, MASTER_PORT and LOCAL_RANK are in
+                the environment, as launchers and `learner.launch.ranks` set them.
             world_size: number of ranks.
         Raises:
             RunFailed: settings that can't work here; the message names them.
@@ -93,15 +93,13 @@ class DeepSpeedBackend:
         self._device = device_of(run)
         if run.learner.threads is not None:
             torch.set_num_threads(run.learner.threads)
-        # Products of 16 bits are exact in TF32, so the head's float32 matmuls lose nothing by its speed.
+        # Products of 16 bits are exact in TF32, so the head's float32 matmuls gain speed without losing precision.
         torch.backends.cuda.matmul.allow_tf32 = run.model.dtype != "float32"
         self._objectives = Objectives()
-        self._objectives.of(
-            run.learner.objective
-        )  # a custom class that is missing is named before the model loads
+        self._objectives.of(run.learner.objective)  # fails on a missing custom class before the model loads
         self._deepspeed = _import_deepspeed(self._device)
         join(self._device, rank=rank, world_size=world_size)
-        # ZeRO-3 splits the weights while they are read, and would else take the ranks for one.
+        # ZeRO-3 splits the weights while they are read, and would otherwise count the ranks as one.
         self._deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
         chosen = choose_attention(
             run.learner.attention, device=self._device, dtype=getattr(torch, run.model.dtype)
@@ -127,7 +125,7 @@ class DeepSpeedBackend:
             mesh=self._mesh,
         )
         if run.learner.objective.kl.coef:
-            self._references.of(run.learner.objective.kl)  # a reference that is missing is named at the start
+            self._references.of(run.learner.objective.kl)  # fails on a missing reference at the start
         log.info(
             "policy ready rank=%d ranks=%d device=%s zero=%d dtype=%s parameters=%d",
             rank,
@@ -140,79 +138,79 @@ class DeepSpeedBackend:
 
     @property
     def vocabulary(self) -> int:
-        """The number of tokens that the model's embedding has."""
+        """The number of tokens in the model's embedding."""
         size: int = self._model.get_input_embeddings().num_embeddings
         return size
 
     @property
     def pads(self) -> bool:
-        """Whether the model may run on padded rows: where attention has no varlen kernels, and a rank whole rows."""
+        """Whether the model may run on padded rows: without varlen kernels, and with whole rows on a rank."""
         return self._attention == SDPA and self._mesh is None
 
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
-        """Rank 0: take one optimizer step on a batch; see `TrainingBackend.step`.
+        """Take one optimizer step on a batch, on rank 0; see `TrainingBackend.step`.
 
         Raises:
-            RunFailed: the gradient is not finite, and the engine has applied it all the same. The weights are spoilt
-                then, and must not be published.
+            RunFailed: the gradient is not finite, and the engine has applied it nevertheless. Then the weights are
+                corrupt and must not be published.
         """
         command = commands.Step(learner=None if learner is None else learner.model_dump_json())
         metrics: dict[str, float] = self._on_all_ranks(command, self._shards(batch))
         return metrics
 
     def divergences(self, batch: Batch) -> list[float]:
-        """Rank 0: measure each completion's divergence to the reference; see `TrainingBackend.divergences`."""
+        """Measure each completion's divergence to the reference, on rank 0; see `TrainingBackend.divergences`."""
         found: list[float] = self._on_all_ranks(commands.Divergences(), self._shards(batch))
         return found
 
     def differences(self, batch: Batch) -> Differences:
-        """Rank 0: compare the sampler with the learner; see `TrainingBackend.differences`."""
+        """Compare the sampler with the learner, on rank 0; see `TrainingBackend.differences`."""
         found: Differences = self._on_all_ranks(commands.Compare(), self._shards(batch))
         return found
 
     def _shards(self, batch: Batch) -> list[Batch]:
-        """Return the shard of each rank; those of a mesh have the same one."""
+        """Return the shard of each rank; the ranks of a mesh share one."""
         size = 1 if self._mesh is None else self._mesh.size
         return [shard for shard in batch.shards(self._world_size // size) for _ in range(size)]
 
     def gather_weights(self) -> GatheredWeights:
-        """Rank 0: copy the weights into host memory; the copy is good until the next call."""
+        """Copy the weights into host memory, on rank 0; the copy is valid until the next call."""
         gathered: GatheredWeights = self._on_all_ranks(commands.GatherWeights())
         return gathered
 
     def save_model(self, folder: Path) -> None:
-        """Rank 0: write a folder that transformers and vLLM load."""
+        """Write a folder that transformers and vLLM load, on rank 0."""
         self._on_all_ranks(commands.SaveModel(folder=str(folder)))
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
-        """Rank 0: write all that training goes on from; see `HoldsState.save_checkpoint`."""
+        """Write everything that training continues from, on rank 0; see `HoldsState.save_checkpoint`."""
         self._on_all_ranks(commands.SaveCheckpoint(folder=str(folder), state=json.dumps(state)))
 
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:
-        """Rank 0: go on from a checkpoint. DeepSpeed reads its part with pickle: load only what this system wrote.
+        """Continue from a checkpoint, on rank 0. DeepSpeed reads its part with pickle: load only this system's own.
 
         Raises:
-            RunFailed: no whole checkpoint, or one of another ZeRO stage or type; or of another number of ranks where
+            RunFailed: no complete checkpoint, or one of another ZeRO stage or type; or of another number of ranks where
                 the optimizer's state is split among them.
         """
         state: dict[str, Any] = self._on_all_ranks(commands.LoadCheckpoint(folder=str(folder)))
         return state
 
     def keep_alive(self) -> None:
-        """Rank 0: send a command that does nothing: the others' wait does not time out, and a dead rank shows."""
+        """Send an empty command, on rank 0, so that the others' wait does not time out and a dead rank is noticed."""
         self._on_all_ranks(commands.KeepAlive())
 
     def close(self) -> None:
-        """Rank 0: free the engine everywhere, and end the others' `follow`.
+        """Free the engine on all ranks, and end the others' `follow`; on rank 0.
 
-        After a failure the other ranks can't be told: they may be waiting in the middle of a step. They end when this
-        process does, or their launcher ends them.
+        After a failure no command can be sent: the other ranks may be waiting inside a step. They end when this process
+        does, or their launcher ends them.
         """
         if not self._has_failed:
             self._on_all_ranks(commands.Close())
 
     def follow(self) -> None:
-        """The other ranks: do what rank 0 does, until rank 0 closes."""
+        """Execute rank 0's commands on another rank, until rank 0 closes."""
         command: Command | None = None
         while not isinstance(command, commands.Close):
             command = self._channel.receive()
@@ -222,8 +220,8 @@ class DeepSpeedBackend:
             self._act(command, shard)
 
     def _on_all_ranks(self, command: Command, shards: list[Batch] | None = None) -> Any:
-        """Rank 0: send the command, and each rank its shard; then do the same here."""
-        self._has_failed = True  # until the command has come to its end
+        """Send the command, and each rank its shard, on rank 0; then do the same here."""
+        self._has_failed = True  # until the command has finished
         self._channel.send(command)
         if shards is not None:
             self._channel.send_parts([shard.to_bytes() for shard in shards[1:]])
@@ -238,7 +236,7 @@ class DeepSpeedBackend:
             log.exception("rank failed rank=%d command=%s", self._rank, command.name)
             raise
 
-    # What follows runs on all ranks.
+    # The methods below run on all ranks.
 
     def _do(self, command: Command, shard: Batch | None) -> Any:
         result: Any = None
@@ -277,13 +275,12 @@ class DeepSpeedBackend:
                 assert_never(command)
 
     def _build(self) -> tuple[Any, LogprobModel, Any]:
-        """Load the transformers model, and build DeepSpeed's engine around the model."""
+        """Load the transformers model, and build DeepSpeed's engine around it."""
         run, on_cuda = self.run, self._device.type == "cuda"
         torch.manual_seed(run.seed)
         config = deepspeed_config(run, world_size=self._world_size, on_cuda=on_cuda)
         own_head = has_own_head(run.model)
-        # transformers asks this object, as long as it exists, whether to split the weights among ranks as it reads
-        # them.
+        # While this object exists, transformers asks it whether to split the weights among ranks as it reads them.
         from transformers.integrations.deepspeed import HfDeepSpeedConfig
 
         splitting = HfDeepSpeedConfig(config) if run.learner.zero.stage == 3 else None
@@ -308,16 +305,16 @@ class DeepSpeedBackend:
             mesh=self._mesh,
         )
         trained = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
-        optimizer = None  # DeepSpeed's own for the host's memory, which it compiles
+        optimizer = None  # DeepSpeed's own for host memory, which it compiles
         if not offloads_optimizer(run, on_cuda=on_cuda):
             optimizer = torch.optim.AdamW(trained, fused=on_cuda, **adamw_arguments(run.learner.optimizer))
-        # DeepSpeed prints; standard output is the learner's console.
+        # DeepSpeed prints to standard output, which is the learner's console.
         with contextlib.redirect_stdout(sys.stderr):
             engine, *_ = self._deepspeed.initialize(
                 model=wrapped, model_parameters=trained, optimizer=optimizer, config=config
             )
         if run.model.dtype == "float16":
-            # A gradient that is not finite at the lowest scale is skipped, as one is in other types.
+            # A gradient that is not finite at the lowest scale is skipped, as in other types.
             engine.optimizer.loss_scaler.raise_error_at_min_scale = False
         if run.learner.torch_compile:
             compile_layers(wrapped, device=self._device, pads=self.pads)
@@ -356,18 +353,18 @@ class DeepSpeedBackend:
     def _prepare(
         self, shard: Batch, objective: ObjectiveConfig, statistics: StepStatistics, *, at_start: bool
     ) -> list[tuple[list[MicroBatch], int]]:
-        """Make what the passes with a gradient need, for every optimizer step before the first of them.
+        """Compute the inputs of the passes with a gradient, for every optimizer step before the first of them.
 
-        Who trains, with which share of the mean, how likely the learner finds a token at the start, and how likely the
-        reference finds it.
+        These are the trained tokens, their weights in the mean, and their log-probabilities under the policy at the
+        start and under the reference.
 
         Args:
-            at_start: the objective needs each token's log-probability at the start of the step.
+            at_start: the objective needs log-probabilities at the start of the step.
         Returns:
             For each optimizer step its micro-batches, and its trained tokens over all ranks, at least 1.
         """
         prepared = []
-        at_start = at_start and len(shard.mini_batch_tokens) > 1  # with one, its own pass is from there
+        at_start = at_start and len(shard.mini_batch_tokens) > 1  # with one, its own pass gives them
         for mini_batch in shard.mini_batches():
             own, num_tokens, weights_N = mini_batch, mini_batch.num_tokens, None
             if objective.correction.rollout_rs:
@@ -398,9 +395,9 @@ class DeepSpeedBackend:
     def _without_rejected(
         self, shard: Batch, correction: CorrectionConfig, statistics: StepStatistics
     ) -> Batch:
-        """Return the shard without the tokens that the correction rejects, after a pass of its own.
+        """Return the shard without the tokens that the correction rejects, after a separate pass.
 
-        How far learner and sampler are apart is counted here, over the rejected tokens too.
+        The difference between learner and sampler is measured here, including the rejected tokens.
         """
         parts = self._on_device(shard)
         kept = []
@@ -454,20 +451,20 @@ class DeepSpeedBackend:
         return [self._engine(**part.model_inputs) for part in parts]
 
     def _set_optimizer(self, settings: LearnerConfig, version: int) -> float:
-        """Set the optimizer's numbers for the next step, whatever was set before. Returns the learning rate."""
+        """Set the optimizer's parameters for the next step. Returns the learning rate."""
         optimizer = settings.optimizer
         rate = learning_rate(optimizer, version, steps=settings.steps)
         for group in self._engine.optimizer.param_groups:
             group.update(adamw_arguments(optimizer) | {"lr": rate})
         if self.run.learner.zero.stage == 0:
-            self._engine._config.gradient_clipping = optimizer.grad_clip  # noqa: SLF001 - no other way in
+            self._engine._config.gradient_clipping = optimizer.grad_clip  # noqa: SLF001 - no public way
         else:
             self._engine.optimizer.clip_grad = optimizer.grad_clip
         return rate
 
     @property
     def _loss_scale(self) -> float:
-        """What the loss is multiplied by in float16, so that small gradients do not become 0; 1 in other types."""
+        """The factor of the loss in float16, so that small gradients do not underflow; 1 in other types."""
         return float(getattr(self._engine.optimizer, "loss_scale", 1.0))
 
     def _optimizer_step(
@@ -479,12 +476,12 @@ class DeepSpeedBackend:
         num_tokens: int,
         kl_coef: float,
     ) -> tuple[float, bool]:
-        """Take one optimizer step. A gradient in float16 that is too large for its scale is made again at half of it.
+        """Take one optimizer step. Repeat a float16 gradient that overflows at half the scale.
 
-        So no batch is spent on the search for the scale. A gradient that is finite at no scale leaves the scale alone.
+        So no batch is lost in the search for the scale. A gradient that is finite at no scale leaves it unchanged.
 
         Returns:
-            The norm of the gradient, and whether the weights have changed.
+            The norm of the gradient, and whether the weights changed.
         """
         first, counted = self._loss_scale, True
         while True:
@@ -515,7 +512,7 @@ class DeepSpeedBackend:
         logprobs_T, entropy_T = self._engine(**part.model_inputs)
         tokens = part.tokens(logprobs_T, entropy_T, num_tokens=num_tokens, kl_coef=kl_coef)
         loss = objective.loss(tokens)
-        # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.
+        # The loss is already divided by the tokens of all ranks, and DeepSpeed averages over the ranks.
         self._engine.backward(loss.value * self._world_size)
         return tokens, loss
 
@@ -523,9 +520,9 @@ class DeepSpeedBackend:
         """Clip and step, unless the gradient is not finite.
 
         Returns:
-            The norm from before the clipping, and whether the weights have changed. With ZeRO 1 to 3 DeepSpeed skips
-            such a step itself. With ZeRO 0 it would apply the step: here the gradients are taken away first, and AdamW
-            passes over parameters that have none.
+            The norm before clipping, and whether the weights changed. With ZeRO 1 to 3 DeepSpeed itself skips such a
+            step. With ZeRO 0 it would apply the step: here the gradients are removed first, and AdamW ignores
+            parameters without gradients.
         """
         if self.run.learner.zero.stage != 0:
             self._engine.step()
@@ -534,12 +531,12 @@ class DeepSpeedBackend:
         norm = float(torch.nn.utils.get_total_norm(gradients))  # DeepSpeed reports none here
         if not math.isfinite(norm):
             self._engine.zero_grad()
-            self._engine._config.gradient_clipping = 0.0  # noqa: SLF001 - no gradient is left to clip; the next step sets it again
+            self._engine._config.gradient_clipping = 0.0  # noqa: SLF001 - nothing is left to clip; the next step sets it
         self._engine.step()
         return norm, math.isfinite(norm)
 
     def _warn_of_skipped(self, version: int, norm: float, *, is_applied: bool) -> None:
-        """Warn of a gradient that is not finite. Raises RunFailed where the engine has applied it."""
+        """Warn about a gradient that is not finite. Raises RunFailed where the engine has applied it."""
         if is_applied:
             raise RunFailed(
                 f"the step from version {version} has a gradient of norm {norm}, and the engine has applied it: "
@@ -557,19 +554,19 @@ class DeepSpeedBackend:
     def _weights(
         self, wanted: Callable[[str], bool] = lambda _: True, *, copies: HostBuffers | None = None
     ) -> dict[str, Tensor]:
-        """Gather every weight and saved buffer by name, on rank 0's CPU, ties once; nothing on the other ranks.
+        """Gather every weight and saved buffer by name, on rank 0's CPU, tied ones once; nothing on the other ranks.
 
         Args:
-            wanted: of which names.
-            copies: where the weights are copied, to stay as they are through the next steps; None: they may be the
-                model's own.
+            wanted: the names to gather.
+            copies: buffers to copy the weights to, unaffected by later steps; None: the result may share the model's
+                memory.
         """
         partitioned = self.run.learner.zero.stage == 3
 
         def on_host(name: str, tensor: Tensor) -> Tensor:
             if copies is not None:
                 return copies.copy(name, tensor)
-            return tensor.detach().to("cpu", copy=partitioned)  # what was gathered is freed again
+            return tensor.detach().to("cpu", copy=partitioned)  # the gathered tensor is freed again
 
         weights: dict[str, Tensor] = {}
         named = {name: parameter for name, parameter in self._model.named_parameters() if wanted(name)}
@@ -616,7 +613,7 @@ class DeepSpeedBackend:
             write_adapter(weights, folder / ADAPTER, lora=lora, source=self.run.model)
 
     def _shape(self) -> dict[str, Any]:
-        """Return the settings that a checkpoint has to fit."""
+        """Return the settings that a checkpoint must match."""
         return {
             "ranks": self._world_size,
             "zero_stage": self.run.learner.zero.stage,
@@ -626,7 +623,7 @@ class DeepSpeedBackend:
     def _save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         self._engine.save_checkpoint(str(folder), tag=_ENGINE, save_latest=False)
         random_states.save(folder, self._rank, self._device)
-        # NCCL would take the card by the rank's number among all machines, and warns that this may hang.
+        # NCCL would derive the GPU from the rank's number among all machines, and warns that this may hang.
         distributed.barrier(device_ids=[self._device.index] if self._device.type == "cuda" else None)
         if self._rank == 0:
             write_state(folder, state, fits=self._shape())
@@ -639,13 +636,13 @@ class DeepSpeedBackend:
 
 
 class Objectives:
-    """Holds the objective of each step: the run's, or an earlier incarnation's when its steps are replayed."""
+    """The objectives of steps: the run's, or an earlier incarnation's when its steps are replayed."""
 
     def __init__(self) -> None:
         self._built: tuple[ObjectiveConfig, Objective] | None = None
 
     def of(self, config: ObjectiveConfig) -> Objective:
-        """Build the objective of a section, or return the one that was built for the same section.
+        """Build the objective of a section, or return the one built before.
 
         Raises:
             RunFailed: a custom class can't be imported or built; the message names it.
@@ -659,13 +656,13 @@ class Objectives:
 
 
 def _import_deepspeed(device: torch.device) -> Any:
-    """Import DeepSpeed for this device, quiet, and without the operator that it would compile for minutes on a CPU.
+    """Import DeepSpeed for this device, quietly, and without the operator whose compilation takes minutes on a CPU.
 
-    Its engine imports the optimizer Muon, which no run here uses. Muon is imported as for a torch without a compiler:
-    torch's own takes more than a second to be imported.
+    Its engine imports the optimizer Muon, which is not used here. Muon is imported as if torch had no compiler, because
+    importing that takes more than a second.
     """
     os.environ["DS_ACCELERATOR"] = device.type  # read when it is imported
-    os.environ.setdefault("LOCAL_RANK", "0")  # its engine insists
+    os.environ.setdefault("LOCAL_RANK", "0")  # its engine requires it
     import deepspeed
     from deepspeed.runtime import compiler
 
@@ -683,7 +680,7 @@ def _import_deepspeed(device: torch.device) -> Any:
 def learning_rate(optimizer: OptimizerConfig, version: int, *, steps: int) -> float:
     """Return the learning rate of the step that starts from a policy version.
 
-    The rate depends on the settings and on the version alone, so that a replayed step has the rate of its first time.
+    The rate depends only on the settings and the version, so a replayed step has the same rate.
 
     Args:
         optimizer: `lr` and its schedule.

@@ -1,4 +1,4 @@
-"""A run's configuration in the terms of DeepSpeed and of torch's AdamW.
+"""Translate a run's configuration for DeepSpeed and torch's AdamW.
 
 In: a run. Out: dictionaries. Used by the backend and by the reference model; loads neither library.
 """
@@ -13,18 +13,18 @@ from config.run import Run
 
 
 def offloads_optimizer(run: Run, *, on_cuda: bool) -> bool:
-    """Return whether the optimizer's state is kept in the host's memory. On a CPU nothing is offloaded."""
+    """Return whether the optimizer's state is kept in host memory. On a CPU nothing is offloaded."""
     return run.learner.zero.offload_optimizer and on_cuda
 
 
 def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, Any]:
-    """Return the run's configuration in DeepSpeed's terms.
+    """Return the run's configuration for DeepSpeed.
 
-    Accumulation is 1 as far as DeepSpeed knows. The backend sets the boundaries itself, since the number of
-    micro-batches changes with every step. It divides by the tokens of the whole batch and by nothing else.
+    DeepSpeed is given 1 accumulation step. The backend sets the boundaries itself, since the number of micro-batches
+    changes with every step. It divides only by the tokens of the whole batch.
 
     Raises:
-        RunFailed: settings that DeepSpeed or arithmetic has no good answer to.
+        RunFailed: settings that DeepSpeed or the arithmetic does not support.
     """
     zero, learner = run.learner.zero, run.learner
     if zero.offload_weights and zero.stage != 3:
@@ -55,14 +55,14 @@ def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, A
 
 
 def half_precision(dtype: str) -> dict[str, Any]:
-    """Return DeepSpeed's section for weights of 16 bits. Float16 has a dynamic loss scale; see `_optimizer_step`."""
+    """Return DeepSpeed's section for 16-bit weights. Float16 has a dynamic loss scale; see `_optimizer_step`."""
     if dtype == "bfloat16":
         return {"bf16": {"enabled": True}}
     return {"fp16": {"enabled": True, "initial_scale_power": 16, "hysteresis": 1, "min_loss_scale": 1}}
 
 
 def adamw_arguments(optimizer: OptimizerConfig) -> dict[str, Any]:
-    """Return AdamW's arguments, as torch and DeepSpeed both name them."""
+    """Return AdamW's arguments, whose names torch and DeepSpeed share."""
     return {
         "lr": optimizer.lr,
         "betas": optimizer.betas,

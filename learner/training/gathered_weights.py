@@ -1,8 +1,8 @@
-"""Weights gathered from all ranks, on rank 0's host: a copy that is written while the next step changes the model.
+"""Hold a copy of the weights from all ranks in rank 0's memory, to be written while the next step changes the model.
 
-In: the model's tensors after a step, wherever they lie. Out: a `WeightHandle`. On a GPU the copy is pinned memory,
-which the card writes at the speed of its bus. The buffers are made once and used by every gathering, so a copy is good
-until the next one begins; the publisher waits in between.
+In: the model's tensors after a step, on any rank. Out: a `WeightHandle`. On a GPU the copy is pinned memory, written at
+the speed of the bus. The buffers are made once and reused, so a copy is valid until the next one begins; the publisher
+waits in between.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Write = Callable[[Mapping[str, Tensor], Path], SavedWeights]
 
 
 class HostBuffers:
-    """Holds one copy of each tensor by its name."""
+    """One copy of each tensor, by name."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, Tensor] = {}
         self._pins = True  # until the system refuses
 
     def copy(self, name: str, tensor: Tensor) -> Tensor:
-        """Copy a tensor into its buffer, and return the buffer. From a GPU it is whole after `wait_for_copies`."""
+        """Copy a tensor to its buffer, and return that. From a GPU it is complete after `wait_for_copies`."""
         held = self._buffers.get(name)
         if held is None or held.shape != tensor.shape or held.dtype != tensor.dtype:
             held = self._buffers[name] = self._empty_like(tensor)
@@ -40,14 +40,14 @@ class HostBuffers:
         if tensor.is_cuda and self._pins:
             try:
                 return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-            except RuntimeError as error:  # a limit on locked memory
+            except RuntimeError as error:  # the limit on locked memory
                 self._pins = False
                 log.warning("weights_not_pinned reason=%s: gathering them takes longer", error)
         return torch.empty(tensor.shape, dtype=tensor.dtype)
 
 
 def wait_for_copies() -> None:
-    """Wait until the GPU has written what this thread had it copy to the host."""
+    """Wait until the GPU has finished this thread's copies to the host."""
     if torch.cuda.is_initialized():
         torch.cuda.current_stream().synchronize()
 
@@ -57,7 +57,7 @@ class GatheredWeights:
 
     Args:
         weights: by parameter name, on the CPU, each once.
-        write: writes them into a folder, under the names that generators know.
+        write: writes them into a folder, by the names that generators use.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], write: Write) -> None:

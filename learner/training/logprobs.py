@@ -1,12 +1,12 @@
-"""This module computes log-probabilities of packed tokens, without ever holding tokens x vocabulary at once.
+"""Compute log-probabilities of packed tokens without materializing tokens x vocabulary.
 
 In: one micro-batch of packed sequences. Out: each trained token's log-probability under the policy at the sampling
 temperature, with its gradient, and its entropy. Runs in every rank, inside the backend's engine. A model whose logits
-are more than a linear map of its last hidden state is refused by name: its numbers would be silently wrong.
+are not a linear map of its last hidden state is refused by name: its numbers would be silently wrong.
 """
 
-# T tokens of a micro-batch, K of them trained, C of them in one chunk, D hidden size, V vocabulary; S rows of L padded.
-# B = S + 1 bounds of the sequences of a packed row.
+# T: tokens of a micro-batch. K: trained ones. C: those in one chunk. D: hidden size. V: vocabulary. S: rows of L padded
+# tokens. B = S + 1: bounds of the sequences of a packed row.
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PROBED_TOKENS, PROBED_SCALE = 3, 40.0  # made-up logits are so large that a soft cap shows
-# Attributes of transformers configs that change the logits after the head, with the value that changes nothing.
+PROBED_TOKENS, PROBED_SCALE = 3, 40.0  # the artificial logits are large enough to reveal a soft cap
+# Attributes of transformers configs that change the logits after the head, with the neutral value.
 _NEUTRAL = {"final_logit_softcapping": None, "logits_scaling": 1.0, "logit_scale": 1.0}
 
 
 class TokenLogprobs(nn.Module):
-    """The output embedding as a module from hidden states to log-probabilities. It takes the place of `lm_head`.
+    """Map hidden states to log-probabilities with the output embedding, in place of `lm_head`.
 
     It is one module so that ZeRO-3 gathers the weight once for all chunks of a micro-batch, forward and backward. It
-    holds the very parameters of the head that it replaces: names in checkpoints, and ties to the input embedding, stay.
+    holds the same parameters as the head that it replaces: names in checkpoints, and ties to the input embedding, are
+    kept.
     """
 
     def __init__(
@@ -55,15 +56,15 @@ class TokenLogprobs(nn.Module):
         self.weight = head.weight  # [V, D]
         self.bias = head.bias  # [V] or None
         self.temperature = temperature
-        self.is_float32 = is_float32  # else the logits are computed in the type of the weight
+        self.is_float32 = is_float32  # otherwise the logits have the type of the weight
         self._product = product if is_float32 else None
-        self.trains_entropy = False  # whether the entropy carries a gradient
+        self.trains_entropy = False  # whether the entropy has a gradient
         self.tokens_at_once = max(1, logits_at_once // head.out_features)
 
     def forward(self, hidden_KD: Tensor, targets_K: Tensor) -> tuple[Tensor, Tensor]:
         """Return each target's log-probability and each distribution's entropy, nats, float32.
 
-        The entropy carries a gradient only where `trains_entropy` is set: it costs memory and time.
+        The entropy has a gradient only where `trains_entropy` is set: it costs memory and time.
         """
         if self._product is not None and not self.trains_entropy:
             hidden_KD = hidden_KD.to(self.weight.dtype)
@@ -77,9 +78,9 @@ class TokenLogprobs(nn.Module):
                 self.tokens_at_once,
             )
             return fused
-        # A float32 copy for each micro-batch: the chunks' gradients add up in float32. The copy is not kept from one to
-        # the next: the backward pass frees it with the graph. For a head of 151,936 x 1,024 a kept copy would take
-        # 0.6 GB all the time, and would be stale after each optimizer step. Under ZeRO-3 it would be the whole head.
+        # A float32 copy for each micro-batch: the chunks' gradients add up in float32. The copy is not kept for the
+        # next: the backward pass frees it with the graph. For a head of 151,936 x 1,024 a kept copy would take 0.6 GB,
+        # and would be stale after each optimizer step. Under ZeRO-3 it would be the whole head.
         weight_VD = self.weight.float() if self.is_float32 else self.weight
         bias_V = self.bias.float() if self.is_float32 and self.bias is not None else self.bias
         if len(targets_K) <= self.tokens_at_once:
@@ -98,7 +99,7 @@ class TokenLogprobs(nn.Module):
     def _chunk(
         self, hidden_CD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_C: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Compute a few tokens' log-probabilities and entropies. The backward pass makes their logits again."""
+        """Compute the log-probabilities and entropies of one chunk. The backward pass recomputes their logits."""
         logits_CV = (
             functional.linear(hidden_CD.to(weight_VD.dtype), weight_VD, bias_V).float() / self.temperature
         )
@@ -110,7 +111,7 @@ class TokenLogprobs(nn.Module):
 
 
 class LogprobModel(nn.Module):
-    """A causal language model whose forward pass gives log-probabilities of packed tokens. What DeepSpeed wraps."""
+    """A causal language model whose forward pass returns log-probabilities of packed tokens. DeepSpeed wraps it."""
 
     def __init__(
         self,
@@ -126,15 +127,15 @@ class LogprobModel(nn.Module):
 
         Args:
             model: a causal LM of transformers, loaded with the attention of `learner.training.attention`.
-            temperature: the one that the tokens were sampled at.
+            temperature: of the sampling.
             head_dtype: type in which the logits are computed; `model`: that of the head's weight.
             logits_at_once: entries of a chunk of logits.
-            product: of a head of 16 bits into float32 logits, by `learner.training.head.fused`; None: the head's weight
-                is brought to float32 first.
-            mesh: the ranks over which a row lies; None: each rank has its own rows.
+            product: of a 16-bit head into float32 logits, from `learner.training.head.fused`; None: the head's weight
+                is converted to float32 first.
+            mesh: the ranks that share a row; None: each rank has its own rows.
         Raises:
-            RunFailed: its logits are not a linear map of the hidden state, or its attention is more than what was
-                chosen computes.
+            RunFailed: its logits are not a linear map of the hidden state, or the chosen attention does not support the
+                model.
         """
         super().__init__()
         attention = mesh.attention if mesh is not None else model.config._attn_implementation  # noqa: SLF001
@@ -168,7 +169,7 @@ class LogprobModel(nn.Module):
 
     @property
     def trains_entropy(self) -> bool:
-        """Whether the entropies carry a gradient."""
+        """Whether the entropies have a gradient."""
         trains: bool = self.model.get_output_embeddings().trains_entropy
         return trains
 
@@ -190,15 +191,15 @@ class LogprobModel(nn.Module):
 
         Args:
             token_ids_T: the micro-batch's tokens, int64.
-            position_ids_T: their places in their sequences, int64; each restart begins a new sequence.
-            places_K: indices of the tokens whose log-probability is wanted, int64; never a sequence's first token.
-            cells_T: where each token lies in a grid with a row for each sequence, int64; the model then runs on the
-                padded grid. None: the model runs on the packed row.
-            grid: rows and columns of that grid: the sequences, and the tokens of the longest.
-            bounds_B: where each sequence begins, and where the last one ends, int32. Varlen attention needs them;
-                flash-attn waits for the device in every layer where they are not given; others do not look at them.
+            position_ids_T: their positions in their sequences, int64; each 0 begins a new sequence.
+            places_K: indices of the tokens whose log-probability to compute, int64; never a sequence's first token.
+            cells_T: the position of each token in a grid with a row for each sequence, int64; the model then runs on
+                the padded grid. None: the model runs on the packed row.
+            grid: rows and columns of that grid: sequences, and tokens of the longest.
+            bounds_B: the start of each sequence, and the end of the last, int32. Varlen attention needs them; without
+                them flash-attn waits for the device in every layer; others ignore them.
         Returns:
-            [T] log-probabilities with their gradient and [T] entropies, nats, float32; 0 in other places. The entropies
+            [T] log-probabilities with their gradient and [T] entropies, nats, float32; 0 at other tokens. The entropies
             have a gradient where `trains_entropy` is set.
         """
         if self._mesh is not None:
@@ -210,13 +211,13 @@ class LogprobModel(nn.Module):
             hidden_KD = self._packed(token_ids_T, position_ids_T, bounds)[places_K - 1]
         else:
             hidden_KD = self._padded(token_ids_T, cells_T, grid)[cells_T[places_K - 1]]
-        # Where no token trains, the head still runs, over no token, so that all ranks take part in its collectives.
+        # Where no token trains, the head still runs on an empty input, so that all ranks join its collectives.
         logprobs_K, entropy_K = self.model.get_output_embeddings()(hidden_KD, token_ids_T[places_K])
         blank_T = logprobs_K.new_zeros(len(token_ids_T))
         return blank_T.index_put((places_K,), logprobs_K), blank_T.index_put((places_K,), entropy_K)
 
     def _bounds(self, bounds_B: Tensor | None, longest: int) -> dict[str, Any]:
-        """Return what the layers are told of the sequences, where the attention wants to know."""
+        """Return the sequence bounds for the layers, if the attention uses them."""
         return bounds_for_model(bounds_B, longest) if self._takes_bounds and bounds_B is not None else {}
 
     def _spread(
@@ -229,9 +230,9 @@ class LogprobModel(nn.Module):
         bounds_B: Tensor | None,
         longest: int,
     ) -> tuple[Tensor, Tensor]:
-        """Return the same for a row that lies over the ranks of a mesh, the whole row on each of them."""
+        """Return the same for a row that the ranks of a mesh share, with the whole row's results on each."""
         length = len(token_ids_T)
-        # Sequences of one token make the slices equally long. Nothing looks at them.
+        # Sequences of one token pad the slices to equal length. No other token attends to them.
         padding = (0, -length % mesh.size)
         ids_T = functional.pad(token_ids_T, padding)
         positions_T = functional.pad(position_ids_T, padding)
@@ -240,7 +241,7 @@ class LogprobModel(nn.Module):
             bounds_B = torch.cat((bounds_B, ends))
         own = mesh.own_slice(positions_T, self._bounds(bounds_B, longest))
         hidden_tD = self._packed(ids_T[own], positions_T[own], {})
-        # The places that this slice's tokens foretell.
+        # The tokens that this slice's positions predict.
         places_k = places_K[(places_K > own.start) & (places_K <= own.stop)]
         found = self.model.get_output_embeddings()(hidden_tD[places_k - 1 - own.start], token_ids_T[places_k])
         blank_T = found[0].new_zeros(length)
@@ -249,8 +250,8 @@ class LogprobModel(nn.Module):
 
     def _packed(self, token_ids_T: Tensor, position_ids_T: Tensor, bounds: dict[str, Any]) -> Tensor:
         """Return [T, D], the last hidden states of one row."""
-        # No mask and no cache: in every other combination transformers does not look for restarts in position_ids,
-        # and the sequences of a micro-batch attend to each other without a word.
+        # No mask and no cache: in every other combination transformers ignores restarts in position_ids, and the
+        # sequences of a micro-batch would silently attend to each other.
         hidden_1TD: Tensor = self.model.base_model(
             input_ids=token_ids_T[None],
             position_ids=position_ids_T[None],
@@ -262,7 +263,7 @@ class LogprobModel(nn.Module):
 
     def _padded(self, token_ids_T: Tensor, cells_T: Tensor, grid: tuple[int, int]) -> Tensor:
         """Return [S x L, D], the last hidden states of a padded grid."""
-        # Padding lies behind its sequence, and attention looks back: nothing has to be masked.
+        # Padding follows its sequence, and attention is causal: no mask is needed.
         num_rows, longest = grid
         ids_SL = token_ids_T.new_zeros(num_rows * longest).index_put((cells_T,), token_ids_T)
         position_ids_L = torch.arange(longest, device=token_ids_T.device)
@@ -276,14 +277,14 @@ class LogprobModel(nn.Module):
 
 
 def what_changes_logits(model: PreTrainedModel) -> str:
-    """Compare a model's logits with those that its head returned; "" where they are the same.
+    """Return how a model changes the logits of its head; "" where it does not.
 
-    The model's own `forward` runs once, around its head alone. The base model returns a made-up hidden state, and the
-    head returns made-up logits, so that no weight is needed: under ZeRO-3 this rank has none at this moment. Whatever
-    the model does to the hidden state before the head, or to the logits behind it, shows, wherever it is configured.
+    The model's own `forward` runs once, around its head alone. The base model returns an artificial hidden state, and
+    the head returns artificial logits, so that no weight is needed: under ZeRO-3 this rank has none at this moment.
+    This detects every change to the hidden state before the head, or to the logits after it, however it is configured.
 
     Returns:
-        What the model does, for people.
+        The change, for people.
     """
     base, head = model.base_model, model.get_output_embeddings()
     generator = torch.Generator().manual_seed(0)
@@ -295,7 +296,7 @@ def what_changes_logits(model: PreTrainedModel) -> str:
     try:
         with torch.no_grad():
             found = model(input_ids=torch.zeros(1, PROBED_TOKENS, dtype=torch.int64), use_cache=False).logits
-    except Exception as error:  # noqa: BLE001 - whatever a model's own code raises over a made-up state
+    except Exception as error:  # noqa: BLE001 - a model's own code may raise anything for an artificial state
         log.warning("logits_not_compared model=%s error=%r", type(model).__name__, error)
         return ""
     finally:
@@ -307,11 +308,11 @@ def what_changes_logits(model: PreTrainedModel) -> str:
 
 
 class _Probe(nn.Module):
-    """Stands in for a head: keeps what it is given, and returns the logits that it was made with."""
+    """Replace a head: store the input, and return fixed logits."""
 
     def __init__(self, head: nn.Linear, logits_1TV: Tensor) -> None:
         super().__init__()
-        self.weight, self.bias = head.weight, head.bias  # a model may ask for their type
+        self.weight, self.bias = head.weight, head.bias  # a model may read their type
         self.in_features, self.out_features = head.in_features, head.out_features
         self.seen: Tensor | None = None
         self._logits_1TV = logits_1TV
@@ -322,7 +323,7 @@ class _Probe(nn.Module):
 
 
 class _MadeUp(tuple[Tensor]):
-    """What a base model returns: the hidden state by name and as the first element, and None for every other name."""
+    """The output of a base model: the hidden state by name and as the first element, and None for every other name."""
 
     __slots__ = ()
 
@@ -339,7 +340,7 @@ class _MadeUp(tuple[Tensor]):
 
 
 def _agree(one: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors are the same but for a cast to bfloat16 on the way."""
+    """Return whether two tensors are equal, up to a cast to bfloat16."""
     return one.shape == other.shape and torch.allclose(one.float(), other, rtol=1e-2, atol=1e-3)
 
 

@@ -1,8 +1,8 @@
-"""LoRA adapters: small matrices beside a model's linear layers train, and the model's own weights stay.
+"""Train LoRA adapters: small matrices next to a model's linear layers, whose own weights are frozen.
 
-In: a loaded model and `learner.lora`. Out: the same model with adapters in its layers; its weights merged, for whoever
-samples; the adapter alone, as PEFT writes and reads it. Used by the backend in every rank. PEFT makes the layers. The
-merge is our own, since it runs on weights that were gathered from all ranks, and leaves the model as it is.
+In: a loaded model and `learner.lora`. Out: the same model with adapters in its layers; its merged weights, for the
+generators; the adapter alone, in PEFT's format. Used by the backend in every rank. PEFT makes the layers. The merge is
+our own, since it runs on weights gathered from all ranks, and does not change the model.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # files of an adapter's folder
 ADAPTER = "adapter"  # folder of the adapter in a model's folder
-_BASE = ".base_layer."  # in the name of a weight that has an adapter beside it
+_BASE = ".base_layer."  # in the name of a weight with an adapter
 _A, _B = ".lora_A.default.weight", ".lora_B.default.weight"
 _PREFIX = "base_model.model."  # of names in an adapter's file
-# Keys of an adapter's config, as PEFT 0.21.2 and older ones write it, that change nothing of what the adapter does to a
-# model: where it came from, which layers have it (the file's tensors are compared with ours), how it was first drawn.
+# Keys of an adapter's config, as written by PEFT up to 0.21.2, that do not affect what the adapter computes: its
+# origin, the layers that have it (the file's tensors are compared with ours), its initialization.
 _HARMLESS = frozenset(
     {
         "auto_mapping",
@@ -57,22 +57,22 @@ _HARMLESS = frozenset(
         "task_type",
     }
 )
-# First values that leave the model's own weights alone. With PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA and MiCA the adapter
-# is one of other weights than the model's, or of another layer.
+# Initializations that keep the model's own weights. With PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA and MiCA the adapter
+# belongs to other weights than the model's, or to another layer.
 _PLAIN_INITS = (True, False, "gaussian", "eva", "orthogonal")
 
 
 def add_adapter(model: PreTrainedModel, lora: LoraConfig, *, seed: int) -> None:
-    """Put adapters into a model's layers, and leave nothing else to train.
+    """Put adapters into a model's layers, and freeze everything else.
 
-    A new adapter changes nothing: its second matrix is 0. Its first one is drawn by the seed, alike on all ranks.
+    A new adapter has no effect: its second matrix is 0. Its first one is random by the seed, equal on all ranks.
 
     Args:
         model: as it was loaded; changed in place.
-        lora: rank, alpha, targets, and the adapter to begin with.
+        lora: rank, alpha, targets, and the initial adapter.
         seed: of the first matrices.
     Raises:
-        RunFailed: the targets are no layers of this model, or the adapter to begin with does not fit.
+        RunFailed: the targets are no layers of this model, or the initial adapter does not fit.
     """
     _inject(model, lora, seed=seed)
     dtype = model.dtype
@@ -80,7 +80,7 @@ def add_adapter(model: PreTrainedModel, lora: LoraConfig, *, seed: int) -> None:
         if parameter.requires_grad:
             parameter.data = parameter.data.to(
                 dtype
-            )  # PEFT's are float32; the backend keeps masters of its own
+            )  # PEFT's are float32; the backend has its own master weights
     if lora.adapter is not None:
         found = _read(lora)
         own = _own(model)
@@ -91,7 +91,7 @@ def add_adapter(model: PreTrainedModel, lora: LoraConfig, *, seed: int) -> None:
 
 
 def check_adapter(run: Run) -> None:
-    """Check that the adapter which the run begins with, if it names one, is one of this model. Loads no weights.
+    """Check that the run's initial adapter, if any, belongs to this model. Loads no weights.
 
     Raises:
         RunFailed: there is no such adapter, or it is another model's, or of another rank.
@@ -112,7 +112,7 @@ def check_adapter(run: Run) -> None:
 
 
 def merged(weights: Mapping[str, Tensor], lora: LoraConfig) -> dict[str, Tensor]:
-    """Return a model's weights with its adapters added, under the names that they have without adapters.
+    """Return a model's weights with its adapters merged, by their names without adapters.
 
     Args:
         weights: every weight of the model with adapters, by parameter name, on one device.
@@ -131,25 +131,25 @@ def merged(weights: Mapping[str, Tensor], lora: LoraConfig) -> dict[str, Tensor]
 
 
 def adapters_of(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the adapters among weights, by the names of PEFT's files."""
+    """Return the adapters among weights, by their names in PEFT's files."""
     return {_saved_name(name): weight for name, weight in weights.items() if is_adapter(name)}
 
 
 def is_adapter(name: str) -> bool:
-    """Return whether a parameter of that name is part of an adapter."""
+    """Return whether the parameter of that name is part of an adapter."""
     return name.endswith((_A, _B))
 
 
 def write_adapter(
     weights: Mapping[str, Tensor], folder: Path, *, lora: LoraConfig, source: ModelConfig
 ) -> None:
-    """Write the adapter alone, as `peft.PeftModel.from_pretrained` and vLLM read it; fsynced.
+    """Write the adapter alone, for `peft.PeftModel.from_pretrained` and vLLM; fsynced.
 
     Args:
         weights: as for `merged`; only the adapters' are written.
-        folder: made if it is not there.
+        folder: made if missing.
         lora: of the adapters.
-        source: of the model that they are for.
+        source: of their model.
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = _peft_config(lora)
@@ -162,7 +162,7 @@ def write_adapter(
 
 @contextmanager
 def without_adapter(model: nn.Module) -> Iterator[None]:
-    """Have the model run as it was before its adapters, within the block; for passes without a gradient."""
+    """Disable the model's adapters within the block, for passes without a gradient."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
@@ -191,7 +191,7 @@ def _inject(model: PreTrainedModel, lora: LoraConfig, *, seed: int) -> None:
 
 
 def _refuse_other_layers(model: nn.Module, lora: LoraConfig) -> None:
-    """Refuse adapters of layers that the merge does not know: GPT-2's keep their weight the other way round.
+    """Refuse adapters of layers that the merge does not support: GPT-2's have transposed weights.
 
     Raises:
         RunFailed: a target is no linear layer; the message names it.
@@ -222,7 +222,7 @@ def _peft_config(lora: LoraConfig) -> Any:
 
 
 def _own(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the adapters' parameters by the names of an adapter's file."""
+    """Return the adapters' parameters, by their names in an adapter's file."""
     return {_saved_name(name): parameter for name, parameter in model.named_parameters() if is_adapter(name)}
 
 
@@ -231,7 +231,7 @@ def _saved_name(name: str) -> str:
 
 
 def _read(lora: LoraConfig) -> dict[str, Tensor]:
-    """Read the adapter to begin with. Raises RunFailed where there is none, or it is of another rank or weight."""
+    """Read the initial adapter. Raises RunFailed where there is none, or it has another rank or other weights."""
     folder = Path(str(lora.adapter))
     key = f"learner.lora.adapter={folder}"
     try:
@@ -254,9 +254,9 @@ def _read(lora: LoraConfig) -> dict[str, Tensor]:
 
 
 def _not_plain(described: Mapping[str, Any], *, known: Collection[str]) -> list[str]:
-    """Return what of an adapter's config makes another model of it than two matrices beside a layer, as `key=value`.
+    """Return the settings in an adapter's config that make it more than two matrices next to a layer, as `key=value`.
 
-    A key that nobody knows counts, unless its value is none: a newer PEFT has brought it.
+    An unknown key counts, unless its value is null: a newer PEFT has added it.
     """
     plain = {"bias": ("none", None), "init_lora_weights": _PLAIN_INITS}
     return [
@@ -269,7 +269,7 @@ def _not_plain(described: Mapping[str, Any], *, known: Collection[str]) -> list[
 
 
 def _check_fit(lora: LoraConfig, found: Mapping[str, Tensor], shapes: Mapping[str, Iterable[int]]) -> None:
-    """Check an adapter's tensors against those of the model's layers. Raises RunFailed with the first that differs."""
+    """Check an adapter's tensors against the model's layers. Raises RunFailed with the first mismatch."""
     key = f"learner.lora.adapter={lora.adapter}"
     for name in sorted(found.keys() | shapes.keys()):
         there = tuple(found[name].shape) if name in found else None

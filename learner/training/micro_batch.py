@@ -1,11 +1,11 @@
-"""This module moves the micro-batches of a rank's shard to the device that trains.
+"""Move the micro-batches of a rank's shard to the training device.
 
 In: a shard of a batch, as arrays. Out: its micro-batches as tensors, ready for the model and the objective. Used by the
 backend in every rank.
 """
 
-# N tokens of a rank, T tokens of a micro-batch, K of them trained, S sequences of it with B = S + 1 bounds, L tokens of
-# its longest.
+# N: tokens of a rank. T: tokens of a micro-batch. K: trained ones. S: its sequences. B = S + 1: their bounds. L: tokens
+# of the longest.
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torch import Tensor
 from learner.objective.objective import TokenBatch
 from learner.training.batch import Batch
 
-COMPARED = 1000  # comparisons that cost as much as a token's way through the weights; models differ
+COMPARED = 1000  # comparisons that cost as much as a token's pass through the weights; depends on the model
 
 
 class MicroBatch:
-    """A micro-batch on the device: slices of the arrays that were moved there at once for the whole step."""
+    """A micro-batch on the device: slices of arrays that were transferred for the whole step."""
 
     def __init__(
         self,
@@ -44,15 +44,13 @@ class MicroBatch:
         self.loss_mask_T = tensors["loss_mask"][part]
         self.lags_T = tensors["lags"][part]
         self.weights_T = tensors["weights"][part] if "weights" in tensors else None
-        self.sequence_ids_T = sequence_ids_T  # on the host: the completion of each token in the global batch
+        self.sequence_ids_T = sequence_ids_T  # on the host: each token's completion in the global batch
         self.places_K = places_K  # indices of the trained tokens
         self.lengths_S = lengths_S
-        self.bounds_B = bounds_B  # where each sequence begins, and where the last one ends, int32
-        self.cells_T = cells_T  # the cell of each token in a grid of S x L, row by row; None: one packed row
+        self.bounds_B = bounds_B  # the start of each sequence, and the end of the last, int32
+        self.cells_T = cells_T  # each token's cell in a grid of S x L, row by row; None: one packed row
         self.grid = grid
-        self.start_logprobs_T: Tensor | None = (
-            None  # at the start of the step, where an update has come since
-        )
+        self.start_logprobs_T: Tensor | None = None  # at the start of the step, if updates have followed
         self.reference_logprobs_T: Tensor | None = None
 
     @property
@@ -70,7 +68,7 @@ class MicroBatch:
     def tokens(
         self, logprobs_T: Tensor, entropy_T: Tensor, *, num_tokens: int, kl_coef: float = 0.0
     ) -> TokenBatch:
-        """Return what an objective is given of this micro-batch.
+        """Return the objective's input for this micro-batch.
 
         Args:
             logprobs_T: log-probability of each token now, nats.
@@ -98,16 +96,16 @@ class MicroBatch:
 def on_device(
     shard: Batch, device: torch.device, *, weights_N: NDArray[np.float64] | None = None, may_pad: bool = False
 ) -> list[MicroBatch]:
-    """Move the micro-batches of a shard to the device, by one transfer for each array.
+    """Move the micro-batches of a shard to the device, with one transfer per array.
 
-    The places of the trained tokens are found on the host, so that nothing waits for the device. To ask a GPU where a
-    mask is True would wait for all work that the GPU was given before.
+    The indices of the trained tokens are computed on the host. Asking a GPU where a mask is True would wait for all its
+    queued work.
 
     Args:
         shard: the rank's.
-        device: that trains.
-        weights_N: each token's share of the global batch; None: all alike.
-        may_pad: lay the sequences of a micro-batch side by side, padded, where the model has less to do so.
+        device: the training device.
+        weights_N: each token's share of the global batch; None: all equal.
+        may_pad: put the sequences of a micro-batch into a padded grid, where that is cheaper for the model.
     """
     tensors = {
         "token_ids": _moved(shard.token_ids.astype(np.int64), device),
@@ -148,17 +146,17 @@ def on_device(
 
 
 def is_cheaper_padded(lengths_S: NDArray[np.int64]) -> bool:
-    """Return whether a model with SDPA has less to do with padded rows than with one packed row of these sequences.
+    """Return whether padded rows are cheaper than one packed row of these sequences, for a model with SDPA.
 
-    A token costs what the weights cost, and a share of that for each token that it is compared with. Without varlen
-    kernels a packed row compares every pair of its tokens, and masks most of them afterwards.
+    A token costs its pass through the weights, and a share of that for each token it is compared with. Without varlen
+    kernels a packed row compares every pair of its tokens, and masks most of them.
     """
     padded, packed = len(lengths_S) * int(lengths_S.max()), int(lengths_S.sum())
     return padded * (COMPARED + int(lengths_S.max())) <= packed * (COMPARED + packed)
 
 
 def _cells(lengths_S: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return [T], where each token of packed sequences lies in a grid with a row for each, flattened."""
+    """Return [T], each packed token's index in a flattened grid with a row per sequence."""
     starts_S = np.cumsum(lengths_S) - lengths_S
     rows_S = np.arange(len(lengths_S)) * lengths_S.max()
     cells: NDArray[np.int64] = np.arange(lengths_S.sum()) + np.repeat(rows_S - starts_S, lengths_S)
@@ -171,7 +169,7 @@ def _lengths(position_ids_T: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _split(arrays: list[NDArray[Any]], device: torch.device) -> tuple[Tensor, ...]:
-    """Move several arrays by one transfer."""
+    """Move several arrays in one transfer."""
     return torch.split(_moved(np.concatenate(arrays), device), [len(own) for own in arrays])
 
 
@@ -179,4 +177,4 @@ def _moved(array: NDArray[Any], device: torch.device) -> Tensor:
     tensor = torch.tensor(array)
     if device.type != "cuda":
         return tensor
-    return tensor.pin_memory().to(device, non_blocking=True)  # from pageable memory the copy would wait
+    return tensor.pin_memory().to(device, non_blocking=True)  # from pageable memory the copy would block

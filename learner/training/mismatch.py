@@ -1,11 +1,11 @@
-"""This module measures how far learner and sampler are apart on the same weights, by generator.
+"""Measure the difference between learner and sampler with the same weights, by generator.
 
 In: each micro-batch's tokens. Out: for each generator the mean divergence and the largest difference, over tokens of
-lag 0, where only rounding may differ. Used by the backend in every rank. Nothing here touches the gradient; the device
-is waited for once a step.
+lag 0, where only rounding may differ. Used by the backend in every rank. Nothing here changes the gradient; it waits
+for the device once per step.
 """
 
-# T tokens of a micro-batch, S completions of the global batch, G generators.
+# T: tokens of a micro-batch. S: completions of the global batch. G: generators.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from learner.training.process_group import Reduces
 
 
 class Mismatch:
-    """Holds what each token of one optimizer step shows, on the device, until the step ends.
+    """The measurements of one optimizer step's tokens, on the device until the step ends.
 
     Args:
         batch: the rank's shard of the step.
@@ -45,14 +45,14 @@ class Mismatch:
         fresh_T = tokens.loss_mask_T & (tokens.lags_T == 0)
         difference_T = tokens.logprobs_T.detach() - tokens.sampled_logprobs_T
         self._k3.append(k3_divergence(tokens.logprobs_T, tokens.sampled_logprobs_T, fresh_T))
-        # -1 where no token is measured: a difference of 0 is one.
+        # -1 where no token is measured, since 0 is a difference.
         self._size.append(torch.where(fresh_T, difference_T.abs(), -1.0))
         self._ids.append(sequence_ids_T)
 
     def metrics(self, ranks: Reduces) -> dict[str, float]:
-        """Return `mismatch_kl@NAME` and `mismatch_max@NAME` of each generator that has tokens of lag 0; a collective.
+        """Return `mismatch_kl@NAME` and `mismatch_max@NAME` of each generator with tokens of lag 0; a collective.
 
-        Both are in nats. `mismatch_max` without a name is the largest of all.
+        Both are in nats. `mismatch_max` without a name is the largest over all generators.
         """
         k3_N, size_N = (
             torch.cat(self._k3).double().cpu().numpy(),

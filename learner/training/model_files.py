@@ -1,8 +1,8 @@
-"""This module reads the policy's model from Hugging Face files, and writes such files.
+"""Read the policy's model from Hugging Face files, and write such files.
 
 In: `run.model`, a name or a folder. Out: a transformers model to train, safetensors for the generators, and a folder
-that transformers and vLLM load. Used by the backend: every rank reads, rank 0 writes. A file is on the disk when
-a function here returns; the caller renames it into place.
+that transformers and vLLM load. Used by the backend: every rank reads, rank 0 writes. A file is on disk when a function
+here returns; the caller renames it into place.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from learner.weight_sync.transport import SavedWeights
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Hashed and written at a time. With 4 MiB the system finds room for a block at up to six times the cost (Linux 6.18).
+# Bytes hashed and written at a time. Blocks of 4 MiB cost the page cache up to six times as much (Linux 6.18).
 BLOCK_BYTES = 1 << 20
-# The types of safetensors with their names, in the order of the format: a file holds the last of them first.
+# The types of safetensors with their names, in the format's order: a file stores the last of them first.
 _TYPES = {
     torch.bool: "BOOL",
     torch.uint8: "U8",
@@ -51,19 +51,20 @@ _RANKS = {dtype: rank for rank, dtype in enumerate(_TYPES)}
 def load_model(
     model: ModelConfig, *, attention: str, gradient_checkpointing: bool, own_head: bool = False
 ) -> PreTrainedModel:
-    """Load a causal LM, ready to train, in the type of `model.dtype`.
+    """Load a causal LM for training, in the type of `model.dtype`.
 
-    Dropout is set to 0, since the sampler has none; otherwise the importance ratio would measure the dropout's noise.
+    Dropout is set to 0, since the sampler has none; otherwise the importance ratio would include dropout noise.
 
     Args:
         model: where it is.
-        attention: of transformers' implementations.
-        gradient_checkpointing: activations are computed again in the backward pass.
-        own_head: what `has_own_head` says, asked before transformers splits models among ranks. Such a head stays as it
-            is in the files; else transformers would compare it with the embedding, of which a rank may have a part.
+        attention: one of transformers' implementations.
+        gradient_checkpointing: recompute activations in the backward pass.
+        own_head: the result of `has_own_head`, asked before transformers splits models among ranks. Such a head is kept
+            as in the files; otherwise transformers would compare it with the embedding, of which a rank may have a
+            part.
     Raises:
-        OSError: there is no such model, or its weights are no safetensors; the message is that of transformers.
-        RunFailed: as `check_generation`, or a weight is in no file.
+        OSError: there is no such model, or its weights are no safetensors; with the message of transformers.
+        RunFailed: as `check_generation`, or a weight is in none of the files.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -94,15 +95,15 @@ def load_model(
         )
     if gradient_checkpointing:
         loaded.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    loaded.train()  # activations are checkpointed in training mode alone
+    loaded.train()  # activation checkpointing works in training mode alone
     return loaded
 
 
 def names_on_disk(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return weights under their Hugging Face names.
+    """Return weights by their Hugging Face names.
 
     Args:
-        model: whose weights these are; it knows how its names on disk differ from those in memory (fused experts).
+        model: the owner of these weights; it maps names in memory to names on disk (fused experts).
         weights: by parameter name, on the CPU, each once, a tied weight by its first name.
     """
     from transformers.core_model_loading import revert_weight_conversion
@@ -111,16 +112,17 @@ def names_on_disk(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> dict
 
 
 def write_weights(tensors: Mapping[str, Tensor], folder: Path, *, shard_bytes: int) -> SavedWeights:
-    """Write weights into a folder, fsynced, and hash them on the way: one file, or several and their index.
+    """Write weights into a folder, fsynced, and hash them meanwhile: one file, or several and their index.
 
     Args:
         tensors: by Hugging Face name, on the CPU, each once.
-        folder: it is there, and has no weights.
-        shard_bytes: most bytes of one file; a larger tensor has a file to itself.
+        folder: exists, without weights.
+        shard_bytes: most bytes of one file; a larger tensor gets its own file.
     """
     from huggingface_hub import split_state_dict_into_shards_factory
 
-    # Not hub's split for torch: it keeps tensors of one storage together, and DeepSpeed has all in one flat buffer.
+    # Not huggingface_hub's split for torch: it keeps tensors of one storage together, and DeepSpeed has all in one flat
+    # buffer.
     plan = split_state_dict_into_shards_factory(
         dict(tensors),
         get_storage_size=lambda tensor: tensor.numel() * tensor.element_size(),
@@ -139,31 +141,31 @@ def write_weights(tensors: Mapping[str, Tensor], folder: Path, *, shard_bytes: i
 
 
 def write_safetensors(tensors: Mapping[str, Tensor], file: Path, digest: Digest | None = None) -> int:
-    """Write tensors as `safetensors.torch.save_file` does, byte for byte, and hash the bytes while they are written.
+    """Write tensors as `safetensors.torch.save_file` does, byte for byte, and hash the bytes meanwhile.
 
-    `save_file` leaves a file that has to be read again for its checksum.
+    A file by `save_file` would have to be read again for its checksum.
 
     Args:
         tensors: by name, on the CPU; contiguous or not.
         file: written in place, fsynced.
-        digest: takes the file's bytes.
+        digest: receives the file's bytes.
     Returns:
         The file's size in bytes.
     Raises:
-        KeyError: a tensor is of a type that the format does not have.
+        KeyError: a tensor has a type that the format lacks.
     """
     ordered = sorted(tensors.items(), key=lambda item: (-_RANKS[item[1].dtype], item[0]))
     digest = digest or weights_digest()
     with file.open("wb", buffering=0) as stream:
         for block in _blocks(ordered):
-            digest.update(block)  # the write finds the block in the processor's cache
+            digest.update(block)  # the write then finds the block in the processor's cache
             write_all(stream, block)
         os.fsync(stream.fileno())
         return stream.tell()
 
 
 def _blocks(ordered: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
-    """Yield the bytes of a safetensors file: the header's length, the header, each tensor's bytes in the same order."""
+    """Yield the bytes of a safetensors file: the header's length, the header, each tensor's bytes in order."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in ordered:
@@ -185,14 +187,14 @@ def _blocks(ordered: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
 def write_model(
     tensors: Mapping[str, Tensor], folder: Path, *, source: ModelConfig, shard_bytes: int
 ) -> None:
-    """Write a folder that transformers and vLLM load: the weights, and then what the base model has beside its own.
+    """Write a folder that transformers and vLLM load: the weights, then the base model's other files.
 
-    What of that can't be had, or not as the base model has it, costs a line of the log and no weight.
+    Missing or altered files of the base model cost a log line and no weight.
 
     Args:
         tensors: as in `write_weights`.
-        folder: made if it is not there.
-        source: the base model, with its chat template or the one that it has in its place.
+        folder: made if missing.
+        source: the base model, with its chat template or a replacement.
         shard_bytes: as in `write_weights`.
     Raises:
         OSError: the folder can't be written.
@@ -205,12 +207,12 @@ def write_model(
 
 
 def elements(parameter: Tensor) -> int:
-    """Count a parameter's elements on all ranks: ZeRO-3 leaves an empty tensor where they lie elsewhere."""
+    """Count a parameter's elements on all ranks: ZeRO-3 leaves empty tensors where they are elsewhere."""
     return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str, Tensor]]:
-    """Yield the parameters in order, in parts of at most `limit` elements; a larger parameter is its own part."""
+    """Yield the parameters in order, in parts of at most `limit` elements; a larger parameter is a part by itself."""
     part: dict[str, Tensor] = {}
     size = 0
     for name, parameter in parameters.items():

@@ -1,8 +1,8 @@
-"""This module makes one group of the learner's processes, in which rank 0 commands the others.
+"""Make one group of the learner's processes, in which rank 0 commands the others.
 
-In: a command on rank 0, and for a step the shard of each rank. Out: the same command on every rank, at the same place
-among the collectives, and to each rank its own shard. Used by the backends. A rank that is gone makes the next command
-raise on the others, which ends them too.
+In: a command on rank 0, and for a step the shard of each rank. Out: the same command on every rank, in the same order
+among the collectives, and to each rank its own shard. Used by the backends. If a rank is gone, the next command raises
+on the others, which ends them too.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class SaveCheckpoint:
 
     name: ClassVar[str] = "save_checkpoint"
     folder: str
-    state: str  # the caller's own, JSON
+    state: str  # the caller's state, JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadCheckpoint:
-    """Go on from a checkpoint."""
+    """Continue from a checkpoint."""
 
     name: ClassVar[str] = "load_checkpoint"
     folder: str
@@ -81,14 +81,14 @@ class LoadCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepAlive:
-    """Do nothing, before the wait for a command times out."""
+    """Do nothing; sent before the wait for a command times out."""
 
     name: ClassVar[str] = "keep_alive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Close:
-    """Free the engine and end."""
+    """Free the engine and exit."""
 
     name: ClassVar[str] = "close"
 
@@ -108,10 +108,10 @@ _BY_NAME: dict[str, type[Command]] = {command.name: command for command in get_a
 
 
 def device_of(run: Run) -> torch.device:
-    """Return the device that this rank trains on.
+    """Return the training device of this rank.
 
     Raises:
-        RunFailed: a GPU is wanted or here, and torch sees none; or this machine has fewer than it has ranks.
+        RunFailed: a GPU is required or present, and torch sees none; or this machine has fewer GPUs than ranks.
     """
     if run.learner.device == "cpu":
         return torch.device("cpu")
@@ -137,9 +137,9 @@ def device_of(run: Run) -> torch.device:
 
 
 def join(device: torch.device, *, rank: int, world_size: int) -> None:
-    """Make the process group: over MASTER_ADDR for several ranks, on loopback for one, which has nobody to talk to.
+    """Make the process group: over MASTER_ADDR for several ranks, on loopback for one.
 
-    The group stays as long as the process: DeepSpeed keeps handles of it beyond the engine that made them.
+    The group lives as long as the process: DeepSpeed keeps handles of it beyond the engine that made them.
     """
     if distributed.is_initialized():
         return
@@ -147,7 +147,7 @@ def join(device: torch.device, *, rank: int, world_size: int) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
         backend = "nccl"
-    if world_size == 1:  # gloo listens all the same, by default where the host's own name leads
+    if world_size == 1:  # gloo listens anyway, by default at the address of the host's name
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store = distributed.HashStore() if world_size == 1 else None  # type: ignore[attr-defined]  # not in __all__
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
@@ -155,18 +155,18 @@ def join(device: torch.device, *, rank: int, world_size: int) -> None:
 
 
 class Reduces(Protocol):
-    """The part of the ranks' channel that statistics need."""
+    """The part of the ranks' channel that statistics use."""
 
     def reduce(self, values: torch.Tensor, *, largest: bool = False) -> torch.Tensor:
-        """Replace, on all ranks, each entry by its sum (or its largest value) over all ranks."""
+        """Replace, on all ranks, each entry by its sum (or its maximum) over all ranks."""
         ...
 
 
 class CommandChannel:
-    """Sends commands over gloo, in a group of its own: a wait for a command never occupies an accelerator's stream.
+    """Send commands over gloo, in a separate group: a wait for a command never occupies an accelerator's stream.
 
     Args:
-        counts: whether this rank's numbers are summed with the others'; not those of a rank that has another's shard.
+        counts: whether this rank's numbers are added to the others'; False for a rank with another's shard.
     """
 
     def __init__(self, *, counts: bool = True) -> None:
@@ -175,7 +175,7 @@ class CommandChannel:
         self._alone = distributed.get_world_size() == 1
 
     def send(self, command: Command) -> None:
-        """Rank 0: send a command to all ranks."""
+        """Send a command to all ranks, on rank 0."""
         if self._alone:
             return
         payload = _tensor_of(encode(command))
@@ -183,7 +183,7 @@ class CommandChannel:
         distributed.broadcast(payload, src=0, group=self._group)
 
     def receive(self) -> Command:
-        """Wait, on the other ranks, for the next command."""
+        """Wait for the next command, on the other ranks."""
         size = torch.zeros(1, dtype=torch.int64)
         distributed.broadcast(size, src=0, group=self._group)
         payload = torch.empty(int(size), dtype=torch.uint8)
@@ -191,14 +191,14 @@ class CommandChannel:
         return decode(payload.numpy().tobytes())
 
     def send_parts(self, parts: Sequence[bytes]) -> None:
-        """Rank 0: send each of the other ranks its own bytes, `parts[r - 1]` to rank r."""
+        """Send each of the other ranks its bytes, `parts[r - 1]` to rank r; on rank 0."""
         for rank, part in enumerate(parts, 1):
             payload = _tensor_of(part)
             distributed.send(torch.tensor([len(payload)]), dst=rank, group=self._group)
             distributed.send(payload, dst=rank, group=self._group)
 
     def receive_part(self) -> bytes:
-        """Wait, on the other ranks, for this rank's own bytes."""
+        """Wait for this rank's bytes, on the other ranks."""
         size = torch.zeros(1, dtype=torch.int64)
         distributed.recv(size, src=0, group=self._group)
         payload = torch.empty(int(size), dtype=torch.uint8)
@@ -206,11 +206,11 @@ class CommandChannel:
         return bytes(payload.numpy().tobytes())
 
     def reduce(self, values: torch.Tensor, *, largest: bool = False) -> torch.Tensor:
-        """Replace, on all ranks, each entry by its sum (or its largest value) over all ranks.
+        """Replace, on all ranks, each entry by its sum (or its maximum) over all ranks.
 
         Args:
-            values: on the CPU, of the same shape everywhere.
-            largest: take the largest value instead of the sum.
+            values: on the CPU, of the same shape on all ranks.
+            largest: take the maximum instead of the sum.
         """
         operation = distributed.ReduceOp.MAX if largest else distributed.ReduceOp.SUM
         if not self._counts and not largest:
@@ -220,12 +220,12 @@ class CommandChannel:
 
 
 def encode(command: Command) -> bytes:
-    """Return a command as bytes: its name and its fields, in msgpack."""
+    """Encode a command: its name and its fields, in msgpack."""
     return bytes(msgpack.packb([command.name, asdict(command)]))
 
 
 def decode(data: bytes) -> Command:
-    """Read the command that `encode` wrote."""
+    """Decode the output of `encode`."""
     name, fields = msgpack.unpackb(data)
     return _BY_NAME[name](**fields)
 

@@ -1,8 +1,8 @@
-"""This module saves and loads the random number generators of one rank, for a checkpoint.
+"""Save and load the random number generators of one rank, for a checkpoint.
 
 In: this process's generators (python, numpy, torch's on the CPU and on this rank's GPU). Out: a JSON file, and back.
 Used by the backend on every rank. The learner draws from none of them today: dropout is off, and the data's order is a
-function of seed and ordinal. But a model's own code may draw, and a resumed step has to repeat its first time.
+function of seed and ordinal. But a model's own code may draw, and a resumed step must repeat exactly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def save(folder: Path, rank: int, device: torch.device) -> None:
 
 
 def load(folder: Path, rank: int, device: torch.device) -> None:
-    """Restore the states that `save` wrote. A rank that did not exist then stays as it was seeded."""
+    """Restore the states that `save` wrote. A rank that did not exist then keeps its seed."""
     if (file := _file(folder, rank)).is_file():
         _restore(json.loads(file.read_text(encoding="utf-8")), device)
 
@@ -43,7 +43,7 @@ def _capture(device: torch.device) -> dict[str, Any]:
 
 
 def _restore(states: dict[str, Any], device: torch.device) -> None:
-    """Restore the states; a GPU's state stays as it is where the checkpoint has none."""
+    """Restore the states; a GPU's state is unchanged where the checkpoint has none."""
     version, internal, gauss = states["python"]
     random.setstate((version, tuple(internal), gauss))
     keys, position, has_gauss, cached = states["numpy"]

@@ -1,8 +1,8 @@
-"""This module holds the reference model of the KL term, and computes its log-probabilities.
+"""Hold the reference model of the KL term, and compute its log-probabilities.
 
-In: the micro-batches of a step, on the device. Out: each trained token's log-probability under a model that does not
-train, nats. Used by the backend in every rank, only where `learner.objective.kl.coef` is above 0. Under ZeRO-3 the
-reference's weights are split among the ranks like the policy's, so its passes are collectives.
+In: the micro-batches of a step, on the device. Out: each trained token's log-probability under a frozen model, nats.
+Used by the backend in every rank, only where `learner.objective.kl.coef` is above 0. Under ZeRO-3 the reference's
+weights are split among the ranks like the policy's, so its passes are collectives.
 """
 
 # T tokens of a micro-batch.
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class ReferenceModel:
-    """A frozen causal language model beside the policy."""
+    """A frozen causal language model next to the policy."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class ReferenceModel:
 
         Args:
             run: the resolved run.
-            kl: which model, and whether its weights stay in the host's memory between the passes.
+            kl: which model, and whether its weights stay in host memory between the passes.
             deepspeed: the library, imported for this device.
             device: where the passes run.
             world_size: number of ranks.
-            vocabulary: tokens of the policy's embedding.
-            mesh: the ranks over which a row lies, as the policy's.
+            vocabulary: number of tokens in the policy's embedding.
+            mesh: the ranks that share a row, as for the policy.
         Raises:
-            RunFailed: there is no such model, or its embedding is too small for the policy's tokens.
+            RunFailed: there is no such model, or its embedding has fewer tokens than the policy's.
         """
         self._device = device
         self._stays_on_host = kl.offload and device.type == "cuda" and run.learner.zero.stage != 3
@@ -112,7 +112,7 @@ class ReferenceModel:
 def _loaded(
     source: ModelConfig, *, attention: str, config: dict[str, Any] | None, vocabulary: int
 ) -> PreTrainedModel:
-    """Load the model, split among the ranks where there is a configuration of ZeRO-3. Raises as `ReferenceModel`."""
+    """Load the model, split among the ranks where a ZeRO-3 configuration is given. Raises as `ReferenceModel`."""
     splitting = None
     try:
         own_head = has_own_head(source)
@@ -134,7 +134,7 @@ def _loaded(
 
 
 class PolicyWithoutAdapter:
-    """The reference of a policy that trains adapters: its own model as it was before them. It takes no memory."""
+    """The reference of a policy that trains adapters: its own model without them. It takes no memory."""
 
     def __init__(self, policy: Any) -> None:
         self._policy = policy
@@ -147,7 +147,7 @@ class PolicyWithoutAdapter:
 
 
 class References:
-    """Holds the reference model of each step: the run's, or an earlier incarnation's when its steps are replayed."""
+    """The reference models of steps: the run's, or an earlier incarnation's when its steps are replayed."""
 
     def __init__(
         self,
@@ -160,16 +160,16 @@ class References:
         policy: Any,
         mesh: SequenceMesh | None,
     ) -> None:
-        """Take what a reference is loaded with; none is loaded yet.
+        """Store the arguments for loading references; none is loaded yet.
 
         Args:
             run: the resolved run.
             deepspeed: the library, imported for this device.
             device: where the passes run.
             world_size: number of ranks.
-            vocabulary: tokens of the policy's embedding.
-            policy: the engine that trains.
-            mesh: the ranks over which a row lies; None: each rank has its own rows.
+            vocabulary: number of tokens in the policy's embedding.
+            policy: the training engine.
+            mesh: the ranks that share a row; None: each rank has its own rows.
         """
         self._run = run
         self._policy = policy
@@ -183,25 +183,25 @@ class References:
         self._loaded: tuple[tuple[str, bool], ReferenceModel] | None = None
 
     def of(self, kl: KlConfig) -> ReferenceModel | PolicyWithoutAdapter:
-        """Load the reference of a section, or return the one that was loaded for the same model; a collective."""
+        """Load the reference of a section, or return the one already loaded; a collective."""
         if kl.reference is None and self._run.learner.lora is not None:
             return PolicyWithoutAdapter(self._policy)
         wanted = (reference_source(self._run, kl).path, kl.offload)
         if self._loaded is None or self._loaded[0] != wanted:
-            self._loaded = None  # lets go of the other one first
+            self._loaded = None  # frees the other one first
             self._loaded = wanted, ReferenceModel(self._run, kl, **self._arguments)
         return self._loaded[1]
 
 
 def reference_source(run: Run, kl: KlConfig) -> ModelConfig:
-    """Return where the reference comes from: the policy's own files, or those that the section names."""
+    """Return where the reference comes from: the policy's own files, or those of the section."""
     if kl.reference is None:
         return run.model
     return run.model.model_copy(update={"path": kl.reference, "revision": None, "tie_word_embeddings": None})
 
 
 def _zero_config(run: Run, kl: KlConfig, *, world_size: int, device: torch.device) -> dict[str, Any] | None:
-    """Return DeepSpeed's configuration of a model that only infers; None where nothing is partitioned."""
+    """Return DeepSpeed's configuration for an inference-only model; None where nothing is partitioned."""
     if run.learner.zero.stage != 3:
         return None
     config: dict[str, Any] = {

@@ -1,13 +1,13 @@
-"""One packed row lies over several ranks: each has a slice of its tokens, and in attention a share of the heads.
+"""Split one packed row over several ranks: each has a slice of its tokens, and in attention a share of the heads.
 
 In: the hidden states of a rank's slice. Out: attention over the whole row, and log-probabilities of the whole row on
-every rank. Used by `learner.training.logprobs` where `learner.sequence_ranks` is above 1. The ranks of a mesh are given
-the same shard; each computes the loss of the whole row, and the gradient of its own slice. Every pass is a collective.
+every rank. Used by `learner.training.logprobs` where `learner.sequence_ranks` is above 1. The ranks of a mesh get the
+same shard; each computes the loss of the whole row, and the gradient of its own slice. Every pass is a collective.
 
 Source: DeepSpeed-Ulysses, arXiv:2309.14509, sec. 3.1.
 """
 
-# P ranks of a mesh; T tokens of a row, a multiple of P; t = T / P tokens of a slice; H heads of E numbers.
+# P: ranks of a mesh. T: tokens of a row, a multiple of P. t = T / P: tokens of a slice. H: heads. E: head dimension.
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from torch import Tensor, distributed
 from broker.errors import RunFailed
 from learner.training.process_group import TIMEOUT
 
-NAME = "millrace_ulysses"  # of the attention, as transformers knows it
+NAME = "millrace_ulysses"  # of this attention in transformers
 
 
 class SequenceMesh:
-    """The ranks over which a row lies, `size` neighbours each.
+    """The ranks that share a row, `size` neighbours each.
 
     Args:
         size: ranks of a mesh.
         rank: this process among `world_size`.
         world_size: number of ranks.
-        attention: transformers' name of the attention that runs on the gathered rows.
+        attention: transformers' name of the attention for the gathered rows.
     Raises:
-        RunFailed: the ranks can't be divided so.
+        RunFailed: the ranks can't be divided like this.
     """
 
     def __init__(self, size: int, *, rank: int, world_size: int, attention: str) -> None:
@@ -43,7 +43,7 @@ class SequenceMesh:
         self.size = size
         self.rank = rank % size
         self._group: Any = None
-        for first in range(0, world_size, size):  # every rank makes every group, in the same order
+        for first in range(0, world_size, size):  # every rank must make every group, in the same order
             group = distributed.new_group(list(range(first, first + size)), timeout=TIMEOUT)
             if first <= rank < first + size:
                 self._group = group
@@ -54,7 +54,7 @@ class SequenceMesh:
         self._register()
 
     def check(self, model: Any) -> None:
-        """Refuse a model whose attention can't be divided so. Raises RunFailed."""
+        """Refuse a model whose attention can't be divided like this. Raises RunFailed."""
         config = model.config.get_text_config()
         for name in ("num_attention_heads", "num_key_value_heads"):
             heads = getattr(config, name, None) or config.num_attention_heads
@@ -70,23 +70,23 @@ class SequenceMesh:
             )
 
     def own_slice(self, position_ids_T: Tensor, bounds: dict[str, Any]) -> slice:
-        """Begin a row, and return which of its tokens are this rank's.
+        """Begin a row, and return this rank's slice of its tokens.
 
         Args:
             position_ids_T: of the whole row; each 0 begins a sequence.
-            bounds: what varlen kernels are told of the row's sequences; empty: they are not told.
+            bounds: the row's sequences for varlen kernels; empty: not given.
         """
         self._position_ids_T, self._bounds, self._mask_11TT = position_ids_T, bounds, None
         length = len(position_ids_T) // self.size
         return slice(self.rank * length, (self.rank + 1) * length)
 
     def sum(self, values: Tensor) -> Tensor:
-        """Return the sum over the mesh, whose gradient goes to this rank's own summand alone."""
+        """Return the sum over the mesh, whose gradient goes only to this rank's summand."""
         summed: Tensor = _SumOfSlices.apply(values, self._group)  # type: ignore[no-untyped-call]
         return summed
 
     def _register(self) -> None:
-        """Have transformers find this attention by its name; the last mesh of a process has it."""
+        """Register this attention with transformers by name, for the last mesh of a process."""
         from transformers import AttentionInterface
 
         AttentionInterface.register(NAME, self._attend)
@@ -110,7 +110,7 @@ class SequenceMesh:
         options.pop("position_ids", None)  # the slice's
         if self.attention == "sdpa":
             mask = self._mask()
-        else:  # varlen kernels are told where the sequences begin, or find them by their restarts
+        else:  # varlen kernels get the bounds of the sequences, or derive them from restarts
             mask = None
             options |= self._bounds
             if self._position_ids_T is not None:
@@ -120,7 +120,7 @@ class SequenceMesh:
         return self._own_tokens(attended), None
 
     def _mask(self) -> Tensor:
-        """Return [1, 1, T, T], True where a token may look: backwards, and within its sequence."""
+        """Return [1, 1, T, T], True where a token may attend: backwards, within its sequence."""
         if self._mask_11TT is None:
             if self._position_ids_T is None:
                 raise ValueError("no row has begun")
@@ -130,17 +130,17 @@ class SequenceMesh:
         return self._mask_11TT
 
     def _whole_row(self, part: Tensor) -> Tensor:
-        """Change [1, H, t, E], all heads of a slice, into [1, H / P, T, E], some heads of the row."""
+        """Convert [1, H, t, E], all heads of a slice, to [1, H / P, T, E], some heads of the row."""
         _, heads, length, width = part.shape
-        by_rank = part.view(self.size, heads // self.size, length, width)  # by who gets these heads
-        slices = self._exchange(by_rank)  # by whose slice it is
+        by_rank = part.view(self.size, heads // self.size, length, width)  # by receiving rank
+        slices = self._exchange(by_rank)  # by the rank of the slice
         return slices.transpose(0, 1).reshape(1, heads // self.size, self.size * length, width)
 
     def _own_tokens(self, attended: Tensor) -> Tensor:
-        """Change [1, T, H / P, E], some heads of the row, into [1, t, H, E], all heads of a slice."""
+        """Convert [1, T, H / P, E], some heads of the row, to [1, t, H, E], all heads of a slice."""
         _, length, heads, width = attended.shape
-        by_rank = attended.reshape(self.size, length // self.size, heads, width)  # by who gets these tokens
-        shares = self._exchange(by_rank)  # by whose heads these are
+        by_rank = attended.reshape(self.size, length // self.size, heads, width)  # by receiving rank
+        shares = self._exchange(by_rank)  # by the rank of the heads
         return shares.transpose(0, 1).reshape(1, length // self.size, self.size * heads, width)
 
     def _exchange(self, by_rank: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ class SequenceMesh:
 
 
 class _AllToAll(torch.autograd.Function):
-    """Sends entry p of the first dimension to rank p, and gets as many back. Its gradient takes the same way back."""
+    """Send entry p of the first dimension to rank p, and receive as many. The gradient goes the same way back."""
 
     @staticmethod
     def forward(ctx: Any, parts: Tensor, group: Any) -> Tensor:
@@ -167,7 +167,7 @@ class _AllToAll(torch.autograd.Function):
 
 
 class _SumOfSlices(torch.autograd.Function):
-    """Adds up what the ranks have. All of them compute the same loss of it: each takes its own summand's gradient."""
+    """Sum over the ranks. All of them compute the same loss from it: each takes its own summand's gradient."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, group: Any) -> Tensor:  # noqa: ARG004

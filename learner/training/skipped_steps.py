@@ -1,7 +1,8 @@
-"""This module counts steps in a row whose gradient was not finite, so that the weights stayed as they were.
+"""Count consecutive steps whose gradient was not finite, so that the weights did not change.
 
 In: the metrics of each step that was just committed. Out: nothing, or the end of the run with the reason. Used by the
-learner's loop in rank 0. Replayed steps are not counted: each start of a run that ended for this reason may try again.
+learner's loop in rank 0. Replayed steps are not counted: each restart of a run that ended for this reason may try
+again.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from learner.training.backend import SKIPPED
 
 
 class SkippedSteps:
-    """Counts the skipped steps since the last step that was applied.
+    """Count the skipped steps since the last applied step.
 
     Args:
-        most: `learner.max_skipped_steps`: so many in a row end the run.
+        most: `learner.max_skipped_steps`: that many in a row end the run.
     """
 
     def __init__(self, most: int) -> None:
@@ -30,7 +31,7 @@ class SkippedSteps:
             version: optimizer steps done, this one included.
             metrics: what the backend returned for the step.
         Raises:
-            RunFailed: too many in a row were skipped.
+            RunFailed: too many consecutive steps were skipped.
         """
         self._in_a_row = self._in_a_row + 1 if metrics.get(SKIPPED) else 0
         if self._in_a_row >= self._most:

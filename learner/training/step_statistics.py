@@ -1,7 +1,7 @@
-"""This module makes the metrics of an optimizer step: sums over micro-batches and ranks, then means.
+"""Compute the metrics of an optimizer step: sums over micro-batches and ranks, then means.
 
 In: each micro-batch's tokens, and the loss with its named sums. Out: the numbers of one line of `metrics.jsonl`. Used
-by the backend in every rank. Nothing here touches the gradient or waits for the device.
+by the backend in every rank. Nothing here changes the gradient or waits for the device.
 """
 
 # T tokens of a micro-batch.
@@ -26,10 +26,10 @@ Sums = dict[str, Tensor]  # by name, float64 scalars on the device
 
 
 class StepStatistics:
-    """Holds the sums of one optimizer step on the device: no micro-batch waits for a transfer."""
+    """The sums of one optimizer step, on the device: no micro-batch waits for a transfer."""
 
     def __init__(self, batch: Batch) -> None:
-        """Begin with nothing.
+        """Start with empty sums.
 
         Args:
             batch: the rank's shard of the step.
@@ -65,7 +65,7 @@ class StepStatistics:
             self._maxima[name] = torch.maximum(self._maxima[name], own) if name in self._maxima else own
 
     def add_mismatch(self, tokens: TokenBatch, sequence_ids_T: NDArray[np.int32]) -> None:
-        """Add how far learner and sampler are apart in one micro-batch. `add` does so where nothing is rejected."""
+        """Add the difference of learner and sampler in a micro-batch. `add` does this where nothing is rejected."""
         self._mismatch.add(tokens, sequence_ids_T)
         k3_T = k3_divergence(tokens.logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
         is_fresh_T = tokens.loss_mask_T & (tokens.lags_T == 0)
@@ -82,22 +82,22 @@ class StepStatistics:
         )
 
     def add_rejected(self, tokens: Tensor) -> None:
-        """Add the number of tokens that one micro-batch lost before the step. Their mismatch is added by the caller."""
+        """Add the number of tokens rejected from one micro-batch before the step. The caller adds their mismatch."""
         self._has_rejections = True
         _add(self._sums, {"rejected": tokens})
 
     def means(self, ranks: Reduces, *, optimizer_steps: int = 1) -> dict[str, float]:
-        """Return the numbers of the global batch, alike on all ranks; a collective.
+        """Return the numbers of the global batch, equal on all ranks; a collective.
 
         Args:
             ranks: the ranks' channel.
-            optimizer_steps: optimizer steps that the batch took; `loss` is the mean of theirs.
+            optimizer_steps: optimizer steps on the batch; `loss` is their mean.
         Returns:
-            `loss`, `tokens`, `entropy`, `sampler_kl`, and what the objective names. `sampler_kl` is over all tokens,
+            `loss`, `tokens`, `entropy`, `sampler_kl`, and the objective's own. `sampler_kl` is over all tokens,
             rejected ones included. `mismatch_kl` is over the tokens of lag 0, where learner and sampler should agree up
             to rounding; it is missing where no token has lag 0. `rejected_fraction` is the share of sampled tokens that
-            the correction left out; it is missing where none may be. `ratio_bin@N` is the number of tokens in a bin of
-            the ratio to the sampler. `Mismatch.metrics` adds those by generator.
+            the correction rejected; it is missing where none can be. `ratio_bin@N` is the number of tokens in a bin of
+            the ratio to the sampler. `Mismatch.metrics` adds the numbers by generator.
         """
         sums = _reduced(self._sums | {f".{name}": value for name, value in self._named.items()}, ranks)
         tokens = max(1.0, sums["tokens"])
@@ -120,10 +120,10 @@ class StepStatistics:
 
 
 def _ratio_bins(tokens: TokenBatch) -> Tensor:
-    """Return the trained tokens of each bin of the ratio to the sampler, one bin more than there are edges."""
+    """Return the trained tokens in each bin of the ratio to the sampler: one bin more than edges."""
     log_T = (tokens.logprobs_T.detach() - tokens.sampled_logprobs_T).double()
     edges = torch.tensor(RATIO_EDGES, dtype=torch.float64, device=log_T.device).log()
-    # What does not train is counted in a bin of its own, which is cut off: so nothing waits for the device.
+    # Untrained tokens have a bin of their own, which is cut off, so that nothing waits for the device.
     bins_T = torch.where(tokens.loss_mask_T, torch.bucketize(log_T, edges), len(RATIO_EDGES) + 1)
     counts = torch.zeros(len(RATIO_EDGES) + 2, dtype=torch.int64, device=log_T.device)
     return counts.scatter_add(0, bins_T, torch.ones_like(bins_T))[:-1]
@@ -136,7 +136,7 @@ def _add(to: Sums, values: Mapping[str, Tensor]) -> None:
 
 
 def _reduced(values: Sums, ranks: Reduces, *, largest: bool = False) -> dict[str, float]:
-    """Reduce all values by one transfer from the device and one collective."""
+    """Reduce all values with one transfer from the device and one collective."""
     if not values:
         return {}
     reduced = ranks.reduce(torch.stack(list(values.values())).cpu(), largest=largest)

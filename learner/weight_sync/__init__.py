@@ -1,6 +1,5 @@
-"""The learner publishes a new version here: `publisher.py` announces, and a transport moves the weights.
+"""Publish new versions: `publisher.py` announces them, and a transport moves the weights.
 
-`transport.py` is the seam. Each transport is one file: a folder that generators see, or Redis. `build.py` builds the
-transport that the configuration names. Both ends of the way through Redis read and write its keys by
-`broker.weight_exchange`.
+`transport.py` is the seam. Each transport is one file: a shared folder, or Redis. `build.py` builds the configured one.
+Learner and generators use `broker.weight_exchange` for the keys in Redis.
 """

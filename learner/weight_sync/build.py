@@ -1,4 +1,4 @@
-"""This module builds the weight transport that the configuration names."""
+"""Build the configured weight transport."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def build_transport(
         run: the resolved run.
         link: to the run's Redis.
         keys: the run's.
-        fence: of this learner, once it has claimed the run.
-        mean_bytes: bytes that a group takes in Redis once it is sampled.
+        fence: of this learner, after its claim.
+        mean_bytes: returns the mean size of a sampled group in Redis.
     Raises:
-        RunFailed: a custom class can't be imported or built, which the message names; or a custom transport names no
+        RunFailed: a custom class can't be imported or built, which the message names; or a custom transport has no
             receiver for the generators.
     """
     match run.learner.weights:
@@ -50,7 +50,7 @@ def build_transport(
             relay = _relay(run, section, link, keys, fence=fence, mean_bytes=mean_bytes)
             return RelayTransport(run, relay)
         case CustomTransportConfig() as section:
-            if section.receiver is None:  # each generator would fail for it later
+            if section.receiver is None:  # else each generator would fail later
                 raise RunFailed(NO_RECEIVER.format(section.import_path))
             try:
                 transport: WeightTransport = build(section, run=run)
@@ -70,7 +70,7 @@ def _relay(
     fence: Callable[[], int],
     mean_bytes: Callable[[], float],
 ) -> Relay:
-    """Build the relay that gives weights out in Redis, or in the folder that the section names for that."""
+    """Build the relay that gives weights out in Redis, or in the section's folder."""
     exchange: Exchange = RedisExchange(link.client, keys)
     room = RedisRoom(link.client, keys, budget=run.budget, mean_bytes=mean_bytes)
     lack_of_room: Callable[[int], str] = room.lack
@@ -89,4 +89,4 @@ def _relay(
 
 
 def _no_lack(_more_bytes: int) -> str:
-    return ""  # a disk that is full says so itself
+    return ""  # a full disk reports it itself

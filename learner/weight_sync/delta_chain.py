@@ -1,12 +1,12 @@
-"""The relay's stock: the newest versions of the weights, the deltas between them, and one anchor.
+"""Keep what the relay gives out: the newest versions of the weights, the deltas between them, and one anchor.
 
-In: versions as they are announced. Out: a manifest, and the bytes of each chunk. Deltas are made one after the
-other, each from the version that the last one gave: a **chain**. The relay's thread does so only while generators hold
-a version of the chain; it skips versions where training is faster than it. Files of versions are held open, so that
-they stay readable when their folders are removed: the newest and the one before, the chain's last and the anchor, which
-are often the same. Deltas lie in a folder of this process beside the versions, and take up one version at most.
+In: versions as they are announced. Out: a manifest, and the bytes of each chunk. Deltas are made one after the other,
+each from the version that the last one produced: a **chain**. The relay's thread makes them only while generators hold
+a version of the chain, and skips versions where training is faster. Files of versions are held open, so that they stay
+readable when their folders are removed: the newest and the one before, the chain's last and the anchor, which are often
+the same. Deltas are in a folder of this process next to the versions, and take up one version at most.
 
-Weights without a delta (another layout, or a delta that is no smaller than they are) begin a new chain.
+Weights without a delta (another layout, or a delta that is not smaller) begin a new chain.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from broker.weight_files import WeightStream, weight_files
 log = logging.getLogger(__name__)
 
 PREFIX = "millrace-deltas-"  # of the folder's name
-WAITING = 2  # versions that the relay's thread has not looked at yet: the newest, and the one before
+WAITING = 2  # versions that the relay's thread has not read yet: the newest, and the one before
 
 
 class OpenVersion:
-    """A version's files, open from its announcement until nothing needs them.
+    """A version's files, open from its announcement until they are no longer needed.
 
     Raises:
-        OSError: they are not there.
+        OSError: they are missing.
     """
 
     def __init__(self, announcement: Announcement) -> None:
@@ -47,7 +47,7 @@ class OpenVersion:
         self.stream = WeightStream(weight_files(Path(announcement.path)))
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the files."""
         self.stream.close()
 
 
@@ -60,11 +60,11 @@ class StoredDelta:
 
 
 class DeltaChain:
-    """Versions, deltas and an anchor. All methods but `offer` belong to the relay's thread.
+    """Versions, deltas and an anchor. Only `offer` may be called outside the relay's thread.
 
     Args:
-        folder: the deltas' own folder lies in it, beside the versions: there is room for what they are made of.
-        longest: deltas in the chain; a generator that is further behind begins with an anchor.
+        folder: contains the deltas' own folder, next to the versions, on the same disk.
+        longest: deltas in the chain; a generator further behind starts with an anchor.
         chunk_bytes: of each parcel.
     """
 
@@ -77,13 +77,13 @@ class DeltaChain:
         self._open: list[OpenVersion] = []
         self._previous: OpenVersion | None = None
         self.newest: OpenVersion | None = None
-        self._last: OpenVersion | None = None  # that the chain gives, or begins with
+        self._last: OpenVersion | None = None  # the chain's end or start
         self._deltas: list[StoredDelta] = []
         self._anchor: OpenVersion | None = None
         self._folder: OwnFolder | None = None
 
     def offer(self, version: OpenVersion) -> None:
-        """Take a version that has just been announced, from any thread. Never waits."""
+        """Queue a version that was just announced, from any thread. Never waits."""
         with self._lock:
             self._offered.append(version)
             passed_over = [self._offered.popleft() for _ in range(len(self._offered) - WAITING)]
@@ -91,7 +91,7 @@ class DeltaChain:
             one.close()
 
     def take_offered(self) -> None:
-        """Let the versions that were offered become the newest, and let go what nothing needs."""
+        """Make the queued versions current, and free what is no longer needed."""
         with self._lock:
             offered = list(self._offered)
             self._offered.clear()
@@ -102,12 +102,12 @@ class DeltaChain:
         self._let_go()
 
     def extend(self, held: Collection[str]) -> None:
-        """Make the delta to the newest version, if any of the weights that are held is on the chain.
+        """Make the delta to the newest version, if any of the held weights is on the chain.
 
         Args:
             held: checksums of the weights that generators hold, or will soon.
         Raises:
-            OSError: a file can't be read, or the delta not be written.
+            OSError: a file can't be read, or the delta can't be written.
         """
         if self.newest is None or self._last is self.newest:
             return
@@ -120,11 +120,11 @@ class DeltaChain:
         self._let_go()
 
     def choose_anchor(self, living: Collection[Wish], lately: Collection[Wish]) -> None:
-        """Make the newest version the anchor if a living generator needs one, and the present one does not help it.
+        """Make the newest version the anchor if a living generator needs one, and the current one does not help it.
 
         Args:
-            living: wishes of generators that ask.
-            lately: these, and wishes of generators that asked lately and may be reading.
+            living: requests of generators that ask.
+            lately: these, and requests of generators that asked recently and may be reading.
         """
         if self._anchor and not self._is_of_use(self._anchor, lately):
             self._anchor = None
@@ -134,13 +134,13 @@ class DeltaChain:
         self._let_go()
 
     def forget_unless(self, held: Collection[str]) -> None:
-        """Let go what only a chain needs on which no generator's weights are: the disk may want the room."""
+        """Free what only a chain needs that no generator's weights are on, to save disk space."""
         if self._on_chain().isdisjoint(held):
             self._begin_with(None)
         self._let_go()
 
     def manifest(self, *, with_anchor: bool = True) -> Manifest:
-        """Describe what there is.
+        """Describe the parcels on offer.
 
         Raises:
             RuntimeError: no version has been offered.
@@ -160,7 +160,7 @@ class DeltaChain:
         """Read the bytes of a chunk.
 
         Raises:
-            OSError: its file can't be read, or has become shorter.
+            OSError: its file can't be read, or is truncated.
         """
         begin, size = parcel.extent(chunk)
         if not parcel.base and self._anchor:
@@ -174,7 +174,7 @@ class DeltaChain:
         return data
 
     def close(self) -> None:
-        """Let all files go, and remove the deltas."""
+        """Close all files, and remove the deltas."""
         self.take_offered()
         self._last = self._anchor = self._previous = self.newest = None
         self._let_go()
@@ -208,7 +208,7 @@ class DeltaChain:
             made = None
         except OSError:
             file.unlink(missing_ok=True)
-            self._begin_with(new)  # full weights need nothing of this
+            self._begin_with(new)  # full weights need no chain
             raise
         if made is None or made.size_bytes >= new.size_bytes:
             file.unlink(missing_ok=True)
@@ -252,13 +252,13 @@ class DeltaChain:
         )
 
     def _has_no_way(self, wish: Wish, *, with_anchor: bool) -> bool:
-        """Return whether nothing leads from what a generator holds to a newer version."""
+        """Return whether no parcels lead from a generator's weights to a newer version."""
         is_behind = self.newest is not None and wish.version < self.newest.version
         manifest = self.manifest(with_anchor=with_anchor)
         return is_behind and way(manifest, held=wish.held, above=wish.version) is None
 
     def _is_of_use(self, anchor: OpenVersion, lately: Iterable[Wish]) -> bool:
-        """Return whether somebody needs an anchor, and deltas go on from this one, or it is read and helps."""
+        """Return whether an anchor is needed and deltas continue from this one, or it is being read and helps."""
         name, is_on_chain = self._full(anchor).name, anchor.checksum in self._on_chain()
         return any(
             self._has_no_way(wish, with_anchor=False)

@@ -1,8 +1,8 @@
-"""The transport through the filesystem: a folder that learner and generators share.
+"""Transport weights in a folder that learner and generators share.
 
-In: a handle on the weights after a step. Out: a version's folder, whose path is announced. Beside it the relay serves
-generators that do not see the folder. Runs in rank 0 (the other ranks gather). A crash in between leaves a folder that
-no generator was told of, which the next version of that number replaces.
+In: a handle on the weights after a step. Out: a version's folder, whose path is announced. The relay serves generators
+that can't read the folder. Runs in rank 0 (the other ranks gather). A crash in between leaves an unannounced folder,
+which the next version of that number replaces.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from learner.weight_sync.version_folder import folder_of, published, remove_old,
 
 
 class FilesystemTransport:
-    """A `WeightTransport` whose versions are folders.
+    """A `WeightTransport` that stores versions as folders.
 
     Args:
-        relay: serves generators that do not see the folder; None: nothing does.
+        relay: serves generators that can't read the folder; None: no relay.
     """
 
     def __init__(self, run: Run, relay: Relay | None = None) -> None:
@@ -26,7 +26,7 @@ class FilesystemTransport:
         self._relay = relay
 
     def start(self) -> None:
-        """Begin to look for generators that ask for weights."""
+        """Start looking for generators that request weights."""
         if self._relay is not None:
             self._relay.start()
 
@@ -37,12 +37,12 @@ class FilesystemTransport:
         return Placed(path=path, checksum=saved.checksum, size_bytes=saved.size_bytes)
 
     def announced(self, announcement: Announcement) -> None:
-        """Offer the version to those who ask, and remove the folders that no generator can need."""
+        """Offer the version to the relay's generators, and remove the folders that no generator can need."""
         if self._relay is not None:
             self._relay.offer(announcement)
         remove_old(self.folder, announcement.version)
 
     def close(self) -> None:
-        """End what gives weights out."""
+        """Stop the relay."""
         if self._relay is not None:
             self._relay.stop()

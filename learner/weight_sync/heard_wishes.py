@@ -1,7 +1,7 @@
-"""This module tells which generators live by their wishes: a wish's count rises for as long as its generator does.
+"""Tell which generators live by their requests: a request's count rises while its generator lives.
 
-In: all wishes that are there, at each look. Out: those that were new lately. No clock of a generator is read, since the
-clocks of two machines differ. Used by the relay, in its thread.
+In: all requests, at each look. Out: those that were new recently. No clock of a generator is read, since clocks of
+machines differ. Used by the relay, in its thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Counted(Protocol):
-    """A wish with a count."""
+    """A request with a count."""
 
     @property
     def count(self) -> int:
@@ -27,16 +27,16 @@ W = TypeVar("W", bound=Counted)
 @dataclass(frozen=True, slots=True)
 class _Heard(Generic[W]):
     wish: W
-    at: float  # monotonic seconds, when it was new
+    at: float  # monotonic seconds when it was new
 
 
 class HeardWishes(Generic[W]):
-    """Holds the last wish of each generator, and when it was new.
+    """The last request of each generator, and when it was new.
 
     Args:
-        old_s: age of the wishes at the first look: they may be left from generators that have gone.
+        old_s: age assigned to the requests at the first look: their generators may have gone.
     Attributes:
-        has_looked: whether there was a look.
+        has_looked: whether `listen` was called.
     """
 
     def __init__(self, old_s: float) -> None:
@@ -45,7 +45,7 @@ class HeardWishes(Generic[W]):
         self.has_looked = False
 
     def listen(self, wishes: Mapping[str, W]) -> None:
-        """Take note of the wishes that are there now, by generator."""
+        """Record the current requests, by generator."""
         now = time.monotonic()
         new_at = now if self.has_looked else now - self._old_s
         self.has_looked = True
@@ -57,6 +57,6 @@ class HeardWishes(Generic[W]):
         }
 
     def since(self, seconds: float) -> dict[str, W]:
-        """Return the last wish of each generator that has asked within so many seconds."""
+        """Return the last request of each generator that has asked within that many seconds."""
         since = time.monotonic() - seconds
         return {generator: heard.wish for generator, heard in self._heard.items() if heard.at > since}

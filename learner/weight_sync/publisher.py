@@ -1,9 +1,9 @@
-"""The publisher: each version is put where generators find it, then announced with its checksum, beside the training.
+"""Store each version where generators find it, then announce it with its checksum, during the training.
 
-In: a source of weights after a step. Out: an entry of the stream `weights`, and whoever frees slots is told. Runs in
-rank 0. Gathering the weights is the trainer's wait; putting them there, hashing and announcing go on in a thread of the
-publisher's own, one version at a time. A crash in between leaves a version that no generator was told of; the next
-incarnation of the learner puts it there again. What goes wrong in the thread is raised in the trainer's.
+In: a source of weights after a step. Out: an entry of the stream `weights`, and a call to the code that frees slots.
+Runs in rank 0. The trainer waits only while the weights are gathered; storing, hashing and announcing happen in the
+publisher's thread, one version at a time. A crash in between leaves an unannounced version; the next incarnation of the
+learner stores it again. Errors in the thread are raised in the trainer's.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
 SAY_EVERY_S = 10.0
-LIMIT_S = 1800.0  # for one version: a disk that hangs must not hold a run for ever
-END_S = 5.0  # for what is under way when a learner fails; one that ends by itself has waited for it
+LIMIT_S = 1800.0  # for one version: a hanging disk must not block a run for ever
+END_S = 5.0  # for the version under way when a learner fails; a normal end has waited for it
 
 
 class Publisher:
-    """Puts versions by a transport, and announces them.
+    """Store versions with a transport, and announce them.
 
     Args:
-        check_fence: raises Fenced where a newer learner has the run; asked before a version is put there, and before it
+        check_fence: raises Fenced where a newer learner owns the run; called before a version is stored, and before it
             is announced.
-        announced: told of each version that generators were told of, in the thread that announced it.
+        announced: called with each announced version, in the publisher's thread.
         keep_alive: called while the trainer waits for the thread.
     Attributes:
-        behind_s: seconds that the last version took from the thread's start to the end of `announced`.
+        behind_s: seconds that the last version took in the thread, including `announced`.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Publisher:
         self._tell = announced
         self._keep_alive = keep_alive
         self.behind_s = 0.0
-        self._last: Announcement | None = None  # what was put there last
-        self._announced: int | None = None  # the version that was announced last, as far as Redis remembers
+        self._last: Announcement | None = None  # the version stored last
+        self._announced: int | None = None  # the version announced last, as far as Redis knows
         self._checksums: dict[int, str] = {}  # of the versions since `take_checksums`
         self._noting = threading.Lock()
         self._under_way: tuple[WeightHandle, int] | None = None
@@ -70,9 +70,9 @@ class Publisher:
         self._thread.start()
 
     def publish(self, source: WeightSource, version: int) -> None:
-        """Put `version` there unless it is, and announce it, also for a Redis that may have forgotten it.
+        """Store `version` unless it is stored, and announce it, also to a Redis that may have lost it.
 
-        For a recovery, which goes on only when generators have been told. Raises what `settle` raises.
+        For a recovery, which continues only after the announcement. Raises the errors of `settle`.
         """
         self.settle()
         if self._last is None or self._last.version != version:
@@ -80,9 +80,9 @@ class Publisher:
         self._announce()
 
     def begin(self, source: WeightSource, version: int) -> None:
-        """Gather the weights as they are now, and have the thread publish them as `version`.
+        """Gather the current weights, and let the thread publish them as `version`.
 
-        Waits for the version before. A version that was announced is not published again. Raises what `settle` raises.
+        Waits for the version before. An announced version is not published again. Raises the errors of `settle`.
         """
         self.settle()
         if self._announced != version:
@@ -91,10 +91,10 @@ class Publisher:
             self._wake.set()
 
     def settle(self) -> None:
-        """Wait until nothing is under way.
+        """Wait until no version is under way.
 
         Raises:
-            WentBack, Fenced, RunFailed: what came in the thread's way; or the transport takes too long.
+            WentBack, Fenced, RunFailed: an error in the thread; or the transport takes too long.
         """
         since = said = time.monotonic()
         while (under_way := self._under_way) is not None and self._failure is None:
@@ -111,7 +111,7 @@ class Publisher:
         self.raise_failure()
 
     def rest(self) -> None:
-        """Wait as `settle` does. What failed because Redis went back is no error here: a recovery does it again."""
+        """Wait as `settle` does, but ignore failures because Redis went back: a recovery repeats the work."""
         try:
             self.settle()
         except WentBack as error:
@@ -119,12 +119,12 @@ class Publisher:
             self._failure = self._under_way = None
 
     def raise_failure(self) -> None:
-        """Raise what came in the thread's way, if something did."""
+        """Raise the thread's error, if there is one."""
         if self._failure is not None:
             raise self._failure
 
     def take_checksums(self) -> dict[int, str]:
-        """Return the checksums of the versions that were put there since the last call."""
+        """Return the checksums of the versions stored since the last call."""
         with self._noting:
             taken, self._checksums = self._checksums, {}
         return taken
@@ -158,7 +158,7 @@ class Publisher:
             self._rested.set()
 
     def _put(self, weights: WeightHandle, version: int) -> None:
-        self._check_fence()  # or an older learner that wakes would write over a newer one's files
+        self._check_fence()  # else an older learner that wakes up would overwrite a newer one's files
         placed = self._transport.put(weights, version)
         self._last = Announcement(
             version=version,
@@ -171,7 +171,7 @@ class Publisher:
             self._checksums[version] = placed.checksum
 
     def _announce(self) -> None:
-        """Announce what was put there last, and say so: before that no slot of its step may be free."""
+        """Announce the version stored last, and report it: no slot of its step may be freed before."""
         last = self._last
         if last is None:
             raise ValueError("nothing was put there")

@@ -1,7 +1,7 @@
-"""This module says whether Redis has room for weights beside the groups, by the feeder's own measure.
+"""Check whether Redis has room for weights besides the groups, by the feeder's own measure.
 
-In: the bytes that would come. Out: why there is no room, for people, or "". Used by the relay before it puts anything
-into Redis: groups come first, and a Redis that is full stops the run.
+In: the additional bytes. Out: why there is no room, for people, or "". Used by the relay before it writes to Redis:
+groups come first, and a full Redis stops the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RedisRoom:
 
     Args:
         budget: groups that may be without an outcome.
-        mean_bytes: bytes that a group takes in Redis once it is sampled.
+        mean_bytes: returns the mean size of a sampled group in Redis.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class RedisRoom:
         self._mean_bytes = mean_bytes
 
     def lack(self, more_bytes: int) -> str:
-        """Return why Redis has no room for `more_bytes` beside a full budget of groups; "" where it has.
+        """Return why Redis has no room for `more_bytes` besides a full budget of groups; "" where it has.
 
         Raises:
             redis.RedisError: Redis is away.

@@ -1,14 +1,12 @@
-"""The relay gives weights to the generators that ask for them: deltas to those that hold older weights.
+"""Give weights to the generators that request them: deltas to those that hold older weights.
 
-In: the announced versions, and the generators' wishes. Out: a manifest and chunks in an exchange
-(`broker.weight_exchange`), in Redis or a folder. The relay is a thread of rank 0 beside the training, which only offers
-each version and never waits. Whatever goes wrong here is a warning, and a reason in the manifest for the generators
-that wait.
+In: the announced versions, and the generators' requests. Out: a manifest and chunks in an exchange
+(`broker.weight_exchange`), in Redis or a folder. The relay is a thread of rank 0 during the training, which only offers
+each version and never waits. A failure here is a warning, and a reason in the manifest for the waiting generators.
 
-Chunks are there for as long as a generator that lives lacks them, and never more than `redis_max_bytes` of them, so
-that weights of any size pass through. Whoever reads slowly holds nobody up: an anchor's chunks make way for those of
-deltas at once, and any after CHUNK_S for a generator that has read all that is there. They come again behind the
-others.
+A chunk is stored while a living generator lacks it, and all together take at most `redis_max_bytes`, so that weights of
+any size pass through. A slow reader delays nobody: an anchor's chunks are removed at once for those of deltas, and any
+chunk after CHUNK_S for a generator that has read all stored ones. Removed chunks are stored again after the others.
 """
 
 from __future__ import annotations
@@ -38,24 +36,24 @@ CHUNK_BYTES = 32 << 20  # Redis does nothing else while it takes one: some tens 
 LOOK_S = 0.5
 BUSY_S = 0.05  # between two looks while generators read
 RETRY_S = 10.0  # after the exchange was full
-SILENT_S = 15.0  # a generator that has not asked for so long has gone, or has the weights
-LATELY_S = 600.0  # so long, deltas from the weights that a generator holds are made although it does not ask
-CHUNK_S = 1.0  # that a chunk stays at least, for generators that read more slowly than others
-PROLONG_S = 30.0  # between two times that what lies in the exchange is told to stay on
+SILENT_S = 15.0  # a generator silent for this long has gone, or has the weights
+LATELY_S = 600.0  # deltas from a generator's weights are made for this long although it does not ask
+CHUNK_S = 1.0  # shortest time that a chunk stays, for slow readers
+PROLONG_S = 30.0  # between extensions of the expiry
 END_S = 5.0  # for the thread's end, where Redis does not answer
 SETTLE_S, SETTLE_POLL_S = 10.0, 0.05  # for the disk of Redis
 
 
 class Relay:
-    """Serves the generators that ask for weights.
+    """Serve the generators that request weights.
 
     Args:
-        exchange: where wishes, manifest and chunks lie.
+        exchange: storage of requests, manifest and chunks.
         folder: of the versions, for deltas between them.
-        most_bytes: of chunks that lie there at one time; 0: none may.
-        anchor_every: versions behind, up to which a generator is given deltas.
-        fence: of this learner, once it has claimed the run; the relay puts nothing there when a newer one has it.
-        lack_of_room: says why so many bytes more have no room in the exchange; "" where they have.
+        most_bytes: of chunks stored at one time; 0: none may be.
+        anchor_every: versions behind, up to which a generator gets deltas.
+        fence: of this learner, after its claim; the relay stores nothing once a newer one owns the run.
+        lack_of_room: returns why that many more bytes have no room in the exchange; "" where they have.
         chunk_bytes: the largest chunk.
     """
 
@@ -73,7 +71,7 @@ class Relay:
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self._most_bytes = most_bytes
-        self._client = link.client  # not the link, which waits: the next look makes up for a failed one
+        self._client = link.client  # not the link, which waits: the next look replaces a failed one
         self._keys = keys
         self._exchange = exchange
         self._fence = fence
@@ -83,7 +81,7 @@ class Relay:
         )
         self._heard = HeardWishes[Wish](LATELY_S)
         self._there: dict[Chunk, int] = {}  # chunks in the exchange, with their bytes
-        self._put_at: dict[Chunk, float] = {}  # when each was put there last
+        self._put_at: dict[Chunk, float] = {}  # when each was last stored
         self._prolonged_at = time.monotonic()
         self._not_before = 0.0
         self._said = ""
@@ -92,11 +90,11 @@ class Relay:
         self._thread = threading.Thread(target=self._keep_looking, name="relay", daemon=True)
 
     def start(self) -> None:
-        """Begin to look for generators that ask."""
+        """Start looking for generators that ask."""
         self._thread.start()
 
     def offer(self, announcement: Announcement) -> None:
-        """Take the version that has just been announced; its path is a folder that this process sees. Never waits."""
+        """Take the version that was just announced; its path is a folder that this process can read. Never waits."""
         try:
             self._chain.offer(OpenVersion(announcement))
         except OSError as error:
@@ -105,7 +103,7 @@ class Relay:
         self._wake.set()
 
     def stop(self) -> None:
-        """Take everything out of the exchange and end: no more versions come. What can't be removed expires."""
+        """Empty the exchange and end: no more versions come. Chunks that can't be removed expire."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -114,13 +112,13 @@ class Relay:
             self._chain.close()
 
     def look(self) -> bool:
-        """Look which generators ask for what, and put, keep or remove chunks accordingly.
+        """Read the requests, and store, keep or remove chunks accordingly.
 
         Returns:
-            Whether a generator is still to be given something.
+            Whether a generator still lacks something.
         Raises:
             ExchangeAway, redis.RedisError: the exchange or Redis is away, or full.
-            OSError: a version's file can't be read, or a delta not be written.
+            OSError: a version's file can't be read, or a delta can't be written.
         """
         self._chain.take_offered()
         newest = self._chain.newest
@@ -144,7 +142,7 @@ class Relay:
         return self._serve(self._chain.manifest(), behind)
 
     def _serve(self, manifest: Manifest, behind: Collection[Wish]) -> bool:
-        """Put a part of what is lacked there, as much as there is room for."""
+        """Store some of the lacking chunks, as many as there is room for."""
         by_generator = [_lacked(manifest, wish) for wish in behind]
         lacked = {chunk: parcel for chunks in by_generator for chunk, parcel in chunks.items()}
         self._remove_all_but(lacked)
@@ -173,7 +171,7 @@ class Relay:
     def _put(self, parcel: Parcel, chunk: Chunk, size_bytes: int) -> None:
         value = sealed(*chunk, self._chain.read(parcel, chunk[1]))
         before = time.monotonic()
-        self._there[chunk] = size_bytes  # also if Redis takes it and cannot say so any more
+        self._there[chunk] = size_bytes  # also if Redis takes it and the reply is lost
         self._put_at[chunk] = before
         self._exchange.put(chunk, value)
         self._put_at[chunk] = time.monotonic()
@@ -181,7 +179,7 @@ class Relay:
             self._leave_alone(self._put_at[chunk] - before)
 
     def _remove_all_but(self, lacked: Mapping[Chunk, Parcel]) -> None:
-        """Remove chunks that nobody lacks any more, and take note of those that have gone by themselves."""
+        """Remove chunks that nobody lacks any more, and note those that have expired."""
         present = self._exchange.present(self._there)
         if time.monotonic() - self._prolonged_at > PROLONG_S:
             self._exchange.prolong(present & lacked.keys())
@@ -202,7 +200,7 @@ class Relay:
         return sum(self._there.pop(chunk) for chunk in old)
 
     def _leave_alone(self, seconds: float) -> None:
-        """Wait as long as the last chunk has kept the exchange, and until the chunk is on its disk."""
+        """Wait as long as the last chunk occupied the exchange, and until the chunk is on its disk."""
         self._stop.wait(seconds)
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline:
@@ -210,7 +208,7 @@ class Relay:
                 return
 
     def _refuse(self, manifest: Manifest, trouble: str) -> None:
-        """Tell the generators that wait why they get nothing, once."""
+        """Tell the waiting generators why they get nothing, once."""
         refused = replace(manifest, deltas=(), anchor=None, trouble=trouble)
         self._remove_all_but({})
         if self._exchange.read_manifest() != refused:
@@ -218,21 +216,21 @@ class Relay:
             self._exchange.write_manifest(refused)
 
     def _listen(self) -> None:
-        """Read the wishes. What is there at the first look may be left from a learner that has gone."""
+        """Read the requests. Those at the first look may be from before this learner."""
         wishes = self._exchange.wishes()
         if not self._heard.has_looked:
             self._exchange.clear()
         self._heard.listen(wishes)
 
     def _wishes_since(self, seconds: float) -> list[Wish]:
-        """Return the last wish of each generator that has asked within so many seconds."""
+        """Return the last request of each generator that has asked within that many seconds."""
         return list(self._heard.since(seconds).values())
 
     def _is_fenced(self) -> bool:
         return newest_fence(self._client, self._keys) > self._fence()
 
     def _withdraw(self) -> None:
-        """Take everything out of the exchange."""
+        """Empty the exchange."""
         self._exchange.drop(self._there)
         self._there, self._put_at = {}, {}
         self._exchange.clear()
@@ -251,10 +249,10 @@ class Relay:
                 self._not_before = time.monotonic() + RETRY_S
                 self._say(f"weights_not_relayed reason={error}; trying again")
             except (ExchangeCutOff, redis.ConnectionError, redis.TimeoutError) as error:
-                log.debug("relay_cut_off error=%s", error)  # the learner's own link warns of it
+                log.debug("relay_cut_off error=%s", error)  # the learner's own link warns about it
             except (ExchangeAway, redis.RedisError, OSError) as error:
                 self._say(f"weights_not_relayed error={error}; trying again")
-            except Exception:  # a bug here is not the learner's end
+            except Exception:  # a bug here must not end the learner
                 self._not_before = time.monotonic() + RETRY_S
                 log.exception("relay_failed")
         with suppress(ExchangeAway, redis.RedisError):

@@ -1,7 +1,7 @@
-"""The transport through the relay alone: every generator asks it, also one on the learner's machine.
+"""Transport weights through the relay alone: every generator asks it, also one on the learner's machine.
 
 In: a handle on the weights after a step. Out: the version on the learner's own disk, from which the relay reads. The
-announced path is a handle that no machine has as a folder. Runs in rank 0.
+announced path is no folder on any machine. Runs in rank 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RelayTransport:
         self._folder = published(run)
 
     def start(self) -> None:
-        """Begin to look for generators that ask."""
+        """Start looking for generators that ask."""
         self._relay.start()
 
     def put(self, weights: WeightHandle, version: int) -> Placed:
@@ -40,5 +40,5 @@ class RelayTransport:
         remove_old(self._folder, announcement.version)
 
     def close(self) -> None:
-        """Take everything away and end."""
+        """Empty the exchange and end."""
         self._relay.stop()

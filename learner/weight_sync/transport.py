@@ -1,7 +1,7 @@
-"""The seam of the weights' way to the generators: a source that gathers them, and a transport that moves them.
+"""The seam of weights from learner to generators: a source that gathers them, and a transport that moves them.
 
-In: a training backend that holds the weights. Out: for each version a place that generators are told of. Rank 0 gathers
-between two steps, and uses a transport beside the training. The publisher announces; a transport only moves bytes.
+In: a training backend that holds the weights. Out: for each version a place to announce. Rank 0 gathers between two
+steps, and uses a transport during the training. The publisher announces; a transport only moves bytes.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from broker.weight_files import weight_files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedWeights:
-    """What the files of a version hold; known when they have been written, without reading them again."""
+    """The facts of a version's files, known without reading them again."""
 
-    checksum: str  # XXH3 of the files one behind another, 128 bits, hex
-    size_bytes: int  # of all
+    checksum: str  # XXH3 of the concatenated files, 128 bits, hex
+    size_bytes: int  # of all files
 
     @classmethod
     def of(cls, folder: Path) -> SavedWeights:
-        """Read the files in a folder for their checksum, where they were not hashed while they were written."""
+        """Compute the checksum of the files in a folder, where it was not computed while writing."""
         files = weight_files(folder)
         return cls(checksum=weights_checksum(files), size_bytes=sum(file.stat().st_size for file in files))
 
 
 class WeightHandle(Protocol):
-    """The weights of one version, gathered on rank 0. A transport asks for the form that it moves."""
+    """The weights of one version, gathered on rank 0. A transport asks for the form it needs."""
 
     def save_weights(self, folder: Path) -> SavedWeights:
-        """Write the weights into a folder that is there, in `model.dtype`, fsynced. Any thread may call it.
+        """Write the weights into an existing folder, in `model.dtype`, fsynced. Any thread may call it.
 
         They are one safetensors file, or several and their index (`broker.weight_files`).
         """
@@ -41,13 +41,12 @@ class WeightHandle(Protocol):
 
 
 class WeightSource(Protocol):
-    """What holds the weights that are trained."""
+    """The holder of the trained weights."""
 
     def gather_weights(self) -> WeightHandle:
-        """Copy the weights as they are now into rank 0's memory. A collective of all ranks.
+        """Copy the current weights into rank 0's memory. A collective of all ranks.
 
-        The next step changes nothing of the copy. The next gathering may overwrite it: a caller lets the former copy go
-        first.
+        The next step does not change the copy. The next gathering may overwrite it: release the former copy first.
         """
         ...
 
@@ -56,30 +55,30 @@ class WeightSource(Protocol):
 class Placed:
     """The place of a version's weights, for the generators."""
 
-    path: str  # what the announcement names: a folder with safetensors, or a handle that no folder has
+    path: str  # announced path: a folder with safetensors, or a handle that is no folder
     checksum: str  # of these files, see `broker.checksums`
     size_bytes: int
 
 
 class WeightTransport(Protocol):
-    """A way of the weights to the generators."""
+    """A way of moving weights to the generators."""
 
     def start(self) -> None:
-        """Begin what runs beside the training, if anything does. Called once, before the first version."""
+        """Start background work, if any. Called once, before the first version."""
         ...
 
     def put(self, weights: WeightHandle, version: int) -> Placed:
-        """Put the weights of `version` where generators find them. Returns when they are whole there.
+        """Store the weights of `version` where generators find them. Returns when they are complete there.
 
-        The publisher's thread calls it while the learner trains, one version at a time. A place that a version has had
-        may be replaced: after a crash the same version is put again.
+        The publisher's thread calls it while the learner trains, one version at a time. An earlier version with that
+        number may be replaced: after a crash the same version is stored again.
         """
         ...
 
     def announced(self, announcement: Announcement) -> None:
-        """Take note that generators have been told of a version; older versions may go. Must not wait."""
+        """Note that a version was announced; older versions may be removed. Must not wait."""
         ...
 
     def close(self) -> None:
-        """End what runs beside the training: no more versions come."""
+        """Stop background work: no more versions come."""
         ...

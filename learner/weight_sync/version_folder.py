@@ -1,7 +1,7 @@
-"""This module keeps versions of the weights as folders on the learner's disk: their place, their making, their end.
+"""Keep versions of the weights as folders on the learner's disk: name, write and remove them.
 
-In: a handle on the weights. Out: `weights/v000007` with their files, which has its name only when it is whole. Used by
-the transports; the tools ask where the versions of a run lie.
+In: a handle on the weights. Out: `weights/v000007` with their files, renamed to that only when complete. Used by the
+transports; the tools ask where the versions of a run are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEEP = 2  # versions on disk: the newest, and the one that a generator may be re
 
 
 def published(run: Run) -> Path:
-    """Return the folder of the versions: the run's own, or one in a folder that may be every run's (/dev/shm, say)."""
+    """Return the folder of the versions: the run's own, or one in a folder for all runs (/dev/shm, for example)."""
     weights = run.learner.weights
     elsewhere = weights.directory if isinstance(weights, FilesystemTransportConfig) else None
     return (elsewhere / run.name if elsewhere else run.folder / "weights").absolute()
@@ -30,16 +30,16 @@ def folder_of(versions: Path, version: int) -> Path:
 
 
 def numbers_of(versions: Path) -> dict[Path, int]:
-    """Return the folders of versions, with their numbers; one that is still written is none."""
+    """Return the folders of complete versions, with their numbers."""
     named = {folder: folder.name.removeprefix("v") for folder in versions.glob("v*")}
     return {folder: int(number) for folder, number in named.items() if number.isdigit()}
 
 
 def write_version(versions: Path, weights: WeightHandle, version: int) -> SavedWeights:
-    """Write a version aside and rename it, in the place of a folder of that version that may be there.
+    """Write a version under a temporary name and rename it, replacing an existing folder of that version.
 
     Raises:
-        RunFailed: the disk does not take it.
+        RunFailed: the disk refuses it.
     """
     final = folder_of(versions, version)
     aside = final.with_name(f"{final.name}.tmp")
@@ -61,7 +61,7 @@ def write_version(versions: Path, weights: WeightHandle, version: int) -> SavedW
 def remove_old(versions: Path, version: int) -> None:
     """Remove the versions that no generator can need once `version` is announced, and nothing else.
 
-    A generator reads the newest announcement only, and begins again with a newer one if its file is gone.
+    A generator reads only the newest announcement, and starts again with a newer one if its file is gone.
     """
     for folder in versions.glob("v*"):
         number = folder.name.removeprefix("v").removesuffix(".tmp")

@@ -174,7 +174,7 @@ class Kept:
     def _read(self, said: bytes) -> dict[str, Any]:
         try:
             found = json.loads(said)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self.failed(f"no message of ours: {said[:80]!r}") from error
         return found if isinstance(found, dict) else {}
 

@@ -1,1 +1,1 @@
-"""One row is played here and shown whole: what people look at while they write an agent, an environment or a tool."""
+"""Play one row and show everything, for people who write an agent, an environment or a tool."""

@@ -1,9 +1,9 @@
-"""`millrace agent CONFIG --row N`: play one row, and see what was said, how it ended, and what it is worth.
+"""`millrace agent CONFIG --row N`: play one row, and show its messages, how it ended, and its score.
 
 In: a configuration with an environment, and the number of a row. Out: the conversation of each episode, its sequences,
-its end, its reward and its score. The run's own policy plays in a run of its own, which trains on nothing
-(`tools.collect`); its roles are those of `millrace up`, one of each. With `--endpoint` a model behind an address plays
-in this process, and no generator, no Redis and no weights are needed (`tools.agent.outside_play`).
+its end, its reward and its score. The run's own policy plays in a separate run without training (`tools.collect`), with
+one process of each role of `millrace up`. With `--endpoint` a model behind an address plays in this process, without
+generator, Redis and weights (`tools.agent.outside_play`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ EPILOG: Final = (
     "token ids, so nothing of it can be trained. Exit code: 0 every episode has a score; 1 one has none, or it could "
     "not be played; 2 a configuration or words that can't be used."
 )
-# One of each role, and one attempt: a failure is what people want to see. CONFIG's values come behind, and may differ.
+# One of each role, and one attempt, since people want to see a failure. CONFIG's values come after and may differ.
 FEW: Final = ("generators.count=1", "agents.count=1", "scorers.workers=1", "agents.max_attempts=1")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace agent`."""
+    """Add the arguments of `millrace agent`."""
     add_config(parser)
     parser.add_argument(
         "--row", type=_from_0, default=0, metavar="N", help="the row's number in data.train (0, the first)"
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plays and shows. Raises UsageError, ConfigError, PipelineError."""
+    """Play and show. Raises UsageError, ConfigError, PipelineError."""
     if options.endpoint is None and options.key_variable is not None:
         raise UsageError("--key-variable goes with --endpoint")
     words = _words(options)
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _words(options: argparse.Namespace) -> list[str]:
-    """Returns the words of the configuration, with what a single row needs."""
+    """Return the arguments of the configuration, with the settings for a single row."""
     words = ["--config", options.config, *layer_words(options), *FEW, *options.values]
     if options.model is not None and options.endpoint is None:
         from tools.evaluate.command import model_path
@@ -81,7 +81,7 @@ def _words(options: argparse.Namespace) -> list[str]:
 
 
 def _with_policy(options: argparse.Namespace, wanted: Run, words: Sequence[str]) -> int:
-    """Lets the run's own policy play."""
+    """Let the run's own policy play."""
     progress = Progress()
 
     numbered = (f"{wanted.name}-agent-{number}" for number in itertools.count(1))
@@ -95,7 +95,7 @@ def _with_policy(options: argparse.Namespace, wanted: Run, words: Sequence[str])
         sys.stdout.write("".join(f"{command}\n" for command in plan))
         return 0
     progress(f"reading row {options.row} with the tokenizer of {played.model.path}")
-    _prompt(played, options.row)  # before any process is started
+    _prompt(played, options.row)  # before any process starts
     from tools.agent.console import PlayConsole
     from tools.agent.shown import show_played
     from tools.collect.launch import collected
@@ -107,7 +107,7 @@ def _with_policy(options: argparse.Namespace, wanted: Run, words: Sequence[str])
 
 
 def _with_endpoint(options: argparse.Namespace, wanted: Run) -> int:
-    """Lets a model behind an address play."""
+    """Let a model behind an address play."""
     if options.dry_run:
         raise UsageError("--dry-run goes without --endpoint, which starts no role")
     url, key = endpoint_of(options)
@@ -122,7 +122,7 @@ def _with_endpoint(options: argparse.Namespace, wanted: Run) -> int:
 
 
 def _prompt(wanted: Run, row: int) -> Prompt:
-    """Returns the prompt of a row, as the collector makes it. Raises RunFailed, RowError, ConfigError."""
+    """Return the prompt of a row, as the collector makes it. Raises RunFailed, RowError, ConfigError."""
     from learner.collect.rows import open_row
     from learner.collect.settings import collecting
     from learner.data.prompts import load_tokenizer

@@ -1,6 +1,7 @@
-"""The place where a run of one row is shown: which of its roles are ready, and for whom the play waits.
+"""Show the start of a run of one row: which roles are ready, and what the play waits for.
 
-In: the lines of the roles, and the run as its follower sees it. Out: plain lines on standard error. It decides nothing.
+In: the output lines of the roles, and the run as its follower sees it. Out: plain lines on standard error. Decides
+nothing.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from tools.run_view.follower import RunView
 NAMES: Final = {"learner": "collector", "generator": "generator", "agent": "agent", "scorer": "scorer"}
 STARTING: Final = tuple(
     state for state in PATIENT if state != "wait"
-)  # how states begin before a role is ready
-SAY_EVERY_S: Final = 10.0  # while somebody is waited for
+)  # prefixes of states before a role is ready
+SAY_EVERY_S: Final = 10.0  # while waiting
 
 
 class PlayConsole(RowsConsole):
-    """Shows the roles' own lines, as a run of rows does, and who of them is ready."""
+    """Show the roles' own output, as for a run of rows, and which of them are ready."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__(sys.stderr)
         self._progress = progress
         self._ready: set[str] = set()
 
-    def tick(self, view: RunView, running: int) -> None:  # noqa: ARG002 - as the seam has it
-        """Says who has become ready, and now and then for whom the play waits."""
+    def tick(self, view: RunView, running: int) -> None:  # noqa: ARG002 - required by the seam
+        """Report roles that have become ready, and periodically what the play waits for."""
         if self._ready == NAMES.keys():
             return
         processes = view.snapshot.processes if view.snapshot is not None else ()

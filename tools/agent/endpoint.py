@@ -1,6 +1,6 @@
-"""The options by which a verb has a model elsewhere in the policy's place, and what they name.
+"""Define the options that replace the policy by a model elsewhere, and read them.
 
-In: a parser, or parsed options. Out: the address, and the key that a variable holds. What can't be used is a
+In: a parser, or parsed options. Out: the address, and the key from an environment variable. Invalid values are a
 UsageError. Used by `millrace agent` and `millrace evaluate`.
 """
 
@@ -17,7 +17,7 @@ from tools.arguments import UsageError
 
 
 def add_endpoint(parser: argparse.ArgumentParser, does: str) -> None:
-    """Adds --endpoint and --key-variable: a model elsewhere that is to do something."""
+    """Add --endpoint and --key-variable: a model elsewhere for the verb."""
     parser.add_argument(
         "--endpoint",
         metavar="URL",
@@ -31,7 +31,7 @@ def add_endpoint(parser: argparse.ArgumentParser, does: str) -> None:
 
 
 def endpoint_of(options: argparse.Namespace) -> tuple[str, SecretStr | None]:
-    """Returns the address that --endpoint names, and its key. Raises UsageError."""
+    """Return the address of --endpoint, and its key. Raises UsageError."""
     try:
         url = TypeAdapter(ServerAddress).validate_python(options.endpoint)
     except ValidationError as error:
@@ -40,7 +40,7 @@ def endpoint_of(options: argparse.Namespace) -> tuple[str, SecretStr | None]:
 
 
 def _key(variable: str | None) -> SecretStr | None:
-    """Returns the key that a variable holds. Raises UsageError."""
+    """Return the key in an environment variable. Raises UsageError."""
     if variable is None:
         return None
     if not variable.endswith(KEY_SUFFIX):

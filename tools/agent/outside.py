@@ -1,8 +1,8 @@
-"""A model behind an outside address in the policy's place: by OpenAI's chat API, without token ids.
+"""Let a model at an external address act as the policy, through OpenAI's chat API, without token ids.
 
 In: messages and tools; or the calls of an agent that owns its loop, in any API of the gateway. Out: the model's
-messages. Nothing is recorded beyond the conversation itself. A server that is busy or away is asked again for a while;
-what it refuses ends the episode, in its own words. Used by `tools.agent.outside_play`, in its event loop.
+messages. Only the conversation itself is recorded. A busy or absent server is tried again for a while; a refusal ends
+the episode, with the server's message. Used by `tools.agent.outside_play`, in its event loop.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 REPLY_S: Final = 600.0  # for one answer
 TRIES: Final = 4
-PAUSE_S: Final = 1.0  # before the second try; doubled each time
+PAUSE_S: Final = 1.0  # before the second try; doubles each time
 NAMES_SHOWN: Final = 8
-CHARS_PER_TOKEN: Final = 4  # about, where a client asks how long a call is before it makes it
-# What of a message travels: a server refuses what it does not know.
+CHARS_PER_TOKEN: Final = 4  # estimate, for clients that ask for the length of a call in advance
+# The fields of a message that are sent: servers refuse unknown ones.
 SENT: Final = ("role", "content", "tool_calls", "tool_call_id", "name")
 THOUGHTS: Final = ("reasoning_content", "reasoning")
 
@@ -44,9 +44,9 @@ THOUGHTS: Final = ("reasoning_content", "reasoning")
 class Said:
     """One answer of the model."""
 
-    message: Turn  # role, content, maybe reasoning_content and tool_calls
-    is_cut: bool  # by a limit of tokens
-    given: int  # tokens, as the server counts them; 0: it does not
+    message: Turn  # role, content, optionally reasoning_content and tool_calls
+    is_cut: bool  # by a token limit
+    given: int  # tokens, by the server's count; 0: not counted
     sampled: int
 
 
@@ -55,10 +55,10 @@ class OutsideModel:
 
     Args:
         url: with or without `/v1`.
-        name: as the endpoint lists it; None: the only one there.
-        temperature, top_p: sent where they are not 1, which is every server's default.
+        name: in the endpoint's list; None: the only one there.
+        temperature, top_p: sent where they differ from 1, every server's default.
     Attributes:
-        name: of the model, once it was opened.
+        name: of the model, after `open`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class OutsideModel:
         self.name = name or ""
 
     async def open(self) -> None:
-        """Find the model's name where none was given. Raises PipelineError."""
+        """Find the model's name if none is given. Raises PipelineError."""
         if self.name:
             return
         names = await self._wire.models(self._url)
@@ -85,10 +85,10 @@ class OutsideModel:
     async def said(
         self, messages: Sequence[Turn], tools: Sequence[Turn], *, most: int | None, stop: Sequence[str] = ()
     ) -> Said:
-        """Return the model's answer. Raises PipelineError, once trying again is no use.
+        """Return the model's answer. Raises PipelineError, once retries are useless.
 
         Args:
-            most: tokens of it; None: as many as the server gives.
+            most: its largest number of tokens; None: the server's limit.
         """
         body: dict[str, Any] = {"model": self.name, "messages": [_sent(one) for one in messages]}
         if tools:
@@ -157,15 +157,15 @@ def _call(call: Mapping[str, Any], place: int) -> Turn:
 
 
 class OutsideCalls(Calls):
-    """The calls of one episode's agent, which an outside model answers.
+    """The calls of one episode's agent, answered by an external model.
 
     Args:
-        turns: that the agent may ask.
-        turn_tokens: the longest answer; None: as the server has it.
-        beside: what describes calls beside the task.
+        turns: largest number of calls.
+        turn_tokens: the longest answer; None: the server's limit.
+        beside: conditions for calls outside the task.
     Attributes:
         conversations: of the agent.
-        asked, given, sampled: calls that were answered, and their tokens as the server counts them.
+        asked, given, sampled: answered calls, and their tokens by the server's count.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class OutsideCalls(Calls):
         self.asked = self.given = self.sampled = 0
 
     def count(self, asked: Asked) -> int:
-        """Return about how many tokens a call has: nobody here has the model's tokenizer."""
+        """Estimate the tokens of a call: the model's tokenizer is not available here."""
         whole = (*asked.instructions, *self._said_before(asked), *asked.messages, *asked.tools)
         return max(1, len(json.dumps(whole)) // CHARS_PER_TOKEN)
 
@@ -232,13 +232,13 @@ class OutsideCalls(Calls):
             message=said.message,
             is_cut=said.is_cut,
             stopped_at=None,
-            # Without a count of the server's it is one: none is what an answer at a limit has.
+            # Without the server's count assume 1: 0 would mean an answer at a limit.
             usage=Usage(given=said.given, cached=0, sampled=max(1, said.sampled)),
         )
 
     @property
     def history(self) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
-        """Return what the longest conversation begins with, and what was said in it."""
+        """Return the start of the longest conversation, and the messages after it."""
         if (end := self.conversations.longest) is None:
             return (), ()
         return end.history[: end.begun], end.history[end.begun :]

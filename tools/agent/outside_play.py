@@ -1,8 +1,8 @@
-"""One row played by an outside model: the environment's children, the gateway and the scorers are those of a run.
+"""Play one row with an external model, using a run's environments, gateway and scorers.
 
 In: a prompt, and the address of a model. Out: each episode's conversation with its score. Agents that own their loop
-call the gateway, with an address and a key of their episode as in a run; environments with steps and tools are played
-turn by turn. What fails ends its episode with the reason. There is no Redis, no generator and no second attempt.
+call the gateway, with an address and a key for their episode as in a run; environments with steps and tools are played
+turn by turn. A failure ends its episode with the reason. There is no Redis, no generator and no second attempt.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ from scorers.served_model.wire import RequestRefused
 from tasks.turns import POLICY, text_of
 from tools.agent.outside import OutsideCalls, OutsideModel
 
-ATTEMPT: Final = "outside"  # in place of an attempt's, for names of things outside
+ATTEMPT: Final = "outside"  # replaces an attempt's token in names of external resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """One episode, and what it is worth."""
+    """One episode, with its score."""
 
     model: str
-    opening: tuple[Turn, ...]  # what it began with
+    opening: tuple[Turn, ...]  # the initial messages
     conversation: Conversation
-    calls: int  # of the model that it answered
-    given: int  # tokens, as the server counts them; 0: it does not
+    calls: int  # number of the model's answers
+    given: int  # tokens, by the server's count; 0: not counted
     sampled: int
-    printed: str  # the last lines that agent or environment printed
-    auxiliary: int = 0  # calls beside the task, of these
-    away: PipelineError | None = None  # why the model could not be had at all; None: it could
+    printed: str  # the last output lines of agent or environment
+    auxiliary: int = 0  # how many of the calls were outside the task
+    away: PipelineError | None = None  # why the model was unreachable; None: it was not
     score: float | None = None  # None: no scorer could judge it
     scorer: str = ""
     reason: str = ""  # the scorer's
 
     @property
     def has_failed(self) -> bool:
-        """Whether nobody could play it to its end."""
+        """Whether it could not be played to its end."""
         return self.conversation.ended_by is End.FAILED
 
     @property
     def tokens(self) -> str:
-        """Return what the server counted, for people."""
+        """Return the server's token counts, for people."""
         if not self.sampled:
             return "no count of tokens"
         return f"{self.given} tokens given and {self.sampled} sampled, as the server counts"
@@ -78,10 +78,10 @@ def play(
     key: SecretStr | None,
     say: Callable[[str], None],
 ) -> list[Played]:
-    """Play the row, and score what came of it. Raises PipelineError.
+    """Play the row, and score the results. Raises PipelineError.
 
     Args:
-        say: told how far it is.
+        say: receives the progress.
     """
     outside = OutsideModel(url, name=model, key=key, temperature=prompt.temperature)
     episodes = asyncio.run(_played(run, prompt, outside, say))
@@ -106,7 +106,7 @@ async def _played(run: Run, prompt: Prompt, model: OutsideModel, say: Callable[[
 async def play_one(
     run: Run, prompt: Prompt, k: int, *, environments: Environments, gateway: Gateway, model: OutsideModel
 ) -> Played:
-    """Play episode k of a prompt, or have the model answer one without an environment. What fails is told in it."""
+    """Play episode k of a prompt, or let the model answer one without an environment. Failures are in the result."""
     if not run.plays(prompt.task):
         return await _answered(prompt, model)
     section = section_of(run, prompt.task)
@@ -151,7 +151,7 @@ async def play_one(
 
 
 async def _answered(prompt: Prompt, model: OutsideModel) -> Played:
-    """Have the model answer in one turn."""
+    """Let the model answer in one turn."""
     try:
         said = await model.said(prompt.messages, (), most=prompt.max_tokens)
     except PipelineError as error:
@@ -178,7 +178,7 @@ async def _answered(prompt: Prompt, model: OutsideModel) -> Played:
 
 
 def _away(error: Exception) -> PipelineError | None:
-    """Return an error by which the model answers nobody; None for one of this episode alone."""
+    """Return an error that affects all of the model's answers; None for one of this episode alone."""
     if isinstance(error, RequestRefused) or not isinstance(error, PipelineError):
         return None
     return error
@@ -199,7 +199,7 @@ async def _driven(
         try:
             finish = await playing.run(access.base_url, access.key, most_s, socket=access.socket)
         except EnvironmentFailed as error:
-            is_told = calls.ended_by is not None or calls.failure is not None  # to stop, and broke
+            is_told = calls.ended_by is not None or calls.failure is not None  # to stop, and crashed
             if not is_told and error.kind is not Kind.DEADLINE:
                 raise
             remark, end = str(error), End.DEADLINE
@@ -223,7 +223,7 @@ async def _driven(
 
 
 class _Steps:
-    """Plays an environment with steps and tools turn by turn, as `agents.episode` does with tokens."""
+    """Play an environment with steps and tools turn by turn, as `agents.episode` does with tokens."""
 
     def __init__(self, run: Run, prompt: Prompt, model: OutsideModel) -> None:
         self._section, self._model = section_of(run, prompt.task), model
@@ -273,7 +273,7 @@ def _conversation(said: Sequence[Turn], ended_by: End, remark: str) -> Conversat
 
 
 def _scored(run: Run, prompt: Prompt, episodes: Sequence[Played]) -> list[Played]:
-    """Have the run's scorers judge the episodes. Raises ScoringFailed."""
+    """Score the episodes with the run's scorers. Raises ScoringFailed."""
     scorers = RowWorkerClient(run.scorers)
     try:
         results = [scorers.result(scoring_line(run, prompt, one.conversation)) for one in episodes]
@@ -286,13 +286,13 @@ def _scored(run: Run, prompt: Prompt, episodes: Sequence[Played]) -> list[Played
 
 
 def scored_as(one: Played, found: Result) -> Played:
-    """Return an episode with what a scorer's process said of it."""
+    """Return an episode with the result of a scorer's process."""
     scorer = f"{found['scorer'] or ''} {found['version'] or ''}".strip()
     return replace(one, score=found["value"], scorer=scorer, reason=found["reason"])
 
 
 def scoring_line(run: Run, prompt: Prompt, found: Conversation) -> bytes:
-    """Return the line by which a scorer's process judges an episode, or an answer of one turn."""
+    """Return the input line of a scorer's process for an episode, or an answer of one turn."""
     episode = (
         {EPISODE_KEY: msgspec.to_builtins(found)}
         if run.plays(prompt.task) or found.ended_by is End.FAILED

@@ -1,6 +1,7 @@
-"""What `millrace agent` says of its start: plain lines on standard error, each with the seconds since the first.
+"""Report the start of `millrace agent`: plain lines on standard error, each with the seconds since the first.
 
-In: what goes on. Out: a line at once. It imports nothing heavy, so that the first line comes before what takes long.
+In: the current activity. Out: a line at once. Imports nothing heavy, so that the first line appears before slow
+imports.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from config.run import Run
 
 
 class Progress:
-    """Says what goes on. The seconds count from here."""
+    """Report progress. The seconds count from here."""
 
     def __init__(self) -> None:
         self._began = self.said_at = time.monotonic()
 
     def __call__(self, text: str) -> None:
-        """Writes a line."""
+        """Write a line."""
         self.said_at = time.monotonic()
         sys.stderr.write(f"{self.said_at - self._began:4.0f} s  {text}\n")
         sys.stderr.flush()
 
 
 def what_starts(run: Run) -> str:
-    """Says what a run of one row starts."""
+    """Describe what a run of one row starts."""
     redis = "on the Redis of REDIS_URL" if run.broker.url else "with a Redis of its own"
     engine = f"engine {run.generators.engine.type}, model {run.model.path}"
     return (

@@ -1,7 +1,7 @@
-"""What was played of one row, on a terminal: as `millrace journal show` shows a group, with what else one looks for.
+"""Show the episodes of one row on a terminal: as `millrace journal show` shows a group, with more details.
 
-In: the folder of a played run, or episodes of an outside model with their scores. Out: text on standard output, and the
-exit code: 1 where an episode has no score. What a model said goes through `tools.printable`.
+In: the folder of a played run, or episodes of an external model with their scores. Out: text on standard output, and
+the exit code: 1 where an episode has no score. A model's text goes through `tools.printable`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROUP = "0"  # the only one
 
 
 def show_played(run: Run) -> int:
-    """Shows what a run of one row has played. Raises PipelineError."""
+    """Show the episodes of a run of one row. Raises PipelineError."""
     show_group(run.folder, GROUP)
     (row,) = open_results(run.folder).rows()
     if row.group is None:
@@ -41,7 +41,7 @@ def show_played(run: Run) -> int:
 
 
 def _sequences(group: ScoredGroup) -> Iterator[str]:
-    """Yields a line for each sequence that would train."""
+    """Yield a line for each sequence that would train."""
     opening = len(group.rollout.prompt.token_ids)
     for number, completion in enumerate(group.rollout.completions):
         yield f"\n  completion {number}: {_count(len(completion.segments), 'sequence')}"
@@ -62,7 +62,7 @@ def _sequence(facts: EpisodeFacts, completion: Completion, opening: int) -> str:
 
 
 def show_outside(prompt: Prompt, episodes: Sequence[Played]) -> int:
-    """Shows what an outside model has played, and its scores."""
+    """Show the episodes of an external model, and their scores."""
     head = (
         f"task {prompt.task}, row {prompt.row}, seed {prompt.seed}; played by {episodes[0].model}: an outside model "
         "gives no token ids, so there is no sequence, and nothing here could be trained"

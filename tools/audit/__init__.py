@@ -1,1 +1,1 @@
-"""`millrace audit`: what became of every group that was ever issued."""
+"""`millrace audit`: check that every issued group has exactly one outcome."""

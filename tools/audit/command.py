@@ -1,9 +1,9 @@
-"""`millrace audit RUN`: what became of every group that was ever issued, and the proof that none is lost or doubled.
+"""`millrace audit RUN`: list the outcomes of all issued groups, and prove that none is lost or doubled.
 
-In: the run's journal on disk, and its keys in Redis. Out: a table, or one JSON object. The verb reads only, and may be
-asked of a run that is going on. What seems lost, or was read while Redis went back, is looked at again before it is
-said. Exit code 0 means that nothing is lost or doubled and the journal is as it was written. The code is 1 else, also
-where Redis knows nothing of the run: nothing can be proved then.
+In: the run's journal on disk, and its keys in Redis. Out: a table, or one JSON object. Only reads, and works while the
+run continues. Groups that seem lost, or were read while Redis went back, are read again before they are reported. Exit
+code 0 means that nothing is lost or doubled and the journal is as written; otherwise 1, also where Redis does not know
+the run, since nothing can be proved then.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tools.audit.payloads import Payloads, check_payloads, covered_by_checkpoint
 from tools.audit.sums import Audit, Look, compare, named
 from tools.runs.folder import NoJournal
 
-LOOKS = 3  # how often the audit looks before it calls a group lost
-PAUSE_S = 0.5  # between two looks, for what was on its way to arrive
+LOOKS = 3  # reads before a group counts as lost
+PAUSE_S = 0.5  # between two reads, for groups in transit to arrive
 OUTAGE_S = 10.0
 SHOWN = 10  # lines of one kind
 
@@ -44,7 +44,7 @@ EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace audit`."""
+    """Add the arguments of `millrace audit`."""
     add_run(parser)
     add_runs_dir(parser)
     parser.add_argument("--quick", action="store_true", help="do not read the payloads of the steps")
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the audit of a run. 0: clean; 1: not. Raises PipelineError where it could not be read."""
+    """Print the audit of a run. 0: clean; 1: not. Raises PipelineError where it could not be read."""
     if options.run in RESERVED_NAMES:
         raise UsageError(
             f"{options.run} is the reward server's: its requests end with their answers, and no ledger is kept"
@@ -68,12 +68,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def audit(link: RedisLink, keys: Keys, folder: Path, *, is_quick: bool = False) -> Audit:
-    """Compares what `keys` holds with the journal in `folder`.
+    """Compare the content of `keys` with the journal in `folder`.
 
     Args:
-        is_quick: leave the steps' payloads unread; everything else is as without.
+        is_quick: do not read the steps' payloads; everything else is the same.
     Raises:
-        NoJournal: there is no such folder; without this, every group would seem lost.
+        NoJournal: the folder does not exist; without this error, every group would seem lost.
     """
     if not folder.is_dir():
         raise NoJournal(folder)
@@ -93,7 +93,7 @@ def audit(link: RedisLink, keys: Keys, folder: Path, *, is_quick: bool = False) 
 
 
 def as_text(name: str, result: Audit) -> str:
-    """Writes the audit for people."""
+    """Format the audit for people."""
     lines = [
         f"run {name}",
         f"  issued     {result.issued:8}{_by({'begun anew after their death': result.retried})}",
@@ -137,7 +137,7 @@ def _check(folder: Path, ledger: Ledger) -> Payloads:
 
 
 def _beside(result: Audit) -> Iterator[str]:
-    """Yields what is no part of the sums."""
+    """Yield the facts outside the sums."""
     held_out = result.evaluation
     if held_out.issued:
         yield (

@@ -1,7 +1,7 @@
-"""The notes of a journal, `journal/notes.jsonl`, say what operators did to the run by hand.
+"""Write and read the notes of a journal, `journal/notes.jsonl`: what operators did to the run by hand.
 
-In: a purge of dead letters. Out: one JSON object a line, on the disk before anything is deleted. A note is no outcome:
-the audit shows it, and counts nothing by it.
+In: a purge of dead letters. Out: one JSON object per line, on disk before anything is deleted. A note is no outcome:
+the audit shows it, and does not count by it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ NAME = "notes.jsonl"
 
 
 def write_note(folder: Path, note: str, **facts: Any) -> None:
-    """Appends a note with its time and author to the journal in `folder`; it is on the disk when this returns.
+    """Append a note with its time and author to the journal in `folder`; it is on disk on return.
 
     Raises:
-        RunFailed: it could not be written; what it tells of must not be done.
+        RunFailed: it could not be written; the noted action must not be done.
     """
     path = folder / NAME
     line = json.dumps({"at": time.time(), "by": _author(), "note": note, **facts}) + "\n"
@@ -38,7 +38,7 @@ def write_note(folder: Path, note: str, **facts: Any) -> None:
 
 
 def read_notes(folder: Path) -> list[Mapping[str, Any]]:
-    """Reads every whole note, the oldest first; none where no note was written."""
+    """Read every complete note, the oldest first; none without notes."""
     try:
         lines = (folder / NAME).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -47,10 +47,7 @@ def read_notes(folder: Path) -> list[Mapping[str, Any]]:
     for line in lines:
         try:
             notes.append(json.loads(line))
-        except (
-            ValueError,
-            RecursionError,
-        ):  # a write that the disk had no room for: nothing was done after it
+        except (ValueError, RecursionError):  # a write without disk space: no action followed it
             continue
     return [note for note in notes if isinstance(note, dict)]
 
@@ -63,7 +60,7 @@ def _author() -> str:
 
 
 def _ends_whole(path: Path) -> bool:
-    """Tells whether the next line begins at a line's start: a write that failed half-way may have left a piece."""
+    """Return whether the file ends with a newline: a write that failed halfway may have left a partial line."""
     with path.open("rb") as stream:
         if stream.seek(0, os.SEEK_END) == 0:
             return True

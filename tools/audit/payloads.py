@@ -1,7 +1,7 @@
-"""The audit's look at the journal's payloads: what every step trained on must still be on disk as it was written.
+"""Check the journal's payloads: the groups of every step must still be on disk as written.
 
-In: the step records of a ledger. Out: how many payloads are whole, how many retention has removed, and a line for each
-that is damaged or missing. Reads each file once, in order, a little at a time; decodes nothing.
+In: the step records of a ledger. Out: how many payloads are intact, how many retention has removed, and a line for each
+that is damaged or missing. Reads each file once, in order, in pieces; decodes nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from learner.journal.records import step_number
 from learner.training.checkpoint import version_of, what_is_wrong
 
 CHUNK_BYTES = 1 << 20
-LOOKS = 5  # at checkpoints that a running learner replaces
+LOOKS = 5  # reads of checkpoints that a running learner replaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payloads:
-    """What became of the steps' payloads."""
+    """The state of the steps' payloads."""
 
-    whole: int  # payloads whose checksums are right
+    whole: int  # payloads whose checksums match
     removed: int  # payloads that retention removed: a checkpoint covers those steps
     damaged: tuple[str, ...]  # a line for each that is damaged, or missing though recovery needs it
 
@@ -35,13 +35,13 @@ class Payloads:
 def check_payloads(
     folder: Path, records: Iterable[Mapping[str, Any]], *, covered: Callable[[], int]
 ) -> Payloads:
-    """Compares every payload with the length and checksum in its record.
+    """Compare every payload with the length and checksum in its record.
 
     Args:
         folder: the journal.
         records: of steps and of collected groups, with `file`, `offset`, `length` and `crc32`.
-        covered: steps up to what it answers are in a checkpoint: only their payloads may have been removed. Asked once
-            a file is found to be gone, since a learner that runs removes files behind its newest checkpoints.
+        covered: returns the step up to which a checkpoint covers the steps: only their payloads may have been removed.
+            Called once a file is missing, since a running learner removes files behind its newest checkpoints.
     """
     by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
@@ -73,16 +73,16 @@ def check_payloads(
 
 
 def _named(record: Mapping[str, Any]) -> str:
-    """Names a payload by its step, or by the first of its collected groups."""
+    """Name a payload by its step, or by the first of its collected groups."""
     return f"step {step_number(record)}" if "step" in record else f"groups from {record['ids'][0]} on"
 
 
 def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:
-    """The step up to which recovery needs no payload, as the learner counts them: those of the oldest kept checkpoint.
+    """Return the step up to which recovery needs no payload: that of the oldest kept checkpoint.
 
-    0 where fewer are there than the run keeps: the run's beginning stands in for a broken checkpoint then. From there
-    every payload is needed. Of lives that kept different numbers the smallest counts, since any of them may have
-    removed what is gone.
+    0 where there are fewer than the run keeps: then the run's beginning must replace a broken checkpoint, and every
+    payload is needed from there. Of incarnations that kept different numbers the smallest counts, since any of them may
+    have removed the missing files.
     """
     keep = min(
         {_keep_of(config) for config in {incarnation.get("config") for incarnation in ledger.incarnations}},
@@ -103,7 +103,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _keep_of(config: str | None) -> int:
-    """Reads `learner.checkpoint.keep` of an incarnation from its configuration in YAML."""
+    """Read `learner.checkpoint.keep` of an incarnation from its configuration in YAML."""
     section = read_yaml_text(config or "", EARLIER) or {}
     return int(section.get("learner", {}).get("checkpoint", {}).get("keep", CheckpointConfig().keep))
 

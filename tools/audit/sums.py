@@ -1,6 +1,6 @@
-"""The audit's sums: what was issued, what the streams hold and what the ledger says, put side by side.
+"""Compute the audit's sums from issued groups, streams and ledger.
 
-In: a look at Redis (`broker.protocol.ledger_view`), the ledger, and the cursor after both were read. Out: an `Audit`.
+In: a snapshot of Redis (`broker.protocol.ledger_view`), the ledger, and the cursor read after both. Out: an `Audit`.
 Works on values alone. A group without an outcome is lost if it was issued and has no slot, or has a slot and no entry.
 """
 
@@ -26,19 +26,19 @@ NOBODY = "?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The counts of held-out groups, which hold no slot and are no part of the sums."""
+    """The counts of held-out groups, which hold no slot and are outside the sums."""
 
     issued: int
-    recorded: int  # with their round, in the ledger; among them are
+    recorded: int  # with their round, in the ledger; this includes
     dead: int  # those that could not be processed, and
-    given_up: int  # those that had not come back when their round was written down
+    given_up: int  # those that had not returned when their round was recorded
     in_flight: int
-    missing: int  # issued, not recorded, in no stream: the learner asks for them again
+    missing: int  # issued, not recorded, in no stream: the learner requests them again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look found, where the audit took more than one."""
+    """The result of one read, where the audit took several."""
 
     lost: int
     twice: int
@@ -47,48 +47,48 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Every group that was ever issued, by what became of it. The sums leave evaluation and foreign entries out.
+    """Every issued group, by its state. The sums leave evaluation and foreign entries out.
 
     issued + ahead = trained + dropped + dead + collected + in_flight + lost.
     """
 
-    issued: int  # by the feeder's own count
+    issued: int  # the feeder's count
     trained: int
     dropped: int
     dead: int
     in_flight: int  # groups without an outcome yet
-    lost: int  # groups that were issued, and are nowhere
+    lost: int  # issued groups that are nowhere
     twice: int  # groups in two steps, with two outcomes, or in two entries of one stream
-    ahead: int  # groups known to ledger or slots, and not to the cursor: Redis forgot their issue
+    ahead: int  # groups known to ledger or slots, and not to the cursor: Redis lost their issue
     dropped_by_reason: Mapping[str, int]
     dead_by_reason: Mapping[str, int]
     in_flight_by_stream: Mapping[str, int]
-    tokens_by_reason: Mapping[str, int]  # tokens that were sampled and thrown away with their group
+    tokens_by_reason: Mapping[str, int]  # sampled tokens that were discarded with their group
     lost_ids: tuple[str, ...]
     lost_how: Mapping[str, str]  # id -> where it should have been
     twice_ids: tuple[str, ...]
-    retried: int  # groups begun anew on an operator's word; `issued` has them
-    asked_again: int  # dead groups whose retry no learner has issued yet
+    retried: int  # retries on an operator's request; included in `issued`
+    asked_again: int  # dead groups whose requested retry is not issued yet
     evaluation: Evaluation
-    foreign: int  # entries of no group, with the dead and elsewhere
-    went_back: bool  # Redis forgot something or was started anew during the last look
-    is_empty: bool  # Redis knows nothing of the run: what was issued and is in flight is unknown
-    remarks: tuple[str, ...]  # what an operator should know, and is no loss
+    foreign: int  # entries of no group, in `dead` and elsewhere
+    went_back: bool  # Redis lost data or was restarted during the last read
+    is_empty: bool  # Redis does not know the run: issued groups and groups in flight are unknown
+    remarks: tuple[str, ...]  # for an operator, without being a loss
     problems: tuple[str, ...]  # damage of the ledger
-    collected: int = 0  # groups of a run that trains on nothing
-    payloads: Payloads | None = None  # None: not looked at
-    notes: tuple[Mapping[str, Any], ...] = ()  # what operators wrote down: purges
-    looks: tuple[Look, ...] = ()  # all of them, if there were more than one
-    leftovers: tuple[str, ...] = ()  # turns and calls in Redis of groups that nobody plays any more
+    collected: int = 0  # groups of a run without training
+    payloads: Payloads | None = None  # None: not read
+    notes: tuple[Mapping[str, Any], ...] = ()  # operators' notes: purges
+    looks: tuple[Look, ...] = ()  # all reads, if there were several
+    leftovers: tuple[str, ...] = ()  # turns and calls in Redis of groups that are no longer played
 
     @property
     def is_settled(self) -> bool:
-        """Tells whether a further look would add nothing."""
+        """Return whether another read would add nothing."""
         return not (self.lost or self.twice or self.went_back or self.evaluation.missing or self.leftovers)
 
     @property
     def is_clean(self) -> bool:
-        """Tells whether nothing is lost or doubled and the journal is as written; False without a Redis to ask."""
+        """Return whether nothing is lost or doubled and the journal is as written; False without a Redis."""
         return not (
             self.lost
             or self.twice
@@ -102,12 +102,12 @@ class Audit:
 def compare(
     view: View, ledger: Ledger, after: Cursor, *, went_back: bool, is_finished: bool = False
 ) -> Audit:
-    """Accounts for every group.
+    """Account for every group.
 
     Args:
         view: read before the ledger.
-        after: the cursor, read after it: what was issued in between is left out.
-        is_finished: the run's status said so before the ledger was read.
+        after: the cursor, read after it: groups issued in between are left out.
+        is_finished: the run was finished before the ledger was read.
     """
     issued = view.cursor.ids()
     outcomes = _known_by_then(ledger, issued, after)
@@ -160,7 +160,7 @@ def compare(
 
 
 def _known_by_then(ledger: Ledger, issued: set[str], after: Cursor) -> dict[str, Outcome]:
-    """Returns the outcomes without those of groups that were issued after the view was read."""
+    """Return the outcomes of groups issued before the view was read."""
     return {
         group_id: outcome
         for group_id, outcome in ledger.outcomes.items()
@@ -169,7 +169,7 @@ def _known_by_then(ledger: Ledger, issued: set[str], after: Cursor) -> dict[str,
 
 
 def _doubled(view: View, ledger: Ledger) -> set[str]:
-    """Returns the ids with two outcomes, or with two entries in one stream."""
+    """Return the ids with two outcomes, or with two entries in one stream."""
     return set(ledger.twice) | {
         group_id
         for groups in view.entries.values()
@@ -179,7 +179,7 @@ def _doubled(view: View, ledger: Ledger) -> set[str]:
 
 
 def _how(view: View, group_id: str) -> str:
-    """Says for people why a group is lost."""
+    """Explain for people why a group is lost."""
     streams = view.streams_of(group_id)
     if group_id in view.slots:
         return f"it has a slot, and no entry in any stream (where: {view.where.get(group_id, 'nothing')})"
@@ -189,14 +189,14 @@ def _how(view: View, group_id: str) -> str:
 
 
 def _reasons(outcomes: Mapping[str, Outcome], kind: str) -> dict[str, int]:
-    """Counts the outcomes of a kind by the first words of their reason."""
+    """Count the outcomes of a kind by the kind of their reason."""
     return dict(
         Counter(outcome.detail.split(":")[0] for outcome in outcomes.values() if outcome.kind == kind)
     )
 
 
 def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
-    """Counts the sampled tokens of groups that never trained, by the first words of the reason."""
+    """Count the sampled tokens of groups that never trained, by the kind of reason."""
     tokens: Counter[str] = Counter()
     for outcome in outcomes.values():
         if outcome.kind != TRAINED and outcome.tokens:
@@ -205,7 +205,7 @@ def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
 
 
 def _asked_again(view: View, ledger: Ledger) -> int:
-    """Counts the dead groups that an operator wants again and that the learner has not issued yet, noted or not."""
+    """Count the dead groups with a requested retry that the learner has not issued, recorded or not."""
     noted = {base for base, number in ledger.retries.items() if number > view.cursor.retries.get(base, 0)}
     return len(noted | {str(group_ids.ordinal_of(group_id)) for group_id in view.requests})
 
@@ -226,7 +226,7 @@ def _evaluation(view: View, ledger: Ledger) -> Evaluation:
 
 
 def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
-    """Yields records that must have been there: no later record of their incarnation leaves a gap where they were."""
+    """Yield records that must be missing although their incarnation's later records leave no gap."""
     for base, number in view.cursor.retries.items():
         if number > (noted := ledger.retries.get(base, 0)):
             yield (
@@ -239,7 +239,7 @@ def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
 
 
 def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
-    """Returns the versions whose evaluation was asked for, and which the ledger has no record of."""
+    """Return the versions whose evaluation was requested and is not in the ledger."""
     configs = {incarnation["fence"]: incarnation.get("config", "") for incarnation in ledger.incarnations}
     writers = {step["fence"] for step in ledger.steps}
     if not writers or not all(configs.values()) or not writers <= configs.keys():  # damaged
@@ -249,18 +249,18 @@ def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
             from_yaml(configs[ledger.incarnations[-1]["fence"]]),
             from_yaml(configs[ledger.steps[-1]["fence"]]),
         )
-    except ConfigError:  # another version of this program wrote it
+    except ConfigError:  # written by another version of this program
         return []
     if not newest.data.held_out_sources:
         return []
     wanted = asked_for(ledger, newest)
     if is_finished and last.evaluation.every and newest.evaluation.every:
-        wanted.add(step_number(ledger.steps[-1]))  # the last weights have one, whatever their number
+        wanted.add(step_number(ledger.steps[-1]))  # the last weights have one, whatever their version
     return sorted(wanted - ledger.evaluations.keys())
 
 
 def _foreign(view: View, after: Cursor) -> int:
-    """Counts the entries that belong to no group of this run."""
+    """Count the entries that belong to no group of this run."""
     return sum(
         count
         for stream, groups in view.entries.items()
@@ -308,5 +308,5 @@ def _in_order(ids: Iterable[str]) -> list[str]:
 
 
 def named(ids: Sequence[str]) -> str:
-    """Writes the first ids of many, for people."""
+    """Write the first ids of many, for people."""
     return " ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")

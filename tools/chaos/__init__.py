@@ -1,1 +1,1 @@
-"""`millrace chaos`: a run that is killed and cut off all the time, and its audit."""
+"""`millrace chaos`: disturb a run continually, and audit it."""

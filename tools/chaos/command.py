@@ -1,9 +1,8 @@
-"""`millrace chaos CONFIG --minutes N`: a run that is killed, stopped and cut off all the time, and the audit of it.
+"""`millrace chaos CONFIG --minutes N`: kill, stop and disconnect parts of a run continually, and audit it.
 
-In: a configuration, and `Orders`. Out: the run's folder, as `millrace up` leaves it. In the end come its audit, its
-learning curve, how often each role was killed and how long it took to be back. The run goes on until the minutes are
-over; then nothing is disturbed any more and the run is drained. Exit code 0 if the run ended well and the audit is
-clean.
+In: a configuration, and `Orders`. Out: the run's folder, as from `millrace up`. At the end come its audit, its learning
+curve, how often each role was killed and how long it took to return. The run continues until the minutes are over; then
+disturbances stop and the run is drained. Exit code 0 if the run ended well and the audit is clean.
 """
 
 from __future__ import annotations
@@ -43,24 +42,24 @@ from tools.up.supervisor import Outcome, Supervisor
 
 log = logging.getLogger(__name__)
 
-# So many that the minutes end the run, and not its steps, unless the command line names the steps.
+# Enough that the minutes end the run, and not its steps, unless the command line sets the steps.
 ENOUGH_STEPS = 1_000_000
 ASK_EVERY_S = 1.0
-DRAIN_S = 120.0  # for a drained run to end, beside the deadline of a group
-REDIS_S = 60.0  # for Redis to be back when all others have ended
+DRAIN_S = 120.0  # for a drained run to end, in addition to a group's deadline
+REDIS_S = 60.0  # for Redis to return when all others have ended
 
 
 class Chaos:
-    """One run under chaos: the company that `tools.up.command.perform` takes, and what came of it.
+    """Run one configuration under chaos: a company for `tools.up.command.perform`, and its results.
 
     Args:
-        on_back: told (role, seconds) whenever a killed role is back; may ask for `audit_now`.
+        on_back: called with (role, seconds) when a killed role has returned; may call `audit_now`.
     """
 
     def __init__(
         self, run: Run, orders: Orders, on_back: Callable[[str, float], None] = lambda _role, _seconds: None
     ) -> None:
-        self.audit: Audit | None = None  # the audit at the end; None where the run never began
+        self.audit: Audit | None = None  # the final audit; None where the run never began
         self.seconds = 0.0
         self.monkey: Monkey
         self._run = run
@@ -77,7 +76,7 @@ class Chaos:
     def company(
         self, supervisor: Supervisor, keeper: RedisKeeper, stop: threading.Event
     ) -> Iterator[Callable[[], None]]:
-        """Disturbs the run of `supervisor` while this lasts; audits it after its last process has ended."""
+        """Disturb the run of `supervisor` within the block; audit it after its last process has ended."""
         self._url = keeper.url
         self._client = client_of(keeper.url)
         targets = Targets(supervisor.pids, self._client, self._run.name)
@@ -105,7 +104,7 @@ class Chaos:
             self.audit = self.audit_now()
 
     def audit_now(self) -> Audit:
-        """Audits the run as it stands. Raises what `tools.audit.command.audit` raises."""
+        """Audit the run in its current state. Raises the errors of `tools.audit.command.audit`."""
         with contextlib.closing(RedisLink(self._url, outage_s=REDIS_S)) as link:
             return auditing.audit(link, self._keys, self._run.folder / "journal")
 
@@ -117,7 +116,7 @@ class Chaos:
             self._drain(stop)
 
     def _drain(self, stop: threading.Event) -> None:
-        """Asks the learner to train what is there and end; again and again, since a Redis may have lost the request."""
+        """Request a drain repeatedly, since a Redis may have lost the request."""
         now = time.monotonic()
         if self._drain_until is None:
             self._drain_until = now + self._run.learner.group_deadline_s + DRAIN_S
@@ -133,11 +132,11 @@ class Chaos:
         self._asked_at = now
         with contextlib.suppress(redis.RedisError):
             status: Any = self._client.hget(self._keys.run, "status")
-            if status == b"running":  # after the run's end the wish would be for the next learner
+            if status == b"running":  # after the run's end the request would go to the next learner
                 self._client.hset(self._keys.run, "wanted", DRAIN)
 
     def _wait_for_redis(self, keeper: RedisKeeper) -> None:
-        """Waits until Redis answers: it may have been killed just before the end."""
+        """Wait until Redis answers: it may have been killed just before the end."""
         deadline = time.monotonic() + REDIS_S
         while time.monotonic() < deadline:
             keeper.restart_if_dead()
@@ -157,7 +156,7 @@ EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace chaos`."""
+    """Add the arguments of `millrace chaos`."""
     add_config(parser)
     parser.add_argument("--minutes", type=float, required=True, metavar="N", help="how long it is disturbed")
     parser.add_argument(
@@ -168,7 +167,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs a configuration under chaos. Raises ConfigError, PipelineError."""
+    """Run a configuration under chaos. Raises ConfigError, PipelineError."""
     if not (options.minutes > 0 and options.every > 0):
         raise UsageError("--minutes and --every must be positive")
     given = given_config(options)
@@ -179,15 +178,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> int:
-    """Runs `run`, which was loaded from `words` (`--config FILE key=value ...`), disturbs it, and says what came of it.
+    """Run `run`, which was loaded from `words` (`--config FILE key=value ...`), disturb it, and print the results.
 
     Raises:
         ConfigError: the configuration can't be used.
-        PipelineError: the run can't be started, or its Redis can't be kept.
+        PipelineError: the run can't be started, or its Redis keeps failing.
     """
     if not any(word.startswith("learner.steps=") for word in words):
         words = [*words, f"learner.steps={ENOUGH_STEPS}"]
-    if not any(word.startswith("name=") for word in words):  # a run of one's own is not for tormenting
+    if not any(word.startswith("name=") for word in words):  # a user's own run must not be disturbed
         words = [*words, f"name={run.name}-chaos"]
         run = load_run(words)
     if (name := free_name(run)) != run.name:
@@ -206,7 +205,7 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
 
 
 def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[str, Any]:
-    """Makes the object of --json: the counts of audit and chaos. `kills` has every role, `back_s` those seen again."""
+    """Make the object of --json: the counts of audit and chaos. `kills` has every role, `back_s` returned ones."""
     rates, record = pass_rates(run), storm.monkey.record
     return {
         **(asdict(storm.audit) if storm.audit else {}),
@@ -225,7 +224,7 @@ def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[
 
 
 def as_lines(run: Run, storm: Chaos) -> list[str]:
-    """Writes what came of it for people."""
+    """Format the results for people."""
     back = storm.monkey.returns.summary()
     lines = [
         f"chaos: {sum(storm.monkey.record.disturbances.values())} disturbances in {storm.seconds:.0f} s",
@@ -249,7 +248,7 @@ def as_lines(run: Run, storm: Chaos) -> list[str]:
 
 
 def pass_rates(run: Run) -> list[tuple[int, float]]:
-    """Reads (policy version, held-out pass rate) of every round in the journal: metrics may lack those of a kill."""
+    """Read (policy version, held-out pass rate) of every round in the journal: after a kill metrics may lack some."""
     folder = run.folder / "journal"
     rounds = read_ledger(folder, strict=False).evaluations if folder.is_dir() else {}
     return sorted(

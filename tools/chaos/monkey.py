@@ -1,8 +1,8 @@
-"""The monkey of `millrace chaos` disturbs a run, one disturbance after the other, by the dice of a seed.
+"""Disturb a run at random, by a seed: the monkey of `millrace chaos`.
 
 In: `Orders`, and an `Observation` of the run. Out: signals to its processes, a killed or restarted Redis, cut
-connections, and a `Record` of what hit. The monkey is called at every tick of the supervisor, in the main thread, which
-starts again whatever was killed. It never waits: a process that was stopped is continued at a later tick.
+connections, and a `Record` of the hits. Called at every tick of the supervisor, in the main thread, which restarts
+killed processes. Never waits: a stopped process is continued at a later tick.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 0.25
 KILL, KILL_TREE, STOP, RESTART, CUT = "kill", "kill_tree", "stop", "restart", "cut"
 KILLS = (KILL, KILL_TREE)
-STOP_LEASES = (1.2, 2.0)  # for how many leases a process is stopped, from and to
+STOP_LEASES = (1.2, 2.0)  # how many leases a process is stopped for, minimum and maximum
 
-# How often each disturbance comes, beside the others.
+# Relative frequencies of the disturbances.
 WEIGHTS: Mapping[tuple[str, str], float] = {
     **{(KILL, role): 2.0 for role in (GENERATOR, AGENT, PROGRAM, DISPATCHER, SCORER, LEARNER)},
     **{(KILL_TREE, role): 1.0 for role in (GENERATOR, AGENT, SCORER, LEARNER)},
@@ -57,36 +57,36 @@ WEIGHTS: Mapping[tuple[str, str], float] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What the monkey is to do."""
+    """What the monkey must do."""
 
-    seconds: float  # after these nothing more is disturbed, and the run is drained
+    seconds: float  # after these, disturbances stop and the run is drained
     every_s: float = 10.0  # between two disturbances
     seed: int = 0
-    # So many kills of each of these roles, and nothing else. They come after the first step, each once all roles are
-    # back, at random up to `every_s` later.
+    # This many kills of each of these roles, and nothing else. They come after the first step, each once all roles have
+    # returned, at random up to `every_s` later.
     quota: Mapping[str, int] | None = None
-    turns: Sequence[str] = ()  # these roles are killed in turns, over and over, and nothing else
+    turns: Sequence[str] = ()  # these roles are killed in rotation, and nothing else
     redis_away_s: float = 0.0  # how long Redis stays away after it was killed
 
 
 @dataclass(slots=True)
 class Record:
-    """Which disturbances and kills hit a process, a Redis or a connection."""
+    """The disturbances and kills that hit a process, a Redis or a connection."""
 
     kills: Counter[str] = field(default_factory=Counter)  # kills with -9, by role
-    disturbances: Counter[str] = field(default_factory=Counter)  # by what was done and to whom
+    disturbances: Counter[str] = field(default_factory=Counter)  # by kind and target
 
 
 class Monkey:
-    """Disturbs one run.
+    """Disturb one run.
 
     Args:
-        look: at the run; see `tools.chaos.targets.Targets`.
-        forgive: told which of the supervisor's processes is going to be killed; see `Supervisor.forgive`.
-        keeper: of the run's Redis. An external server is left alone: other runs may use it too.
-        client: of that Redis, with short time limits.
-        lease_s: of the run's work; a process is stopped for longer.
-        on_back: told (role, seconds) whenever a killed role is back.
+        look: observes the run; see `tools.chaos.targets.Targets`.
+        forgive: receives the supervisor's process that will be killed; see `Supervisor.forgive`.
+        keeper: of the run's Redis. An external server is never killed: other runs may use it too.
+        client: of that Redis, with short timeouts.
+        lease_s: of the run's work; processes are stopped for longer.
+        on_back: called with (role, seconds) when a killed role has returned.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Monkey:
         self._lease_s = lease_s
         self._chance = random.Random(orders.seed)  # noqa: S311 - no secret
         self._stopped: tuple[Victim, float] | None = (
-            None  # the stopped process, and when it goes on, in monotonic seconds
+            None  # the stopped process, and when to continue it, in monotonic seconds
         )
         self._looked = 0.0
         self._pause_s = self._draw_pause()
@@ -118,7 +118,7 @@ class Monkey:
 
     @property
     def is_done(self) -> bool:
-        """Tells whether the quota is fulfilled and every role that was killed is back."""
+        """Return whether the quota is fulfilled and every killed role has returned."""
         quota = self.orders.quota
         return (
             quota is not None
@@ -127,7 +127,7 @@ class Monkey:
         )
 
     def tick(self, *, may_disturb: bool) -> None:
-        """Looks; continues a process that was stopped long enough; disturbs the run if it is time and allowed."""
+        """Observe; continue a process that was stopped long enough; disturb the run if due and allowed."""
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY_S:
             return
@@ -141,7 +141,7 @@ class Monkey:
             self._next = time.monotonic() + self._pause_s
 
     def let_go(self) -> None:
-        """Continues a process that was stopped."""
+        """Continue a stopped process."""
         if self._stopped is not None:
             victim, _ = self._stopped
             self._stopped = None
@@ -154,7 +154,7 @@ class Monkey:
         )
 
     def _may_begin(self, seen: Observation) -> bool:
-        """Tells whether the next disturbance may begin: with a quota, a pause after the last victim is back."""
+        """Return whether the next disturbance may begin: with a quota, a pause after the last victim's return."""
         quota = self.orders.quota
         if quota is not None and (seen.version < 1 or any(map(self.returns.is_missing, quota))):
             self._next = time.monotonic() + self._pause_s
@@ -168,7 +168,7 @@ class Monkey:
         )
 
     def _disturb(self, seen: Observation) -> bool:
-        """Does one possible thing at random, first what was never done. Returns False where it hit nothing."""
+        """Do one possible disturbance at random, new kinds first. Returns False where it hit nothing."""
         possible = [what for what in WEIGHTS if self._is_possible(*what, seen)]
         if not possible:
             return False
@@ -203,10 +203,10 @@ class Monkey:
                 return False
             self._stopped = victim, time.monotonic() + seconds
             return True
-        if kind == KILL and victim.role == LEARNER:  # any of its ranks takes the others along
+        if kind == KILL and victim.role == LEARNER:  # any of its ranks ends the others
             victim = replace(victim, pid=self._chance.choice((victim.pid, *victim.tree)), tree=())
         log.warning("chaos %s role=%s pid=%d below=%d", kind, victim.role, victim.pid, len(victim.tree))
-        if victim.role in (GENERATOR, AGENT, LEARNER, POOL):  # the others are the pool's to start again
+        if victim.role in (GENERATOR, AGENT, LEARNER, POOL):  # the pool restarts the others
             self._forgive(victim.child)
         if not victim.send(signal.SIGKILL, to_tree=kind == KILL_TREE):
             return False
@@ -232,7 +232,7 @@ class Monkey:
         return True
 
     def _shut_down(self) -> bool:
-        """Ends Redis in peace. Returns False where Redis still answers."""
+        """Shut Redis down cleanly. Returns False where Redis still answers."""
         with contextlib.suppress(redis.RedisError):
             self._client.shutdown()
         try:

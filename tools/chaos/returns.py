@@ -1,8 +1,8 @@
-"""How long a role takes to be back after `millrace chaos` has killed it.
+"""Measure how long a role takes to return after `millrace chaos` has killed it.
 
 In: each kill, and an `Observation` of the run several times a second. Out: seconds by role. A generator, an agent, a
-dispatcher or a scorer is back when a new heartbeat says more than that it starts; a program when another has begun. The
-pool of scorers is back when a dispatcher and a scorer are; the learner when it announces weights; Redis when it
+dispatcher or a scorer has returned when a new heartbeat is past its start; a program when another has begun. The pool
+of scorers has returned when a dispatcher and a scorer have; the learner when it announces weights; Redis when it
 answers.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tools.chaos.targets import DISPATCHER, LEARNER, POOL, REDIS, SCORER, Observation
 
-WANTS = {POOL: (DISPATCHER, SCORER)}  # the roles whose heartbeats tell; for other roles their own do
+WANTS = {POOL: (DISPATCHER, SCORER)}  # the roles whose heartbeats show the return; by default the role's own
 
 
 @dataclass(slots=True)
@@ -23,39 +23,39 @@ class _Missing:
     role: str
     since: float  # monotonic seconds
     killed_ms: int  # Unix milliseconds
-    before: frozenset[str]  # heartbeats that were starting already: no such heartbeat is a return
+    before: frozenset[str]  # heartbeats already starting before: none of them is a return
     wants: set[str]
 
 
 class Returns:
-    """Keeps which roles were killed and are not back, and how long the others took.
+    """Track which roles were killed and have not returned, and how long the others took.
 
     Args:
-        on_back: told (role, seconds) of every return.
+        on_back: called with (role, seconds) at every return.
     """
 
     def __init__(self, on_back: Callable[[str, float], None] = lambda _role, _seconds: None) -> None:
         self.seconds: dict[str, list[float]] = {}
         self._on_back = on_back
         self._missing: list[_Missing] = []
-        self._known: set[str] = set()  # heartbeats that were seen at work
-        self._learner_since: int | None = None  # version that the learner's present incarnation began with
+        self._known: set[str] = set()  # heartbeats seen at work
+        self._learner_since: int | None = None  # version with which the learner's current incarnation began
 
     def is_missing(self, role: str) -> bool:
-        """Tells whether a process of `role` was killed and is not back."""
+        """Return whether a process of `role` was killed and has not returned."""
         return any(each.role == role for each in self._missing)
 
     @property
     def any_missing(self) -> bool:
-        """Tells whether any role is not back."""
+        """Return whether any role has not returned."""
         return bool(self._missing)
 
     def learner_has_stepped(self, seen: Observation) -> bool:
-        """Tells whether the learner has finished a step since it was there or back."""
+        """Return whether the learner has finished a step since its start or return."""
         return self._learner_since is not None and seen.version > self._learner_since
 
     def killed(self, role: str, seen: Observation) -> None:
-        """Counts a process of `role` as killed just after `seen` was taken."""
+        """Count a process of `role` as killed just after `seen` was taken."""
         self.look(seen)
         if role == LEARNER:
             self._learner_since = None
@@ -66,12 +66,12 @@ class Returns:
         )
 
     def look(self, seen: Observation) -> None:
-        """Notices which roles are back."""
+        """Detect which roles have returned."""
         new = [(role, beat) for role, beats in seen.ready.items() for beat in sorted(beats - self._known)]
         for role, beat in new:
             self._known.add(beat)
             for missing in self._missing:
-                # One return, of the role that is missing longest.
+                # One return, of the role missing longest.
                 if role in missing.wants and beat not in missing.before:
                     missing.wants.discard(role)
                     break
@@ -87,7 +87,7 @@ class Returns:
             self._learner_since = seen.version
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Returns the median and the largest of each role's seconds."""
+        """Return the median and the maximum of each role's seconds."""
         return {
             role: {"median": round(statistics.median(seconds), 2), "largest": round(max(seconds), 2)}
             for role, seconds in sorted(self.seconds.items())

@@ -1,9 +1,9 @@
-"""The targets of `millrace chaos`: the run's own processes on this machine, and no others.
+"""Find the targets of `millrace chaos`: the run's own processes on this machine, and no others.
 
-In: the processes that the supervisor started, what /proc shows below them, and the heartbeats, which say what each is.
-Out: an `Observation`. A process that chaos did not start, such as a generator that joined from elsewhere, is never in
-it. While Redis is away nothing tells a dispatcher from a worker: then only the roles that the supervisor itself started
-are there.
+In: the processes that the supervisor started, their descendants in /proc, and the heartbeats, which give the role of
+each. Out: an `Observation`. Processes that chaos did not start, such as a generator that joined from another machine,
+are never in it. While Redis is away a dispatcher can't be distinguished from a worker: then only the supervisor's own
+roles are in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from broker.monitoring.snapshot import Process as Heartbeat
 from broker.monitoring.snapshot import snapshot
 from tools.up.process_tree import Process, below
 
-# As heartbeats say.
+# The roles in heartbeats.
 GENERATOR, AGENT, DISPATCHER, SCORER, LEARNER = "generator", "agent", "dispatcher", "scorer", "learner"
 POOL = "pool"  # the parent of a dispatcher and its scorers
 PROGRAM = "program"  # below an agents' worker: an environment's process, or an agent that owns its loop
@@ -32,15 +32,15 @@ ROLES = (GENERATOR, AGENT, PROGRAM, DISPATCHER, SCORER, POOL, LEARNER, REDIS)
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """One process of a role, and what it has started."""
+    """One process of a role, and its descendants."""
 
     role: str
-    child: str  # the supervisor's name for the process or its parent: generator-0, agent-0, scorers-0
+    child: str  # the supervisor's name for the process or its ancestor: generator-0, agent-0, scorers-0
     pid: int
-    tree: tuple[int, ...]  # the ids of all processes below it
+    tree: tuple[int, ...]  # the ids of all its descendants
 
     def send(self, number: signal.Signals, *, to_tree: bool = False) -> bool:
-        """Sends the process a signal. Returns False where the process had ended before."""
+        """Send the process a signal. Returns False where the process had already ended."""
         hit = _send(self.pid, number)
         for pid in self.tree if to_tree else ():
             _send(pid, number)
@@ -49,29 +49,29 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is known of the run at one moment."""
+    """The state of the run at one moment."""
 
     victims: tuple[Victim, ...]
-    # Ids of living heartbeats at work, by role; programs have none, and are known by their process ids.
+    # Ids of heartbeats at work, by role; programs have none, and are known by their process ids.
     ready: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    starting: frozenset[str] = frozenset()  # ids of those that are not at work yet
+    starting: frozenset[str] = frozenset()  # ids of those that are still starting
     redis_answers: bool = False
     version: int = -1  # the newest announced policy
     announced_ms: int = 0  # Redis's time of that announcement, Unix milliseconds
 
     def of(self, role: str) -> list[Victim]:
-        """Returns the victims of one role, in a lasting order."""
+        """Return the victims of one role, in a stable order."""
         return sorted(
             (victim for victim in self.victims if victim.role == role), key=lambda victim: victim.pid
         )
 
 
 class Targets:
-    """Looks at one run, for the processes that may be disturbed.
+    """Observe one run, for the processes that may be disturbed.
 
     Args:
         pids: the supervisor's running processes, by its name for them.
-        client: of the run's Redis, with short time limits.
+        client: of the run's Redis, with short timeouts.
     """
 
     def __init__(self, pids: Callable[[], Mapping[str, int]], client: redis.Redis, run: str) -> None:
@@ -80,7 +80,7 @@ class Targets:
         self._run = run
 
     def look(self) -> Observation:
-        """Returns what is there now."""
+        """Return the current observation."""
         pids = self._pids()
         trees = {name: below(pid) for name, pid in pids.items()}
         own = [_root(name, pid, trees[name]) for name, pid in pids.items()]
@@ -107,13 +107,13 @@ class Targets:
 
 
 def _root(name: str, pid: int, tree: list[Process]) -> Victim:
-    """Makes a victim of a process that the supervisor started: `generator-0`, `agent-0`, `scorers-0`, `learner`."""
+    """Make a victim of a process that the supervisor started: `generator-0`, `agent-0`, `scorers-0`, `learner`."""
     role = name.partition("-")[0]
     return Victim(POOL if role == "scorers" else role, name, pid, tuple(process.pid for process in tree))
 
 
 def _programs(name: str, root: int, tree: list[Process]) -> list[Victim]:
-    """Returns what works at episodes: the last processes of the tree, below those that a worker has for its tasks."""
+    """Return the processes of episodes: the leaves of the tree, below the parents of a worker's tasks."""
     if not name.startswith(AGENT):
         return []
     parents = {process.parent for process in tree}
@@ -125,7 +125,7 @@ def _programs(name: str, root: int, tree: list[Process]) -> list[Victim]:
 
 
 def _parts(name: str, tree: list[Process], beats: list[Heartbeat]) -> list[Victim]:
-    """Returns the dispatcher and the scorers below a pool."""
+    """Return the dispatcher and the scorers below a pool."""
     roles = {beat.pid: beat.role for beat in beats if beat.role in (DISPATCHER, SCORER)}
     return [
         Victim(roles[process.pid], name, process.pid, tuple(each.pid for each in below(process.pid)))

@@ -1,1 +1,1 @@
-"""A data set is sampled here on this machine, for the verbs that ask what a model makes of it."""
+"""Sample a data set on this machine, for the verbs that evaluate a model on it."""

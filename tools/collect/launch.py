@@ -1,9 +1,8 @@
-"""Sample and score every row of a run's sets on this machine, or go on with it, and hand back what there is then.
+"""Sample and score every row of a run's sets on this machine, or continue that, and return the results.
 
-In: a configuration, and whose rows. Out: the complete `Results` in the run's folder. The roles are those of `millrace
+In: a configuration, and which rows. Out: the complete `Results` in the run's folder. The roles are those of `millrace
 up`, with a collector (`python -m learner.collect`) in the learner's place, so more generators and scorers may join from
-anywhere. Used by `millrace difficulty`, `evaluate` and `agent`. A run whose rows all have an outcome is not started
-again.
+anywhere. Used by `millrace difficulty`, `evaluate` and `agent`. A complete run is not started again.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from tools.up.supervisor import Outcome
 
 
 class NotComplete(PipelineError):
-    """Some rows have no outcome yet; the message says how to go on."""
+    """Some rows have no outcome yet; the message says how to continue."""
 
 
 class RowsConsole(PlainConsole):
-    """Shows the lines of the roles: the collector says every few seconds how far it is."""
+    """Show the output of the roles: the collector reports its progress every few seconds."""
 
     def tick(self, view: RunView, running: int) -> None:
-        """Shows nothing more: there are no steps."""
+        """Show nothing more: there are no steps."""
 
 
 def plan_of(run: Run, words: Sequence[str], of: Of, *, row: int | None = None) -> list[Command]:
-    """Returns the commands that collect `run`, which was loaded from `words` (`--config FILE key=value ...`)."""
+    """Return the commands that collect `run`, which was loaded from `words` (`--config FILE key=value ...`)."""
     one = () if row is None else (f"--row={row}",)
     return commands(run, words, owner=("learner.collect", f"--of={of}", *one))
 
@@ -52,19 +51,19 @@ def collected(
     scores_again: bool = False,
     console: RunConsole | None = None,
 ) -> Results:
-    """Returns the results of every row, sampling what is not there yet.
+    """Return the results of every row, sampling missing ones.
 
     Args:
-        run: as it was loaded from `words`; its name is that of the collected run.
+        run: loaded from `words`; its name is that of the collected run.
         words: `--config FILE key=value ...`.
-        of: whose rows.
-        row: the one row of `data.train` that is wanted; None: every row.
-        scores_again: what is stored is scored again, by scorers that may be others: nothing is sampled.
-        console: shows the run; None: a `RowsConsole`.
+        of: which rows.
+        row: the one row of `data.train` to collect; None: every row.
+        scores_again: stored samples will be scored again, possibly by other scorers: nothing is sampled.
+        console: displays the run; None: a `RowsConsole`.
     Raises:
         ConfigError: the configuration can't be used here.
-        NotComplete: the run has ended before every row had an outcome.
-        PipelineError: it can't be started, or it has rows that were sampled or scored otherwise.
+        NotComplete: the run ended before every row had an outcome.
+        PipelineError: it can't be started, or has rows that were sampled or scored differently.
     """
     found = _found(run, of, scores_again=scores_again)
     if found is not None and found.is_complete:
@@ -84,11 +83,11 @@ def collected(
 
 
 def _found(run: Run, of: Of, *, scores_again: bool = False) -> Results | None:
-    """Returns what the run's folder has; None before the run has begun.
+    """Return the results in the run's folder; None before the run has begun.
 
     Raises:
-        NotCollected: it is a run that trains.
-        RunFailed: it was begun with another configuration, or for other rows.
+        NotCollected: it is a training run.
+        RunFailed: it began with another configuration, or for other rows.
     """
     if not ledgers(run.folder / "journal"):
         return None
@@ -106,7 +105,7 @@ def _found(run: Run, of: Of, *, scores_again: bool = False) -> Results | None:
 
 
 def _tell(run: Run, outcome: Outcome, seconds: float) -> None:
-    """Says how long it took, and shows the end of the log of a role that failed."""
+    """Say how long it took, and shows the end of the log of a role that failed."""
     sys.stdout.write(f"\nrun {run.name}: {int(seconds) // 60} min {int(seconds) % 60} s\n")
     if outcome.failed_role:
         log_file = Path(run.folder / "logs" / f"{outcome.failed_role}.log")

@@ -1,1 +1,1 @@
-"""The verb `data`: what a configuration's data are, before a run is started."""
+"""The verb `data`: check a configuration's data before a run."""

@@ -1,9 +1,9 @@
-"""`millrace data check CONFIG`: every row of the data is read, routed, tokenized and tested before a run is started.
+"""`millrace data check CONFIG`: read, route, tokenize and test every row of the data before a run.
 
-In: a run's configuration. Out: a table of rows by data source, and a file of the rows that can't be used, each with the
-reason. The gold test scores each row's own reference, which must be right, and tries rows with tests with answers that
-do no work, which must not be. Exit code: 0 every row can be used; 1 some can't, or a source can't be read; 2 a
-configuration that can't be used.
+In: a run's configuration. Out: a table of rows by data source, and a file of the unusable rows, each with the reason.
+The gold test scores each row's own reference, which must be right, and tries answers without work on rows with tests,
+which must fail. Exit code: 0 every row is usable; 1 some are not, or a source can't be read; 2 an invalid
+configuration.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ EPILOG: Final = (
     "changed a value, with the value; a row that can't be used is written to FILE too. Exit code: 0 every row can be "
     "used; 1 some can't, or a source can't be read; 2 a configuration that can't be used."
 )
-SHOWN: Final = 3  # quarantined rows of a source that are printed
-REASON_CHARS: Final = 300  # of why rows could not be tested
+SHOWN: Final = 3  # quarantined rows printed per source
+REASON_CHARS: Final = 300  # of the reasons why rows could not be tested
 CHANGES_SHOWN: Final = 100  # values that reading has changed
-ALWAYS: Final = ("rows", "usable")  # columns that are printed where they are 0, too
+ALWAYS: Final = ("rows", "usable")  # columns printed even if 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace data check`."""
+    """Add the arguments of `millrace data check`."""
     add_config(parser)
     parser.add_argument(
         "-o",
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks the data. Raises ConfigError, or RowError for a source that can't be read."""
+    """Check the data. Raises ConfigError, or RowError for a source that can't be read."""
     wanted = load_run(given_config(options))
     from learner.data.prompts import load_tokenizer
 
@@ -86,7 +86,7 @@ def _as_tree(one: SourceSurvey) -> dict[str, dict[str, int]]:
 
 
 def _lines(one: SourceSurvey) -> list[str]:
-    """Returns a source's table: a line for each data source, and a sum; columns of nothing but 0 are left out."""
+    """Return a source's table: a line for each data source, and a sum; columns of only 0 are left out."""
     total = Counts(
         **{
             part.name: sum(getattr(counts, part.name) for counts in one.counts.values())
@@ -125,7 +125,7 @@ def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _write(path: Path, records: Sequence[object]) -> None:
-    """Writes the rows beside, and renames the file: nothing half-written is left. Raises PipelineError."""
+    """Write the rows to a temporary file, and rename it: no partial file is left. Raises PipelineError."""
     aside = path.with_name(f"{path.name}.new")
     try:
         aside.write_text(

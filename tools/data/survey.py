@@ -1,8 +1,8 @@
-"""What the rows of a run's sources are worth: usable, too long, seen before, refused, or with a wrong reference.
+"""Classify the rows of a run's sources: usable, too long, repeated, refused, or with a wrong reference.
 
-In: a run's configuration, its sources on the disk, and the policy's tokenizer. Out: counts for each data source, and a
-record of each row that can't be used, with the reason. The learner's own code reads, tokenizes and tests, so what is
-counted here is what a run would train on.
+In: a run's configuration, its sources on disk, and the policy's tokenizer. Out: counts for each data source, and a
+record of each unusable row, with the reason. The learner's own code reads, tokenizes and tests, so the counts match
+what a run would train on.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ TRAIN: Final = "train"
 
 @dataclass(slots=True)
 class Counts:
-    """How many rows of one data source there are of each sort."""
+    """The number of rows of one data source in each class."""
 
     rows: int = 0
-    usable: int = 0  # what a run would train on, or evaluate
+    usable: int = 0  # for training or evaluation in a run
     unusable: int = 0  # no prompt, no answer, no such task
-    refused: int = 0  # by their scorer, or passed by an answer without any work
+    refused: int = 0  # by their scorer, or an answer without work passes
     wrong: int = 0  # whose own reference does not score 1
-    untested: int = 0  # of which no right answer can be written: usable
+    untested: int = 0  # no right answer can be written for them: usable
     no_prompt: int = 0  # for which the chat template fails
     too_long: int = 0
-    changed: int = 0  # of which reading has changed a value: usable
-    repeated: int = 0  # whose prompt an earlier row of the same kind has: usable
-    in_train: int = 0  # held-out rows whose prompt is trained on: usable
+    changed: int = 0  # reading has changed a value: usable
+    repeated: int = 0  # an earlier row of the same kind has the same prompt: usable
+    in_train: int = 0  # held-out rows with a training prompt: usable
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSurvey:
-    """What one source is worth."""
+    """The classes of one source's rows."""
 
     key: str  # `data.train`, or `data.train.0` in a list
     name: str  # of the source, for people
     counts: dict[str, Counts] = field(default_factory=dict)  # by data source
     quarantined: list[dict[str, Any]] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)  # data sources that two systems read in two ways
-    changed: list[str] = field(default_factory=list)  # what reading has changed, by row
-    untested: dict[str, int] = field(default_factory=dict)  # why no right answer could be tested -> rows
+    doubts: list[str] = field(default_factory=list)  # data sources that two systems read differently
+    changed: list[str] = field(default_factory=list)  # changes that reading has made, by row
+    untested: dict[str, int] = field(default_factory=dict)  # why no right answer was tested -> rows
 
 
 def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool) -> Iterator[SourceSurvey]:
@@ -62,7 +62,7 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
     run = run.model_copy(update={"data": run.data.model_copy(update={"bad_rows": "quarantine"})})
     seen: dict[
         str, list[NDArray[np.int64]]
-    ] = {}  # hashes of prompts, of all training and of each held-out source
+    ] = {}  # hashes of prompts, of all training sources and of each held-out one
     sources = run.data.keyed_sources()
     every = [ingest(run, source) for source in sources.values()]
     examined = _examined(run, every, tokenizer, is_gold_tested=is_gold_tested)
@@ -81,7 +81,7 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
 def _examined(
     run: Run, every: Sequence[Ingested], tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
 ) -> list[tuple[GoldTest, tuple[NDArray[np.int32], Mapping[int, str]]]]:
-    """Return what the scorers say of each source, and its rows' lengths; without the gold test, as at every start."""
+    """Return the scorers' results for each source, and its rows' lengths; without the gold test, as at every start."""
     rows = [found.rows for found in every]
     if is_gold_tested:
         tested = gold_tests(run, rows)
@@ -148,7 +148,7 @@ def _count(
 def _count_repeated(
     one: SourceSurvey, found: Ingested, before: list[NDArray[np.int64]], train: list[NDArray[np.int64]]
 ) -> None:
-    """Count the rows whose prompt an earlier row has, and the held-out ones whose prompt is trained on."""
+    """Count the rows with an earlier row's prompt, and the held-out ones with a training prompt."""
     prompts = np.asarray(found.rows.prompts)
     is_repeated = np.ones(len(prompts), dtype=bool)
     is_repeated[np.unique(prompts, return_index=True)[1]] = False

@@ -1,1 +1,1 @@
-"""`millrace dead`: what could not be processed, and what an operator does about it."""
+"""`millrace dead`: show what could not be processed, and act on it."""

@@ -1,9 +1,8 @@
-"""`millrace dead list|show|retry|purge RUN [ENTRY ...]`: what could not be processed, and what to do about it.
+"""`millrace dead list|show|retry|purge RUN [ENTRY ...]`: show what could not be processed, and act on it.
 
-In: a run's name, and which of its letters are meant. Out: a table, a letter in full, requests to begin groups anew, or
-fewer letters. To retry 17 is to ask the learner for a group 17-r1; a purge is noted in the journal before. All text is
-without control characters: what a model wrote is among it, and the terminal is the operator's. Exit code 1 where
-something was asked for that could not be done.
+In: a run's name, and a choice of its letters. Out: a table, a letter in full, requests for retries, or fewer letters.
+To retry 17 is to ask the learner for a group 17-r1; a purge is first noted in the journal. All text is printed without
+control characters: a model wrote some of it. Exit code 1 where a request could not be fulfilled.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ OWN_FIELDS = {"v", "group", "stage", "reason", "attempts", "floor", "traceback",
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every subverb works with."""
+    """The common objects of the subverbs."""
 
     link: RedisLink
     keys: Keys
@@ -64,17 +63,17 @@ class Context:
     options: argparse.Namespace
 
     def letters(self, *, with_payload: bool = False) -> Iterable[Letter]:
-        """Returns the letters of the choice, the oldest first."""
+        """Return the chosen letters, the oldest first."""
         return read_letters(self.link, self.keys, self.records, self.choice, with_payload=with_payload)
 
     def now(self) -> float:
-        """Returns seconds by the clock that dates the letters."""
+        """Return seconds by the clock that dates the letters."""
         found: Any = self.link(lambda client: client.time())
         return int(found[0]) + int(found[1]) / 1e6
 
 
 def run(options: argparse.Namespace) -> int:
-    """Does what the subverb says. 0: done; 1: not all of it. Raises PipelineError where it could not be done."""
+    """Carry out the subverb. 0: done; 1: not all of it. Raises PipelineError where nothing could be done."""
     verb = options.subverb
     choice = Choice(
         entries=tuple(options.entries), stage=options.stage, reason=options.reason, group=options.group
@@ -161,7 +160,7 @@ _ACTIONS: Mapping[str, Callable[[Context], int]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace dead list|show|retry|purge`."""
+    """Add the arguments of `millrace dead list|show|retry|purge`."""
     subverb = parser.get_default("subverb")
     add_run(parser)
     parser.add_argument("entries", metavar="ENTRY", nargs="*", help="ids of letters, as `list` shows them")
@@ -214,7 +213,7 @@ def _none(context: Context) -> int:
 
 
 def as_table(letters: Sequence[Letter], now: float) -> str:
-    """Makes a table with a line a letter."""
+    """Make a table with a line per letter."""
     rows = [
         HEADINGS,
         *(
@@ -239,7 +238,7 @@ def as_table(letters: Sequence[Letter], now: float) -> str:
 
 
 def as_json(letter: Letter) -> dict[str, object]:
-    """Makes the object that `list --json` prints of a letter."""
+    """Make the object that `list --json` prints for a letter."""
     return {
         "entry": letter.entry,
         "group": letter.group,
@@ -253,7 +252,7 @@ def as_json(letter: Letter) -> dict[str, object]:
 
 
 def as_text(letter: Letter, now: float) -> str:
-    """Writes down everything that is known of one letter, which must have its payload."""
+    """Format everything known about one letter, which must have its payload."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(letter.at))
     lines = [
         f"letter {letter.entry}",
@@ -274,7 +273,7 @@ def as_text(letter: Letter, now: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """Writes a duration in one unit: 45 s, 12 min, 3.5 h, 2.0 d."""
+    """Format a duration in one unit: 45 s, 12 min, 3.5 h, 2.0 d."""
     for size, unit, digits in ((86400.0, "d", 1), (3600.0, "h", 1), (60.0, "min", 0)):
         if seconds >= size:
             return f"{seconds / size:.{digits}f} {unit}"
@@ -282,7 +281,7 @@ def age(seconds: float) -> str:
 
 
 def _content(letter: Letter) -> Iterator[str]:
-    """Yields the prompt, and what was made of it, as far as the payload can be read."""
+    """Yield the prompt and its completions, as far as the payload can be read."""
     try:
         if letter.stage in {PROMPTS, EPISODES}:
             yield from _prompt(codec.decode_prompt(letter.raw))

@@ -1,10 +1,9 @@
-"""The letters of the stream `dead`, as an operator sees them, and what an operator does about them.
+"""Read the letters of the stream `dead`, and retry or purge them.
 
-In: a run's keys and its ledger. Out: `Letter`s, the oldest first, each with what may be done about it. They are read a
-page at a time; a letter's payload, which may be a whole group, is kept only where it is asked for. A letter's group may
-be asked for again: a request in the hash `retries`, which the learner turns into a new group (17 becomes 17-r1). Or a
-letter is purged, after a note in the journal that is on the disk before. Neither touches an outcome: a group that died
-stays dead in the ledger.
+In: a run's keys and its ledger. Out: `Letter`s, the oldest first, each with the possible actions. They are read a page
+at a time; a letter's payload, which may be a whole group, is kept only on request. A letter's group may be retried: a
+request in the hash `retries`, which the learner turns into a new group (17 becomes 17-r1). Or a letter is purged, after
+a note in the journal that is on disk before. Neither changes an outcome: a group that died stays dead in the ledger.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from learner.journal.ledger import DEAD, Ledger, read_ledger
 from tools.audit.notes import write_note
 
 _ENTRY = re.compile(r"\d+-\d+")
-POLL_S = 0.2  # between two looks for groups that are to be issued
+POLL_S = 0.2  # between two reads while waiting for groups to be issued
 PAGE = 50  # letters read at once: each may carry a whole group
 
 
@@ -37,11 +36,11 @@ class NoRun(Permanent):
 
 
 class NoLetter(Permanent):
-    """A letter that was named is not there."""
+    """A named letter does not exist."""
 
 
 class NotIssued(Permanent):
-    """No learner has issued the groups that were asked for."""
+    """No learner has issued the requested groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +48,7 @@ class Letter:
     """A dead letter: what could not be processed, where, and why."""
 
     entry: str  # the letter's id in the stream
-    group: str  # "?": the entry is of no group
+    group: str  # "?": the entry belongs to no group
     stage: str  # prompts | rollouts | scored: the stream in which the group died
     reason: str
     attempts: int  # how often work on the group began
@@ -57,20 +56,20 @@ class Letter:
     at: float  # Unix seconds, by the clock of Redis
     bytes: int  # size of the payload that could not be processed
     state: str  # for people; see `Records.state`
-    raw: codec.Raw  # the entry; it has no payload unless one was asked for
+    raw: codec.Raw  # the entry; without a payload unless requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The letters that are meant; where nothing is given, all of them."""
+    """The chosen letters; by default all."""
 
     entries: tuple[str, ...] = ()
     stage: str | None = None
-    reason: str | None = None  # a part of the reason, in capitals or not
+    reason: str | None = None  # a part of the reason, ignoring case
     group: str | None = None
 
     def takes(self, letter: Letter) -> bool:
-        """Tells whether a letter is meant."""
+        """Return whether a letter is chosen."""
         return (
             (not self.entries or letter.entry in self.entries)
             and (self.stage is None or letter.stage == self.stage)
@@ -81,14 +80,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What is known of dead groups beside their letters."""
+    """Facts about dead groups outside their letters."""
 
     ledger: Ledger | None  # None: the journal is not on this machine
-    requests: Mapping[str, str]  # group that an operator wants again -> entry of its letter
-    retries: Mapping[int, int]  # ordinal -> how often that group was begun anew
+    requests: Mapping[str, str]  # group with a requested retry -> entry of its letter
+    retries: Mapping[int, int]  # ordinal -> number of issued retries
 
     def is_recorded(self, group: str) -> bool:
-        """Tells whether the ledger has the group's outcome, so that its letter is needed no more."""
+        """Return whether the ledger has the group's outcome, so that its letter is no longer needed."""
         if self.ledger is None:
             return False
         if (version := version_of(group)) >= 0:
@@ -96,7 +95,7 @@ class Records:
         return group in self.ledger.outcomes
 
     def state(self, entry: str, group: str) -> str:
-        """Says in a few words what may be done about a letter."""
+        """Describe the possible actions for a letter in a few words."""
         if version_of(group) >= 0:
             return "evaluation"
         if not group_ids.is_training(group):
@@ -109,12 +108,12 @@ class Records:
         return "not recorded" if outcome is None else outcome.kind
 
     def next_id(self, group: str) -> str:
-        """Returns the id that a group will have when it is begun anew."""
+        """Return the id of a group's next retry."""
         return group_ids.retried(group, self.retries.get(group_ids.ordinal_of(group), 0) + 1)
 
 
 def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> Records:
-    """Reads what is known of the run's dead groups.
+    """Read the facts about the run's dead groups.
 
     Args:
         folder: the run's journal.
@@ -138,10 +137,10 @@ def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> 
 def read_letters(
     link: RedisLink, keys: Keys, records: Records, choice: Choice, *, with_payload: bool = False
 ) -> Iterator[Letter]:
-    """Yields the letters that are meant, the oldest first.
+    """Yield the chosen letters, the oldest first.
 
     Raises:
-        NoLetter: one was named by its entry and is not there.
+        NoLetter: one named by its entry does not exist.
     """
     missing = set(choice.entries)
     for entry, raw in _entries(link, keys, choice.entries):
@@ -188,24 +187,24 @@ def _letter(entry: str, raw: codec.Raw, records: Records, *, with_payload: bool)
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """Letters that something may be done about, and why nothing may be done about the others."""
+    """Letters that an action applies to, and why it does not apply to the others."""
 
     good: Sequence[Letter]
     refused: Mapping[str, str]  # entry -> reason
 
 
 def for_retry(letters: Sequence[Letter], records: Records) -> Sorted:
-    """Chooses the letters whose groups may be begun anew: training groups that are dead in the ledger."""
+    """Choose the letters whose groups may be retried: training groups that are dead in the ledger."""
     return _sorted(letters, [_why_not_again(letter, records) for letter in letters])
 
 
 def for_purge(letters: Sequence[Letter], records: Records) -> Sorted:
-    """Chooses the letters that may be thrown away: of groups that have an outcome, and of no group of the run."""
+    """Choose the letters that may be deleted: of groups with an outcome, and of no group of the run."""
     return _sorted(letters, [_why_not_away(letter, records) for letter in letters])
 
 
 def ask_again(link: RedisLink, keys: Keys, letters: Sequence[Letter], records: Records) -> list[str]:
-    """Asks the learner for the letters' groups. Returns the ids that they will have; none for a letter that is gone."""
+    """Request retries of the letters' groups. Returns the new ids; none for a letter that is gone."""
     asked = dead_letters.request(link, keys, [(letter.group, letter.entry) for letter in letters])
     return [records.next_id(group) for group in asked]
 
@@ -213,10 +212,10 @@ def ask_again(link: RedisLink, keys: Keys, letters: Sequence[Letter], records: R
 def wait_until_issued(
     link: RedisLink, keys: Keys, ids: Sequence[str], *, deadline_s: float
 ) -> dict[str, str]:
-    """Waits until a learner has issued every id. Returns the place of each; "" for a group that has an outcome already.
+    """Wait until a learner has issued every id. Returns the place of each; "" for a group that already has an outcome.
 
     Raises:
-        NotIssued: `deadline_s` seconds were not enough.
+        NotIssued: not within `deadline_s` seconds.
     """
     deadline = time.monotonic() + deadline_s
     while True:
@@ -232,7 +231,7 @@ def wait_until_issued(
 
 
 def who_issues(link: RedisLink, keys: Keys) -> str:
-    """Says whether a learner is there to issue what was asked for."""
+    """Say whether a learner is there to issue the requests."""
     if has_learner(link, keys):
         return "A learner runs and issues them as slots become free"
     if state_of(link, keys).status == FINISHED:
@@ -241,7 +240,7 @@ def who_issues(link: RedisLink, keys: Keys) -> str:
 
 
 def purge(link: RedisLink, keys: Keys, letters: Sequence[Letter], folder: Path) -> int:
-    """Notes the letters in the journal in `folder`, then deletes them and the requests for them. Returns how many.
+    """Note the letters in the journal in `folder`, then delete them and their requests. Returns how many.
 
     Raises:
         RunFailed: the note can't be written; no letter was deleted.

@@ -1,1 +1,1 @@
-"""`millrace difficulty`: how often models solve each row of a data set, and the rows within bounds."""
+"""`millrace difficulty`: measure how often models solve each row of a data set, and select rows by bounds."""

@@ -1,6 +1,6 @@
-"""Bounds on pass rates, as people type them: `strong>0,weak<0.9`.
+"""Parse bounds on pass rates, such as `strong>0,weak<0.9`.
 
-In: the words of `--keep`, and the names of the models. Out: which rows are kept. Nothing is evaluated: a bound is a
+In: the arguments of `--keep`, and the names of the models. Out: which rows are kept. Nothing is evaluated: a bound is a
 name, a comparison and a number. Pure; used by `millrace difficulty`.
 """
 
@@ -32,7 +32,7 @@ class Bound:
     limit: float  # in [0, 1]
 
     def allows(self, rate: float | None) -> bool:
-        """Return whether a row with this rate is within the bound; a row without a rate is not."""
+        """Return whether a row with this rate is within the bound; False without a rate."""
         return rate is not None and COMPARISONS[self.comparison](rate, self.limit)
 
     def __str__(self) -> str:
@@ -40,10 +40,10 @@ class Bound:
 
 
 def parse_bounds(words: Iterable[str], models: Sequence[str]) -> list[Bound]:
-    """Read bounds, several in a word with commas between them.
+    """Parse bounds, several per argument separated by commas.
 
     Raises:
-        UsageError: a word is no bound, or names a model that is not measured.
+        UsageError: an argument is no bound, or names a model that is not measured.
     """
     bounds = []
     for text in (part for word in words for part in word.split(",")):
@@ -63,7 +63,7 @@ def parse_bounds(words: Iterable[str], models: Sequence[str]) -> list[Bound]:
 
 
 def are_kept(rates: Mapping[str, float | None], bounds: Sequence[Bound]) -> bool:
-    """Return whether a row with these rates, by model, is within every bound."""
+    """Return whether a row's rates, by model, are within every bound."""
     return all(bound.allows(rates[bound.model]) for bound in bounds)
 
 

@@ -1,9 +1,9 @@
-"""`millrace difficulty CONFIG`: pass rates of models on the rows of a data set, and the rows within bounds.
+"""`millrace difficulty CONFIG`: measure pass rates of models on the rows of a data set, and select rows by bounds.
 
-In: a configuration: its data, its sampling, its generators and scorers, and one model or several. Out: a folder with
-the rows and their rates as parquet, the rows within the bounds, a histogram and a manifest. Each model is a run of its
-own that trains on nothing (`tools.collect`): more generators and scorers may join it, and the same command goes on
-after any crash. Files get their names when they are whole.
+In: a configuration with data, sampling, generators and scorers, and one or several models. Out: a folder with the rows
+and their rates as parquet, the rows within the bounds, a histogram and a manifest. Each model has its own run without
+training (`tools.collect`): more generators and scorers may join it, and the same command continues after any crash.
+Files get their names when complete.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that is measured."""
+    """A model to measure."""
 
     name: str  # of its columns
-    run: Run  # in which it is sampled
-    words: tuple[str, ...]  # that `run` was loaded from
+    run: Run  # the run that samples it
+    words: tuple[str, ...]  # arguments from which `run` was loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace difficulty`."""
+    """Add the arguments of `millrace difficulty`."""
     add_config(parser)
     parser.add_argument(
         "--model",
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measures every model and writes the files. Raises UsageError, ConfigError, PipelineError."""
+    """Measure every model and write the files. Raises UsageError, ConfigError, PipelineError."""
     if not 0 < options.full <= 1:
         raise UsageError(f"--full {options.full:g}: a score lies between 0 and 1")
     given = _given(options)
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _given(options: argparse.Namespace) -> list[str]:
-    """Returns the words of the configuration with those of the options behind them."""
+    """Return the arguments of the configuration, followed by those of the options."""
     words = given_config(options)
     if options.samples is not None:
         if options.samples < 1:
@@ -126,7 +126,7 @@ def _given(options: argparse.Namespace) -> list[str]:
 
 
 def _models(named: Sequence[str], config: Run, given: Sequence[str]) -> list[Model]:
-    """Returns the models with the runs in which they are sampled. Raises UsageError."""
+    """Return the models with their runs. Raises UsageError."""
     found: dict[str, str | None] = {}
     for text in named:
         name, equals, path = text.partition("=")
@@ -158,7 +158,7 @@ def _models(named: Sequence[str], config: Run, given: Sequence[str]) -> list[Mod
 
 
 def _check_folder(out: Path) -> None:
-    """Makes the folder before hours are spent. Raises ConfigError."""
+    """Make the folder before hours are spent. Raises ConfigError."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -166,7 +166,7 @@ def _check_folder(out: Path) -> None:
 
 
 def _measure(model: Model, options: argparse.Namespace) -> Measured:
-    """Samples what is not there yet of a model, and counts."""
+    """Sample the missing rows of a model, and count."""
     results = collected(model.run, model.words, "train", scores_again=options.rescore)
     rows = open_rows(collecting(model.run), "train", load_tokenizer(model.run))
     if rows.fingerprint != results.fingerprint:
@@ -193,7 +193,7 @@ def _measure(model: Model, options: argparse.Namespace) -> Measured:
 
 
 def _key(row: RowResult, results: Results, rows: Rows) -> RateKey:
-    """Returns which row of which source a result is of."""
+    """Return the source and row of a result."""
     number = next(number for number, each in enumerate(results.sets) if row.ordinal < each.first + each.rows)
     place, _ = rows.sets[number].source.place(row.ordinal - results.sets[number].first)
     return number, place.row
@@ -202,7 +202,7 @@ def _key(row: RowResult, results: Results, rows: Rows) -> RateKey:
 def _rescored(
     run: Run, rows: Iterator[RowResult], workers: int
 ) -> Iterator[tuple[RowResult, list[float | None]]]:
-    """Yields each row with the scores that the configured scorers give its stored samples. Raises RunFailed."""
+    """Yield each row with the configured scorers' scores of its stored samples. Raises RunFailed."""
     decoder = open_decoder(run)
     by_id: dict[str, RowResult] = {}
     never: list[RowResult] = []
@@ -224,7 +224,7 @@ def _rescored(
 
 
 def _task(run: Run, group: ScoredGroup) -> str:
-    """Returns the task of a group. Raises RunFailed where the configuration has none of that name."""
+    """Return the task of a group. Raises RunFailed where the configuration has no such task."""
     task = group.rollout.prompt.task
     if task not in run.scorers.tasks:
         raise RunFailed(f"scorers.tasks has no {task!r}, and row {group.rollout.prompt.row} is of that task")
@@ -232,7 +232,7 @@ def _task(run: Run, group: ScoredGroup) -> str:
 
 
 def _say(measured: Sequence[Measured], files: Sequence[str], bounds: Sequence[Bound]) -> None:
-    """Prints each model's histogram, and the files."""
+    """Print each model's histogram, and the files."""
     write = sys.stdout.write
     for one in measured:
         summary = one.summary

@@ -1,8 +1,8 @@
-"""The files that `millrace difficulty` leaves: rows with rates, kept rows, histogram, manifest.
+"""Write the files of `millrace difficulty`: rows with rates, kept rows, histogram, manifest.
 
-In: the rates of every model. Out: a folder. The manifest comes last and names every other file with its hash, so a
-folder with a manifest is whole. Nothing in it depends on when or where it was made: the same rows, samples and settings
-make the same bytes.
+In: the rates of every model. Out: a folder. The manifest is written last and lists every other file with its hash, so a
+folder with a manifest is complete. Nothing in it depends on time or place: the same rows, samples and settings give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ MANIFEST: Final = "manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one model made of the rows."""
+    """One model's results on the rows."""
 
     name: str
     run: Run
-    rates: Mapping[RateKey, Rate]  # of every row that was issued
-    unsampled: int  # rows of which nothing was sampled
+    rates: Mapping[RateKey, Rate]  # of every issued row
+    unsampled: int  # number of rows without samples
     summary: Summary
     sets: Sequence[CollectedSet]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked for, beside the models."""
+    """The request, except the models."""
 
     full: float
     is_rescored: bool
@@ -50,13 +50,13 @@ class Request:
 
 
 def write_files(out: Path, config: Run, measured: Sequence[Measured], request: Request) -> list[str]:
-    """Writes every file into `out`, and returns a line for each.
+    """Write every file into `out`, and return a line for each.
 
     Raises:
-        RowError: a source can't be read any more.
+        RowError: a source can no longer be read.
         PipelineError: a file can't be written.
     """
-    (out / MANIFEST).unlink(missing_ok=True)  # of an earlier command: its files are replaced now
+    (out / MANIFEST).unlink(missing_ok=True)  # of an earlier command, whose files are now replaced
     sources = config.data.train_sources
     counts: dict[str, int] = {}
     for number, (source, stem) in enumerate(zip(sources, file_stems(len(sources)), strict=True)):
@@ -101,7 +101,7 @@ def _types(measured: Sequence[Measured]) -> dict[str, Any]:
 
 
 def _beside(measured: Sequence[Measured], source: int, row: int) -> dict[str, Any]:
-    """Returns the columns of a row: rates, null where there is none, and the samples that they are of."""
+    """Return the additional columns of a row: rates, null for none, and their samples."""
     columns: dict[str, Any] = {}
     for one in measured:
         rate = one.rates.get((source, row))
@@ -118,7 +118,7 @@ def _is_kept(measured: Sequence[Measured], bounds: Sequence[Bound], source: int,
 
 
 def _facts(one: Measured) -> dict[str, Any]:
-    """Returns what the manifest says of a model."""
+    """Return the manifest's facts of a model."""
     model = one.run.model
     return {
         "name": one.name,

@@ -1,4 +1,4 @@
-"""The histogram of pass rates as a picture: a panel a model.
+"""Draw the histogram of pass rates: one panel per model.
 
 In: the histogram of each model. Out: a PNG, the same bytes for the same counts. Used by `millrace difficulty`.
 """
@@ -14,7 +14,7 @@ from tools.difficulty.rates import Summary
 
 
 def draw(path: Path, summaries: Mapping[str, Summary]) -> None:
-    """Draws the histograms beside `path`, and gives the file that name when it is whole. Raises PipelineError."""
+    """Draw the histograms to a temporary file, and rename it to `path` when complete. Raises PipelineError."""
     import matplotlib as mpl
 
     mpl.use("Agg")

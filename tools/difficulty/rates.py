@@ -1,7 +1,7 @@
-"""The pass rate of a row: the share of its samples with a full score, of those that could be scored.
+"""Compute the pass rate of a row: the share of fully scored samples, of those that could be scored.
 
-In: a row's scores, or the scores that another scorer gives its stored samples. Out: a `Rate`; None is never 0. Pure;
-used by `millrace difficulty`.
+In: a row's scores, or another scorer's scores of its stored samples. Out: a `Rate`; None is never 0. Pure; used by
+`millrace difficulty`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 RateKey = tuple[int, int]  # number of a source, and of a row in it
-BINS: Final = 10  # of a histogram, between a rate of 0 and one of 1, which have their own
+BINS: Final = 10  # of a histogram, between rates of 0 and of 1, which have their own bins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """What a model made of a row."""
+    """A model's result on a row."""
 
     samples: int
     scored: int  # samples with a score
@@ -25,7 +25,7 @@ class Rate:
 
     @classmethod
     def of(cls, scores: Sequence[float | None], *, full: float) -> Rate:
-        """Count samples, by their scores; None: a sample could not be scored. `full` is the least full score."""
+        """Count samples by their scores; None: unscorable. `full` is the lowest full score."""
         values = [score for score in scores if score is not None]
         return cls(samples=len(scores), scored=len(values), passed=sum(value >= full for value in values))
 
@@ -37,7 +37,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """How many rows have which rate."""
+    """The number of rows by rate."""
 
     none: int  # rows without a rate
     zero: int
@@ -52,7 +52,7 @@ class Histogram:
         between = [0] * BINS
         for rate in rates:
             if rate is not None and 0 < rate < 1:
-                between[math.ceil(round(rate * BINS, 9)) - 1] += 1  # 0.3 * 10 is a little more than 3
+                between[math.ceil(round(rate * BINS, 9)) - 1] += 1  # 0.3 * 10 is slightly above 3
         return cls(
             none=sum(rate is None for rate in rates),
             zero=sum(rate == 0 for rate in rates),
@@ -68,7 +68,7 @@ class Histogram:
         return [("0", self.zero), *inner, ("1", self.one)]
 
     def lines(self, *, width: int = 40) -> list[str]:
-        """Return the histogram as text, a line a bar; the longest is `width` characters."""
+        """Return the histogram as text, a line per bar; the longest is `width` characters."""
         most = max(1, *(count for _, count in self.bars))
         lines = [
             f"{label:>8} {count:>8} {'#' * math.ceil(width * count / most)}".rstrip()
@@ -79,10 +79,10 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a model made of all rows."""
+    """A model's results on all rows."""
 
-    rows: int  # that were sampled
-    without_rate: int  # none of whose samples could be scored, or of which there are none
+    rows: int  # with samples
+    without_rate: int  # without any scorable sample
     samples: int
     unscorable: int  # samples without a score
     mean: float | None  # of the rows' rates
@@ -90,7 +90,7 @@ class Summary:
 
     @classmethod
     def of(cls, rates: Mapping[RateKey, Rate]) -> Summary:
-        """Sum up the rates of the rows that were sampled."""
+        """Summarize the rates of the sampled rows."""
         values = [rate.value for rate in rates.values()]
         known = [value for value in values if value is not None]
         return cls(

@@ -1,8 +1,8 @@
-"""The rows of a source as their file has them, with columns beside them, written as parquet.
+"""Write the rows of a source, with additional columns, as parquet.
 
-In: a source of `data.train`, and for each row the values of new columns. Out: a parquet file, of all rows or of those
-that are kept. Rows are read twice, first for their types, so memory does not grow with them. A column whose values have
-no one type is written as JSON text. Used by `millrace difficulty`.
+In: a source of `data.train`, and the values of new columns for each row. Out: a parquet file of all rows or of the kept
+ones. Rows are read twice, first for their types, so memory does not grow with their number. A column of mixed types is
+written as JSON text. Used by `millrace difficulty`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = Mapping[str, Any]
 
 
 def records_of(run: Run, source: SourceConfig) -> Iterator[Values]:
-    """Yields every row of a source with all its columns, in the order of their numbers. Raises RowError."""
+    """Yield every row of a source with all its columns, by number. Raises RowError."""
     match source:
         case ProceduralSource():
             yield from made_problems(source)[0]
@@ -40,11 +40,11 @@ def records_of(run: Run, source: SourceConfig) -> Iterator[Values]:
 
 
 class SourceRows:
-    """The rows of one source, and what is written beside them.
+    """The rows of one source, with additional columns.
 
     Args:
-        records: called for the rows, each time from the first on.
-        beside: the new columns of a row's number; every row has the same.
+        records: returns the rows, from the first on, at each call.
+        beside: returns the new columns for a row's number; all rows have the same.
         types: the Arrow types of the new columns, by name.
     """
 
@@ -60,10 +60,10 @@ class SourceRows:
         self._schema, self._as_text = self._read_types()
 
     def write(self, path: Path, *, keeps: Callable[[int], bool] = lambda _number: True) -> int:
-        """Writes the rows that are kept beside `path`, and gives the file that name when it is whole.
+        """Write the kept rows to a temporary file, and rename it to `path` when complete.
 
         Returns:
-            How many rows there are in the file.
+            The number of rows in the file.
         Raises:
             PipelineError: the file can't be written.
         """
@@ -83,7 +83,7 @@ class SourceRows:
         except OSError as error:
             raise PipelineError(f"{path} can't be written: {error.strerror or error}") from error
         finally:
-            aside.unlink(missing_ok=True)  # what an error has left of it
+            aside.unlink(missing_ok=True)  # left by an error
         return count
 
     def _row(self, number: int, row: Values) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class SourceRows:
         return {**made, **self._beside(number)}
 
     def _read_types(self) -> tuple[pa.Schema, set[str]]:
-        """Reads all rows for the types of their columns; returns the schema, and the columns that become text."""
+        """Read all rows for the types of their columns; return the schema, and the columns to convert to text."""
         import pyarrow as pa
 
         found: dict[str, pa.DataType] = {}
@@ -112,18 +112,18 @@ class SourceRows:
             raise PipelineError(
                 f"the rows have a column {both[0]} already: give the model another name, --model NAME=PATH"
             )
-        # A column of nothing but nulls has no type in parquet's own sense; text takes nulls everywhere.
+        # An all-null column has no type in parquet; text allows nulls everywhere.
         own = {name: pa.string() if pa.types.is_null(type_) else type_ for name, type_ in found.items()}
         return pa.schema({**own, **self._types}), as_text
 
 
 def file_stems(sources: int) -> list[str]:
-    """Returns the beginning of a file's name for each source: nothing for one, numbers for several."""
+    """Return a file name's prefix for each source: empty for one, numbers for several."""
     return [""] if sources == 1 else [f"-{number}" for number in range(1, sources + 1)]
 
 
 def _unified(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Returns a type for the values of both. Raises ArrowException where there is none."""
+    """Return a common type for the values of both. Raises ArrowException where there is none."""
     import pyarrow as pa
 
     schemas = [pa.schema({"x": one}), pa.schema({"x": other})]

@@ -1,1 +1,1 @@
-"""`millrace doctor`: what on this machine is in the way of a run."""
+"""`millrace doctor`: find what prevents a run on this machine."""

@@ -1,8 +1,8 @@
-"""`millrace doctor [CONFIG]`: what on this machine is in the way of a run, and what to do about it.
+"""`millrace doctor [CONFIG]`: find what prevents a run on this machine, and say what to do about it.
 
-In: this machine, REDIS_URL, and a configuration if one is given. Out: findings, area by area as they are made. Exit
-code 0, or 1 where a finding is a problem. The doctor changes nothing, and waits for nothing without a deadline: what
-imports heavy libraries or runs programs is asked in processes of their own.
+In: this machine, REDIS_URL, and optionally a configuration. Out: findings, area by area, as they are made. Exit code 0,
+or 1 where a finding is a problem. The doctor changes nothing, and every wait has a deadline: checks that import heavy
+libraries or run programs are separate processes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EPILOG = (
     "2 a configuration that can't be used."
 )
 
-# Questions about a configuration, and what their answers say.
+# Questions about a configuration, and the checks of their answers.
 ONE: Mapping[str, Callable[[Answer, Run], Finding]] = {
     "tokenizer": doctor_run.tokenizer,
     "data": doctor_run.data,
@@ -45,7 +45,7 @@ SEVERAL: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace doctor`."""
+    """Add the arguments of `millrace doctor`."""
     parser.add_argument("config", nargs="?", metavar="CONFIG", help="YAML file of a run")
     parser.add_argument("values", nargs="*", metavar="key=value", help="settings over the file's")
     parser.add_argument("--config", dest="file", metavar="FILE", help="the same")
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Looks at the machine, and says what was seen. Raises ConfigError where the configuration can't be used."""
+    """Examine the machine, and print the findings. Raises ConfigError for an invalid configuration."""
     plain = [options.config] if options.config else []
     file = options.file or (plain.pop() if plain else None)
     if file is None and (over := [*options.values, *options.layer]):
@@ -88,10 +88,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
-    """Yields all findings, those first that are quick to make.
+    """Yield all findings, quick ones first.
 
     Args:
-        words: that `run` was loaded from.
+        words: arguments from which `run` was loaded.
     """
     url = redis_url()
     yield from check_private() if url is None else check_redis(url.get_secret_value(), run)
@@ -122,7 +122,7 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
 
 
 def _print(finding: Finding, before: Sequence[Finding]) -> None:
-    """Prints a finding, under its area's name if it is the first of that area."""
+    """Print a finding, after its area's name if it is the first of that area."""
     lines = list(lines_of([finding]))
     is_first = not before or before[-1].area != finding.area
     sys.stdout.write(mask("\n".join(lines if is_first else lines[1:])) + "\n")

@@ -1,8 +1,8 @@
-"""What the doctor says: one finding for each thing that it looked at.
+"""Define the doctor's findings, one for each thing checked.
 
-In: a check, and what it saw. Out: a finding for people and programs: all is well, a note, or a problem, with what to do
-about it. The checks of an area are in the module of its name, `tools.doctor.redis` for one; no check raises for what
-it finds.
+In: a check, and its observation. Out: a finding for people and programs: fine, a note, or a problem, with what to do
+about it. The checks of an area are in the module of its name, such as `tools.doctor.redis`; no check raises for what it
+finds.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ class Level(StrEnum):
     """How bad a finding is."""
 
     OK = "ok"
-    NOTE = "note"  # nothing is in the way; an operator may want to know, or to change it
+    NOTE = "note"  # nothing prevents a run; an operator may want to know, or to change it
     PROBLEM = "problem"  # something will not work, or will lose work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one check saw, and what to do about it."""
+    """The result of one check, and what to do about it."""
 
     area: str  # redis | libraries | sandbox | machine | run
-    name: str  # of the thing that was looked at
+    name: str  # of the thing checked
     level: Level
     seen: str  # for people
-    do: str = ""  # what to do: a command, or words; "" where all is well
+    do: str = ""  # what to do: a command, or words; "" where it is fine
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The thing that is looked at; its methods make findings of it."""
+    """A thing to check; its methods make findings about it."""
 
     area: str
     name: str
 
     def ok(self, seen: str) -> Finding:
-        """Makes the finding that all is well."""
+        """Make the finding that it is fine."""
         return Finding(area=self.area, name=self.name, level=Level.OK, seen=seen)
 
     def note(self, seen: str, *, do: str = "") -> Finding:
-        """Makes a finding that is worth knowing."""
+        """Make a finding that is worth knowing."""
         return Finding(area=self.area, name=self.name, level=Level.NOTE, seen=seen, do=do)
 
     def problem(self, seen: str, *, do: str) -> Finding:
-        """Makes the finding that something will not work."""
+        """Make the finding that something will not work."""
         return Finding(area=self.area, name=self.name, level=Level.PROBLEM, seen=seen, do=do)
 
 
 def lines_of(findings: Iterable[Finding], width: int = WIDTH) -> Iterator[str]:
-    """Yields the findings as people read them, area by area."""
+    """Yield the findings for people, area by area."""
     for area, some in groupby(findings, key=lambda finding: finding.area):
         yield area
         for finding in some:
@@ -74,7 +74,7 @@ def _lines(finding: Finding, width: int) -> Iterator[str]:
             break_long_words=False,
             break_on_hyphens=False,
         )
-    if finding.do:  # after an arrow, so that a command can be told from words about it
+    if finding.do:  # after an arrow, to separate a command from words about it
         yield from textwrap.wrap(
             finding.do,
             width,
@@ -86,7 +86,7 @@ def _lines(finding: Finding, width: int) -> Iterator[str]:
 
 
 def readable(count: float) -> str:
-    """Writes a number of bytes in the largest unit that leaves at least 1."""
+    """Format a number of bytes in the largest unit that leaves at least 1."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

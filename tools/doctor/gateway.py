@@ -1,8 +1,8 @@
-"""The doctor's look at the gateway, at which agents that own their loop call the policy.
+"""Check the gateway, through which agents that own their loop call the policy.
 
 In: a resolved run, this machine's addresses, and the environment. Out: findings; none where no agent owns its loop.
-What the agents' worker would refuse at its start is said before the run: an address that is not this machine's, a port
-that another program has, a key that is not there.
+Reports before the run what the agents' worker would refuse at its start: an address of another machine, a port in use,
+a missing key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GATEWAY = Check("run", "gateway")
 
 
 def check_gateway(run: Run) -> Iterator[Finding]:
-    """Looks whether agents could listen here where the run says, and whether agents elsewhere have a key to show."""
+    """Check that the gateway can listen here as configured, and that external agents have a key."""
     if not any(isinstance(task.environment, AgentSection) for task in run.scorers.tasks.values()):
         return
     place, variable = run.agents.gateway, run.agents.gateway.key_variable
@@ -47,7 +47,7 @@ def check_gateway(run: Run) -> Iterator[Finding]:
 
 
 def why_unheard(host: str, port: int) -> str:
-    """Returns why no server can listen at an address; "": one can. 0 is any port."""
+    """Return why no server can listen at an address; "": one can. 0 is any port."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, address in found:

@@ -1,9 +1,9 @@
-"""The doctor's table of GPU memory: what each rank, each generator and the judge takes, beside what the GPUs have.
+"""Tabulate GPU memory: the needs of each rank, each generator and the judge, and the GPUs' capacity.
 
-In: a run that names GPUs or finds some, the size of its model, and what the driver says of the GPUs of this machine.
-Out: findings: the learner's rank term by term, a generator's share, and for each GPU the sum of those that are on it.
-Where the sum is more than the GPU has, the finding says which one setting would make it fit. All of it is estimated
-(`tools.estimates.rank_memory`, `generators.engines.vllm.memory`), also where no GPU is here.
+In: a run that names GPUs or finds some, the size of its model, and the driver's report of this machine's GPUs. Out:
+findings: the learner's rank by term, a generator's share, and the sum for each GPU. Where the sum exceeds the GPU, the
+finding names one setting that would make it fit. All of it is estimated (`tools.estimates.rank_memory`,
+`generators.engines.vllm.memory`), also without a GPU here.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tools.up.role_commands import gpus_of_generator, judge_gpus
 AREA = "machine"
 TABLE, SHARES, PLACES = (Check(AREA, name) for name in ("learner GPUs", "vLLM GPUs", "GPU memory"))
 COLUMNS = ("weights", "gradients", "optimizer", "activations", "head", "CUDA", "total")
-TIGHT = 0.95  # of a GPU: above it the estimate's own error decides
+TIGHT = 0.95  # of a GPU: above it the estimate's error decides
 
 
 def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Iterator[Finding]:
-    """Yields the findings about a run's GPUs; none where it has none, or where its model's size is not known."""
+    """Yield the findings about a run's GPUs; none where it has none, or where its model's size is unknown."""
     if size is None or not wants_gpus(run, seen):
         return
     shape = shape_of(run.model, size)
@@ -46,7 +46,7 @@ def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Itera
 
 
 def wants_gpus(run: Run, seen: Sequence[Card]) -> bool:
-    """Tells whether the run is one for GPUs."""
+    """Return whether the run uses GPUs."""
     learner = run.learner
     return learner.device != "cpu" and bool(
         learner.gpus or run.generators.gpus or seen or learner.device == "cuda"
@@ -54,7 +54,7 @@ def wants_gpus(run: Run, seen: Sequence[Card]) -> bool:
 
 
 def table(run: Run, shape: Shape, rank: RankMemory, card_bytes: int | None) -> str:
-    """Returns a rank's memory by term, as two aligned lines below what the figures are."""
+    """Return a rank's memory by term, as two aligned lines."""
     figures = (
         rank.weights,
         rank.gradients,
@@ -78,7 +78,7 @@ def table(run: Run, shape: Shape, rank: RankMemory, card_bytes: int | None) -> s
 
 
 def share_line(run: Run, share: Share) -> str:
-    """Returns a generator's memory in one line."""
+    """Return a generator's memory in one line."""
     count = run.generators.count
     many = "its one generator" if count == 1 else f"each of {count} generators"
     return f"estimate for {many}, GiB: {_parts(share)}"
@@ -92,7 +92,7 @@ def _parts(share: Share) -> str:
 
 
 def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[Finding]:
-    """Yields whether what is on each GPU of this machine that the run uses fits; GPUs with the same are one finding."""
+    """Yield whether each GPU's contents fit; GPUs with equal contents share a finding."""
     alike: dict[tuple[tuple[tuple[str, int], ...], int], list[int]] = defaultdict(list)
     for index, parts in sorted(takers(run, shape, rank, seen).items()):
         alike[tuple(parts.items()), seen[index].total_bytes].append(index)
@@ -119,14 +119,14 @@ def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> It
 
 
 def _smaller(parts: Sequence[tuple[str, int]]) -> str:
-    """Returns what would fit a card without a rank of the learner."""
+    """Return what would fit a GPU without a rank of the learner."""
     keys = {"generator": "generators.engine", "judge": "judge.serve"}
     where = " and ".join(keys[name] for name, _ in parts if name in keys)
     return f"a smaller kv_cache_mb or gpu_memory_utilization, or a larger tensor_parallel, of {where}"
 
 
 def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> dict[int, dict[str, int]]:
-    """Returns by GPU, in this process's order, how many bytes ranks, generators and the judge take of it."""
+    """Return the bytes that ranks, generators and the judge take of each GPU, in this process's numbering."""
     found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for number in range(run.learner.ranks):
         found[run.learner.gpus[number] if run.learner.gpus else number]["learner"] += rank.total
@@ -144,7 +144,7 @@ def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> di
 
 
 def remedy(run: Run, shape: Shape, *, card_bytes: int, excess: float) -> str:
-    """Returns the first setting that frees what is too much, or that none does alone."""
+    """Return the first setting that frees enough, or that none does alone."""
     before = rank_memory(run, shape, card_bytes=card_bytes).total
     tried = []
     for words, changed in savings(run):
@@ -161,7 +161,7 @@ def remedy(run: Run, shape: Shape, *, card_bytes: int, excess: float) -> str:
 
 
 def savings(run: Run) -> Iterator[tuple[str, Run]]:
-    """Yields the learner's settings that save memory, the cheapest in time first, each with the run that has it."""
+    """Yield the learner's settings that save memory, the fastest first, each with the run that has it."""
     for words, learner in _savings(run):
         yield words, run.model_copy(update={"learner": run.learner.model_copy(update=learner)})
 

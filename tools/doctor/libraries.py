@@ -1,7 +1,7 @@
-"""The doctor's look at the libraries: what is installed, and what it can do on this machine.
+"""Check the libraries: which are installed, and what they can do on this machine.
 
-In: what each process found (`tools.doctor.probe`), and the run, if one is given. Out: findings. A library that the run
-needs and that is missing is a problem. Without a run it is a note, since a machine of scorers needs no such library.
+In: the results of each process (`tools.doctor.probe`), and the run, if one is given. Out: findings. A missing library
+is a problem if the run needs it. Without a run it is a note, since a machine of scorers may not need it.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ Has = Callable[[str], str]
 
 
 def questions(has: Has = installed) -> list[Question]:
-    """Returns a question for each library that is installed."""
+    """Return a question for each library that is installed."""
     return [Question(name=name) for name in NAMES if version_of(name, has)]
 
 
 def version_of(name: str, has: Has = installed) -> str:
-    """Returns a library's version as its metadata has it; "" where the library is not installed."""
+    """Return a library's version from its metadata; "" where it is not installed."""
     return next((found for each in DISTRIBUTIONS.get(name, (name,)) if (found := has(each))), "")
 
 
 def check_libraries(
     answers: Mapping[str, Answer], run: Run | None, *, has: Has = installed
 ) -> Iterator[Finding]:
-    """Yields all findings about the libraries.
+    """Yield all findings about the libraries.
 
     Args:
         answers: to the questions, by their names.
-        has: a distribution's version, or "".
+        has: returns a distribution's version, or "".
     """
     facts = answers["torch"].facts if "torch" in answers else {}
     for name in NAMES:
@@ -66,7 +66,7 @@ def check_libraries(
 
 
 def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
-    """Makes the finding that a library is not installed."""
+    """Make the finding that a library is not installed."""
     check = Check(AREA, NAMES[name])
     if name == "flash_attn":
         if run is not None and run.learner.attention == "flash":
@@ -86,7 +86,7 @@ def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
 
 
 def broken(name: str, trouble: str, run: Run | None) -> Finding:
-    """Makes the finding that a library is installed, and can't be imported."""
+    """Make the finding that a library is installed, and can't be imported."""
     by_hand = f"{sys.executable} -X importtime -c 'import {name}'"
     if trouble.startswith(NO_ANSWER):
         return Check(AREA, NAMES[name]).note(
@@ -102,7 +102,7 @@ def broken(name: str, trouble: str, run: Run | None) -> Finding:
 
 
 def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """Yields the findings about torch and the devices that it sees."""
+    """Yield the findings about torch and its devices."""
     facts = answer.facts
     check = Check(AREA, "torch")
     build = f"CUDA {facts['cuda_build']}" if facts["cuda_build"] else "CPU"
@@ -124,7 +124,7 @@ def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 
 def gpus(answer: Answer, run: Run | None) -> Finding:
-    """Makes the finding about GPUs: names and memory, and whether those are there that the run names."""
+    """Make the finding about GPUs: names and memory, and whether the run's GPUs exist."""
     facts, check = answer.facts, Check(AREA, "GPUs")
     driver = f", driver {facts['driver']}" if facts["driver"] else ""
     if facts["system_gpus"] and not facts["cuda"]:
@@ -163,7 +163,7 @@ def gpus(answer: Answer, run: Run | None) -> Finding:
 
 
 def attention(answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """Finds kernels for packed rows that the run names and that can't run on this machine."""
+    """Find configured kernels for packed rows that can't run on this machine."""
     if run is None or run.learner.attention not in {"flash", "varlen"}:
         return
     check, wanted = Check(AREA, "attention"), f"learner.attention={run.learner.attention}"
@@ -176,7 +176,7 @@ def attention(answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 
 def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """Yields the findings about vLLM: whether its build is for this machine, with what its kernels need."""
+    """Yield the findings about vLLM: whether its build is for this machine, with its kernels' needs."""
     facts, check = answer.facts, Check(AREA, NAMES[name])
     on_cpu = facts["platform"] == "cpu"
     seen = f"{facts['version']}, for {'the CPU' if on_cpu else facts['platform'].upper()}"
@@ -195,7 +195,7 @@ def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 
 def kv_cache(run: Run) -> Iterator[Finding]:
-    """Finds an engine of vLLM, a generator's or the judge's, that can't start on a CPU."""
+    """Find an engine of vLLM, a generator's or the judge's, that can't start on a CPU."""
     engine = run.generators.engine
     if isinstance(engine, VllmEngineConfig) and engine.kv_cache_mb is None:
         yield Check(AREA, "KV cache").problem(
@@ -214,7 +214,7 @@ def _plain(name: str, answer: Answer, _run: Run | None) -> Iterator[Finding]:
 
 
 def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) -> Finding:
-    """Makes a problem where the run needs the library, else a note."""
+    """Make a problem where the run needs the library, else a note."""
     is_vllm_needed = run is not None and (
         isinstance(run.generators.engine, VllmEngineConfig) or run.judge.serve is not None
     )

@@ -1,9 +1,9 @@
-"""The doctor's light checks: what would fail at each start here, and can be seen without a heavy library.
+"""Check quickly, without heavy libraries, what would fail at every start here.
 
-In: a resolved run, the words that it was loaded from, and this machine. Out: findings. `millrace up` and `chaos` make
-them before they start anything, and refuse a run with a problem; `millrace doctor` says them among the others. A user's
-own scorer is imported in a process of its own: what it imports may be heavy, or end the process. So are environments,
-and beside their tools the model's tokenizer, whose template has to show them.
+In: a resolved run, the arguments it was loaded from, and this machine. Out: findings. `millrace up` and `chaos` make
+these checks before they start anything, and refuse a run with a problem; `millrace doctor` includes them. A user's own
+scorer is imported in a separate process, since its imports may be heavy or end the process. So are environments, and
+the model's tokenizer, whose template must show their tools.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ AREA = "run"
 ENGINE, GPUS, SCORERS, ENVIRONMENTS, FOLDER = (
     Check(AREA, name) for name in ("engine", "GPUs", "scorers", "environments", "runs_dir")
 )
-IMPORT_S = 60.0  # for the import of all own scorers; a slower one is left to the run
+IMPORT_S = 60.0  # for the import of all own scorers; slower ones are left to the run
 DEVICES = ("nvidia[0-9]*", "dxg", "kfd")  # in /dev: NVIDIA's, Windows' and AMD's
 
 
 def sees_gpu(devices: Path = Path("/dev")) -> bool:
-    """Tells whether torch can see a GPU here, as far as the system and torch's metadata say it."""
+    """Return whether torch can see a GPU here, by the system and torch's metadata."""
     if are_hidden():
         return False
     if installed("torch").endswith("+cpu"):
@@ -46,18 +46,18 @@ def sees_gpu(devices: Path = Path("/dev")) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the light checks ask this machine; tests give other answers."""
+    """The light checks' view of this machine; tests replace it."""
 
     has_gpu: bool = field(default_factory=sees_gpu)
-    has: Callable[[str], str] = installed  # a distribution's version, or ""
+    has: Callable[[str], str] = installed  # returns a distribution's version, or ""
 
 
 def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) -> None:
-    """Refuses a run that would fail at each start here.
+    """Refuse a run that would fail at every start here.
 
     Raises:
         ConfigError: with a line for each problem.
-        WrongBroker: REDIS_URL is none.
+        WrongBroker: REDIS_URL is invalid.
     """
     check_places(run)
     if run.broker.url is not None:
@@ -70,7 +70,7 @@ def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) 
 
 
 def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
-    """Looks whether the engine and the learner can start on this machine's devices, with what is installed."""
+    """Check that the engine and the learner can start on this machine's devices, with the installed libraries."""
     engine = run.generators.engine
     needed = {
         "vllm": isinstance(engine, VllmEngineConfig) or run.judge.serve is not None,
@@ -106,7 +106,7 @@ def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
 
 
 def check_folder(run: Run) -> Iterator[Finding]:
-    """Finds a folder of runs in which no folder can be made."""
+    """Find a folder of runs in which no folder can be made."""
     place = run.folder.absolute()
     there = next(each for each in (place, *place.parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
@@ -117,13 +117,13 @@ def check_folder(run: Run) -> Iterator[Finding]:
 
 
 def own_questions(run: Run, words: Sequence[str]) -> list[Question]:
-    """Returns the questions whether the run's own scorers and environments can be imported; none where it has none."""
+    """Return the questions whether the run's own scorers and environments can be imported; none for none."""
     wanted = {"scorers": bool(own_scorers(run)), "environments": run.has_agents}
     return [Question(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
 
 
 def check_scorers(answer: Answer, run: Run) -> Iterator[Finding]:
-    """Tells whether the run's own scorers can be imported and built here."""
+    """Check that the run's own scorers can be imported and built here."""
     if answer.trouble.startswith(NO_ANSWER):
         yield SCORERS.note(f"the import of {_paths(run)} gives {answer.trouble}")
     elif answer.trouble:
@@ -138,7 +138,7 @@ def check_scorers(answer: Answer, run: Run) -> Iterator[Finding]:
 
 
 def check_environments(answer: Answer, run: Run) -> Iterator[Finding]:
-    """Tells whether each task's environment can be imported here and starts in a child, and what its policy sees."""
+    """Check that each task's environment can be imported here and starts in a child, and what its policy sees."""
     tasks = ", ".join(filter(run.plays, run.scorers.tasks))
     if answer.trouble.startswith(NO_ANSWER):
         yield ENVIRONMENTS.note(f"the start of the environments of {tasks} gives {answer.trouble}")
@@ -165,7 +165,7 @@ def _paths(run: Run) -> str:
     return ", ".join(dict.fromkeys(section.import_path for section in own_scorers(run).values()))
 
 
-# What each of `own_questions` is answered by.
+# The check of each answer to `own_questions`.
 OWN: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
     "scorers": check_scorers,
     "environments": check_environments,

@@ -1,7 +1,7 @@
-"""The doctor's look at this machine: disk, memory, GPUs' memory, open files, compilers, against what a run will need.
+"""Check this machine's disk, memory, GPU memory, open files and compilers against a run's needs.
 
-In: the run, if one is given. Out: findings. `tools.estimates.needs` estimates what a run needs, and each finding says
-from what. The system says what the machine has; tests may say it instead.
+In: the run, if one is given. Out: findings. `tools.estimates.needs` estimates a run's needs, and each finding names its
+source. The system reports the machine's capacity; tests may replace it.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ DISK, MEMORY, SHARED, FILES = (
 MODEL, COMPILERS = Check(AREA, "model size"), Check(AREA, "compilers")
 
 GIB = 1 << 30
-LITTLE_DISK = 5 * GIB  # bytes that are little, where nothing is known of the run
-SHARED_NEEDED = 1 * GIB  # for processes that hand tensors to each other: NCCL, vLLM's workers
+LITTLE_DISK = 5 * GIB  # bytes that are few, without a run to compare with
+SHARED_NEEDED = 1 * GIB  # for processes that pass tensors to each other: NCCL, vLLM's workers
 FEW_FILES = 1024
-HEADERS = Path(sysconfig.get_paths()["include"])  # of the Python that runs this
+HEADERS = Path(sysconfig.get_paths()["include"])  # of this Python
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Bytes that a run writes to a folder, and what they are."""
+    """Bytes that a run writes to a folder, and their purpose."""
 
     folder: Path
     what: str
     count: float  # bytes
-    is_sure: bool  # False: at most
+    is_sure: bool  # False: an upper bound
 
 
 def check_machine(run: Run | None) -> Iterator[Finding]:
-    """Yields all findings about the machine."""
+    """Yield all findings about the machine."""
     size = size_of(run.model) if run is not None else None
     if run is not None:
         yield model_size(run, size)
@@ -72,7 +72,7 @@ def check_machine(run: Run | None) -> Iterator[Finding]:
 
 
 def model_size(run: Run, size: Size | None) -> Finding:
-    """Makes the finding about the model's size, with which the estimates begin."""
+    """Make the finding about the model's size, the base of the estimates."""
     if size is None:
         return MODEL.note(
             f"how large {run.model.path} is can't be told without its files: what it needs is left out below",
@@ -82,7 +82,7 @@ def model_size(run: Run, size: Size | None) -> Finding:
 
 
 def needs_of(run: Run | None, size: Size | None) -> list[Need]:
-    """Yields what a run writes, and where."""
+    """Return what a run writes, and where."""
     if run is None:
         return [Need(folder=Path.cwd(), what="a run in this folder", count=LITTLE_DISK, is_sure=False)]
     needs = [
@@ -114,7 +114,7 @@ def needs_of(run: Run | None, size: Size | None) -> list[Need]:
 def disks(
     needs: list[Need], *, free_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
 ) -> Iterator[Finding]:
-    """Yields for each disk whether it has room for what is written to it."""
+    """Yield for each disk whether its needs fit."""
     by_disk: dict[int, list[Need]] = defaultdict(list)
     for need in needs:
         by_disk[_existing(need.folder).stat().st_dev].append(need)
@@ -143,7 +143,7 @@ def _disk(folder: Path, needs: list[Need], free: int) -> Finding:
 
 
 def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] | None = None) -> Finding:
-    """Tells whether the model fits, where all roles run here and on the CPU."""
+    """Check that the model fits, where all roles run here and on the CPU."""
     free = (available or available_memory)()
     if run is None or size is None:
         return MEMORY.ok(f"{readable(free)} available")
@@ -162,7 +162,7 @@ def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] |
 
 
 def available_memory() -> int:
-    """Returns the bytes that processes may still take: the system's, or what is left of a container's limit."""
+    """Return the bytes available to processes: the system's, or the rest of a container's limit."""
     text = Path("/proc/meminfo").read_text(encoding="ascii")
     free = next(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("MemAvailable:"))
     try:
@@ -179,7 +179,7 @@ def shared_memory(
     folder: Path = Path("/dev/shm"),  # noqa: S108 - it is what is looked at
     total_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).total,
 ) -> Finding:
-    """Looks at the shared memory: a container has 64 MiB unless it is given more."""
+    """Check the shared memory: a container has 64 MiB unless configured otherwise."""
     several = run is not None and (run.learner.ranks > 1 or _width(run) > 1)
     total = total_of(folder) if folder.is_dir() else 0
     seen, do = f"{readable(total)} at {folder}", "docker run --shm-size=8g, or shm_size: 8g in a compose file"
@@ -197,7 +197,7 @@ def open_files(
     *,
     limits: Callable[[], tuple[int, int]] = lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
 ) -> Finding:
-    """Looks at the limit of open files: a worker has one for a call to a served model, several for a program."""
+    """Check the limit of open files: a worker uses one per call to a served model, several per program."""
     soft, hard = limits()
     if soft == resource.RLIM_INFINITY:
         return FILES.ok("no limit")
@@ -221,9 +221,9 @@ def open_files(
 def compilers(
     run: Run | None, *, which: Callable[[str], str | None] = shutil.which, headers: Path = HEADERS
 ) -> Finding:
-    """Looks for what makes code for GPUs while a run starts: Triton's launchers want C, DeepSpeed's CPU-Adam wants C++.
+    """Check the compilers that a run uses at its start: Triton needs C, DeepSpeed's CPU-Adam needs C++.
 
-    CUDA's own compiler is needed by neither; only flash-attn is built with it, and the libraries' finding says so.
+    Neither needs CUDA's own compiler; only flash-attn is built with it, and the libraries' finding says so.
     """
     has_c, has_cpp = (any(map(which, names)) for names in (("cc", "gcc", "clang"), ("g++", "c++")))
     offloads = run is not None and run.learner.zero.offload_optimizer
@@ -247,5 +247,5 @@ def _width(run: Run) -> int:
 
 
 def _existing(folder: Path) -> Path:
-    """Returns the folder, or the nearest folder above it that is there."""
+    """Return the folder, or its nearest existing ancestor."""
     return next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())

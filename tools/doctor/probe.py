@@ -1,7 +1,7 @@
-"""`python -m tools.doctor.probe QUESTION [WORDS]`: the process of the doctor that imports what is heavy.
+"""`python -m tools.doctor.probe QUESTION [WORDS]`: answer a question of the doctor that needs heavy imports.
 
-In: a question. Out: one JSON object on standard output, with `trouble` where there is no answer; everything that
-libraries print goes to standard error. Started by `tools.doctor.questions`, which ends it at a deadline.
+In: a question. Out: one JSON object on standard output, with `trouble` where there is no answer; output of libraries
+goes to standard error. Started by `tools.doctor.questions`, which ends it at a deadline.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from config.scorers import TaskConfig
 
 Facts = dict[str, Any]
-BEGIN_S = 20.0  # for an episode to begin in
+BEGIN_S = 20.0  # for an episode to begin
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Answers one question."""
+    """Answer one question."""
     name, *words = sys.argv[1:] if argv is None else argv
     answer_to = os.dup(1)
     os.dup2(2, 1)  # libraries print
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def answer(name: str, words: Sequence[str]) -> Facts:
-    """Returns what is found, or the trouble that there is, of any kind."""
+    """Return the result, or the trouble, of any kind."""
     try:
         return QUESTIONS[name](words)
     except Exception as error:  # noqa: BLE001 - any: that it can't be used, and why, is the answer
@@ -50,7 +50,7 @@ def answer(name: str, words: Sequence[str]) -> Facts:
 
 
 def torch(_words: Sequence[str]) -> Facts:
-    """Returns version, devices, and whether bfloat16 works."""
+    """Return version, devices, and whether bfloat16 works."""
     library = importlib.import_module("torch")
     cuda = library.cuda
     is_there = bool(cuda.is_available())
@@ -90,7 +90,7 @@ def _has_cpu_bf16() -> bool:
 
 
 def plain(name: str) -> Callable[[Sequence[str]], Facts]:
-    """Tells whether a library can be imported, and its version."""
+    """Return whether a library can be imported, and its version."""
 
     def ask(_words: Sequence[str]) -> Facts:
         library = importlib.import_module(name)
@@ -100,7 +100,7 @@ def plain(name: str) -> Callable[[Sequence[str]], Facts]:
 
 
 def vllm(_words: Sequence[str]) -> Facts:
-    """Imports vLLM as a generator does, and says for which device it was built."""
+    """Import vLLM as a generator does, and return the device it was built for."""
     from config.generators import VllmEngineConfig
     from generators.engines.vllm.environment import set_environment
 
@@ -121,13 +121,13 @@ def vllm(_words: Sequence[str]) -> Facts:
 
 
 def _maps() -> str:
-    """Returns the libraries that this process has loaded."""
+    """Return the libraries loaded in this process."""
     with open("/proc/self/maps", encoding="utf-8") as stream:  # noqa: PTH123
         return stream.read()
 
 
 def sandbox(words: Sequence[str]) -> Facts:
-    """Tells whether each kind of walls holds here, and what runs inside; or whether these servers answer."""
+    """Return whether each kind of walls works here, and what runs inside; or whether these servers answer."""
     from broker.errors import PipelineError
     from sandbox.choice import obstacle, tried
     from sandbox.remote.fusion import FusionSandbox
@@ -157,7 +157,7 @@ def sandbox(words: Sequence[str]) -> Facts:
 
 
 def data(words: Sequence[str]) -> Facts:
-    """Reads every row of the run's data, as the learner does."""
+    """Read every row of the run's data, as the learner does."""
     from config.loading import load_run
     from learner.data.ingest import ingest
     from learner.data.row import RowError
@@ -176,7 +176,7 @@ def data(words: Sequence[str]) -> Facts:
 
 
 def tokenizer(words: Sequence[str]) -> Facts:
-    """Loads the model's tokenizer and its chat template, as the learner does."""
+    """Load the model's tokenizer and its chat template, as the learner does."""
     from config.loading import load_run
     from learner.data.prompts import load_tokenizer
 
@@ -184,7 +184,7 @@ def tokenizer(words: Sequence[str]) -> Facts:
 
 
 def model(words: Sequence[str]) -> Facts:
-    """Says what is odd of the model's files, as the learner does at its start."""
+    """Return problems of the model's files, as the learner does at its start."""
     from config.loading import load_run
     from learner.base_model.base_files import check_generation, what_is_odd
     from learner.base_model.own_head import has_own_head
@@ -195,7 +195,7 @@ def model(words: Sequence[str]) -> Facts:
 
 
 def engine(words: Sequence[str]) -> Facts:
-    """Has the run's engine complete its settings here, as a generator does before it starts a process."""
+    """Complete the engine's settings here, as a generator does before it starts a process."""
     from config.generators import ScriptedEngineConfig, VllmEngineConfig
     from config.loading import load_run
 
@@ -218,7 +218,7 @@ def engine(words: Sequence[str]) -> Facts:
 
 
 def scorers(words: Sequence[str]) -> Facts:
-    """Imports and builds the run's own scorers, as a worker does, and says by their keys which can't be."""
+    """Import and build the run's own scorers, as a worker does, and return the keys of those that fail."""
     from config.loading import load_run
     from scorers.custom import CustomScorerError, load_scorer
     from tools.doctor.run import own_scorers
@@ -233,11 +233,11 @@ def scorers(words: Sequence[str]) -> Facts:
 
 
 def environments(words: Sequence[str]) -> Facts:
-    """Begins an episode of each task in a child, as an agent does, with an empty row.
+    """Begin an episode of each task in a child, as an agent does, with an empty row.
 
     Returns:
         By task what `failed`, which resets `refused` such a row, how many `tools` there are, and the `objections` of
-        the model's chat template to them; `untold`: why nobody can say those.
+        the model's chat template to them; `untold`: why the objections are unknown.
     """
     from config.loading import load_run
 
@@ -248,7 +248,7 @@ def environments(words: Sequence[str]) -> Facts:
 
 
 def _objections(run: Run, tools: Mapping[str, Sequence[Turn]]) -> Facts:
-    """Tells which tasks' tools the model's chat template does not show; loads no tokenizer where there are none."""
+    """Return which tasks' tools the model's chat template does not show; loads no tokenizer without tools."""
     from agents.rendering.build import open_rendering
     from broker.errors import PipelineError
 
@@ -263,7 +263,7 @@ def _objections(run: Run, tools: Mapping[str, Sequence[Turn]]) -> Facts:
 
 
 def _hurried(task: TaskConfig) -> TaskConfig:
-    """Return a task whose environment has little time to begin: a server that is away is waited for as long."""
+    """Return a task whose environment has little time to begin, since an absent server is waited for."""
     if (section := task.environment) is None:
         return task
     seconds = min(section.reset_deadline_s, BEGIN_S)
@@ -321,7 +321,7 @@ QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
 
 
 def installed(name: str) -> str:
-    """Returns the version of a distribution, without importing it; "" where it is not installed."""
+    """Return the version of a distribution, without importing it; "" where it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""The doctor's questions that need a heavy library, or run programs: each is asked in a process of its own.
+"""Ask the doctor's questions that need heavy libraries or run programs, each in a separate process.
 
-In: names of questions that `tools.doctor.probe` answers. Out: what each process found, or why there is no answer. A
-library that hangs at its import costs its deadline; a library that crashes costs its own process. Two run at a time,
+In: names of questions that `tools.doctor.probe` answers. Out: the result of each process, or why there is none. A
+library that hangs at its import costs its deadline; one that crashes ends only its own process. Two run at a time,
 since each takes a processor and a gigabyte.
 """
 
@@ -23,23 +23,23 @@ from broker import processes
 AT_ONCE = 2
 DEADLINE_S = 180.0  # vLLM's import alone takes half a minute on a slow disk
 NO_ANSWER = "no answer"
-LAST_WORDS = 300  # characters of what a process said that died
-# No hub is asked for what is not here: a hub that does not answer would cost minutes.
+LAST_WORDS = 300  # characters of a dead process's output
+# Nothing is downloaded from a hub: one that does not answer would cost minutes.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question, and what asks it."""
+    """A question, and the process that answers it."""
 
     name: str  # of the function in `tools.doctor.probe`
-    words: Sequence[str] = ()  # for that function
-    command: Sequence[str] = ()  # what runs instead, in tests
+    words: Sequence[str] = ()  # arguments of that function
+    command: Sequence[str] = ()  # replaces the process, in tests
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a process found, or why it found nothing."""
+    """A process's result, or why there is none."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     trouble: str = ""  # why there are no facts
@@ -48,7 +48,7 @@ class Answer:
 def ask(
     questions: Sequence[Question], *, deadline_s: float = DEADLINE_S
 ) -> Iterator[tuple[Question, Answer]]:
-    """Asks all questions; the answers come in the order of the questions. To be called from the main thread."""
+    """Ask all questions; the answers are in the order of the questions. Call it from the main thread."""
     with tempfile.TemporaryDirectory(prefix="millrace-doctor-") as folder:
         waiting = list(questions)
         running: list[_AnsweringProcess] = []
@@ -84,7 +84,7 @@ class _AnsweringProcess:
             )
 
     def answer(self) -> Answer:
-        """Waits for the answer, until the deadline."""
+        """Wait for the answer, until the deadline."""
         has_ended = processes.wait(self._process, max(0.0, self._until - time.monotonic()))
         code = self.end()
         if not has_ended:
@@ -98,5 +98,5 @@ class _AnsweringProcess:
         return Answer(facts, trouble)
 
     def end(self) -> int:
-        """Ends the process and all that it started. Returns its exit code."""
+        """End the process and everything it started. Returns its exit code."""
         return processes.stop(self._process, grace_s=0)

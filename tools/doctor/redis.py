@@ -1,8 +1,7 @@
-"""The doctor's look at Redis: can a run rely on it?
+"""Check whether a run can rely on a Redis.
 
-In: the address of a Redis, and the run that will use it, if one is known. Out: findings. The doctor asks each thing
-once, with a deadline, and changes nothing. Where no address is known, it looks at the program that `millrace up` would
-start.
+In: the address of a Redis, and its run, if known. Out: findings. Each check is one query with a deadline, and changes
+nothing. Without an address, the program that `millrace up` would start is checked.
 """
 
 from __future__ import annotations
@@ -48,16 +47,16 @@ SLOW_MS = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What a Redis says of itself."""
+    """A Redis server's description of itself."""
 
     address: str
     info: Mapping[str, Any]
-    clock_ahead_s: float  # by which the server's clock is ahead of this machine's
-    latency_ms: float  # of one question and its answer, the median
+    clock_ahead_s: float  # of the server, relative to this machine's
+    latency_ms: float  # of one round trip, the median
 
 
 def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
-    """Yields all findings about the Redis at `url`."""
+    """Yield all findings about the Redis at `url`."""
     try:
         server = ask(url)
     except (WrongBroker, redis.RedisError) as error:
@@ -75,7 +74,7 @@ def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
 
 
 def ask(url: str) -> Server:
-    """Asks a Redis about itself. Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
+    """Query a Redis about itself. Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
     with closing(RedisLink(url, outage_s=0)) as link:
         address = link.address
     with redis_client(
@@ -94,7 +93,7 @@ def ask(url: str) -> Server:
 
 
 def unreachable(url: str, error: Exception) -> Finding:
-    """Makes the finding that there is no answer at all, or a refusal."""
+    """Make the finding that there is no answer, or a refusal."""
     if isinstance(error, WrongBroker):
         example = TLS_URL if url.startswith("rediss:") else "redis://USER:PASSWORD@HOST:PORT/0"
         return ADDRESS.problem(str(error), do=f"export REDIS_URL={example}")
@@ -115,7 +114,7 @@ def unreachable(url: str, error: Exception) -> Finding:
 
 
 def version(info: Mapping[str, Any]) -> Finding:
-    """Looks at the version: streams need XAUTOCLAIM."""
+    """Check the version: streams need XAUTOCLAIM."""
     found = str(info["redis_version"])
     oldest = ".".join(map(str, OLDEST_REDIS))
     if tuple(int(part) for part in found.split(".")[:2]) < OLDEST_REDIS:
@@ -127,7 +126,7 @@ def version(info: Mapping[str, Any]) -> Finding:
 
 
 def role(info: Mapping[str, Any]) -> Finding:
-    """Looks at the server's role: a run needs a single server that takes writes."""
+    """Check the server's role: a run needs a single writable server."""
     if info.get("redis_mode") == "cluster":
         return ROLE.problem(
             "a cluster: RQ's queues lie on another slot than the run's streams", do="use a single server"
@@ -141,7 +140,7 @@ def role(info: Mapping[str, Any]) -> Finding:
 
 
 def persistence(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
-    """Looks for the append-only file: without one, work that is under way is lost with the server."""
+    """Check for the append-only file: without it, work in flight is lost with the server."""
     if not int(info.get("aof_enabled", 0)):
         seen = "no append-only file: what is under way is lost when this server ends"
         do = "redis-cli CONFIG SET appendonly yes"
@@ -159,7 +158,7 @@ def persistence(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
 
 
 def eviction(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
-    """Looks at the eviction policy: where keys are thrown away, work is."""
+    """Check the eviction policy: evicted keys are lost work."""
     policy = str(info.get("maxmemory_policy", "unknown"))
     if policy == "noeviction":
         return EVICTION.ok("noeviction: work is never thrown away to make room")
@@ -170,7 +169,7 @@ def eviction(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
 
 
 def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
-    """Tells whether a full budget of groups has room."""
+    """Check that a full budget of groups fits."""
     limit, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     total = int(info.get("total_system_memory", 0))
     there = limit or total
@@ -191,7 +190,7 @@ def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
 
 
 def clock(ahead_s: float) -> Finding:
-    """Compares the clocks: ages and deadlines are told by the clocks of several machines."""
+    """Compare the clocks: ages and deadlines use the clocks of several machines."""
     seen = f"{abs(ahead_s):.2f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine's"
     do = "timedatectl set-ntp true on both machines"
     if abs(ahead_s) > CLOCK_PROBLEM_S:
@@ -204,7 +203,7 @@ def clock(ahead_s: float) -> Finding:
 
 
 def latency(median_ms: float) -> Finding:
-    """Looks at the latency: each group costs some dozen questions."""
+    """Check the latency: each group costs some dozen round trips."""
     seen = f"{median_ms:.2f} ms for a question and its answer"
     if median_ms > SLOW_MS:
         return LATENCY.note(
@@ -214,7 +213,7 @@ def latency(median_ms: float) -> Finding:
 
 
 def check_private(find: Callable[[], Path] = embedded.executable) -> Iterator[Finding]:
-    """Looks for the redis-server that `millrace up` starts where REDIS_URL is not set."""
+    """Check for the redis-server that `millrace up` starts where REDIS_URL is not set."""
     yield ADDRESS.ok("REDIS_URL is not set: `millrace up` starts a private one in the run's folder")
     try:
         program = find()

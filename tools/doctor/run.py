@@ -1,7 +1,7 @@
-"""The doctor's look at what a configuration names: paths, data, the model's tokenizer, served models.
+"""Check what a configuration names: paths, data, the model's tokenizer, served models.
 
-In: a resolved run; what processes found of its data and tokenizer. Out: findings. Nothing is fetched: what is not on
-this machine is said to be missing, with the command that brings it.
+In: a resolved run; the results of processes about its data and tokenizer. Out: findings. Nothing is downloaded: what is
+missing on this machine is reported, with the command that gets it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ REPLY_S = 10.0
 
 
 def questions(words: Sequence[str]) -> list[Question]:
-    """Returns the questions about a configuration that need heavy libraries."""
+    """Return the questions about a configuration that need heavy libraries."""
     return [Question(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
 
 
 def check_paths(run: Run) -> Iterator[Finding]:
-    """Looks at the keys that name a file or a folder, as `millrace up` does before it starts anything."""
+    """Check the keys that name a file or a folder, as `millrace up` does before it starts anything."""
     try:
         check_places(run)
     except ConfigError as error:
@@ -50,14 +50,14 @@ def check_paths(run: Run) -> Iterator[Finding]:
 
 
 def check_groups(run: Run) -> Finding:
-    """Tells whether a group has answers to compare."""
+    """Check that a group has several answers to compare."""
     if says := single_answers(run):
         return GROUPS.problem(says, do="sampling.group_size=8")
     return GROUPS.ok(f"{run.sampling.group_size} answers a group are compared with each other")
 
 
 def check_deadlines(run: Run) -> Finding:
-    """Tells whether a group of slow answers is scored before it dies, and what one of its answers has then."""
+    """Check that a group of slow answers is scored within its deadline, and report the time per answer."""
     whole_s, scoring_s, size = run.learner.group_deadline_s, run.scoring_deadline_s, run.sampling.group_size
     note, most_s = None, scoring_s
     for name, task in run.scorers.tasks.items():
@@ -88,7 +88,7 @@ def check_deadlines(run: Run) -> Finding:
 
 
 def tokenizer(answer: Answer, run: Run) -> Finding:
-    """Tells whether every role can load the tokenizer without a network."""
+    """Check that every role can load the tokenizer without a network."""
     path = run.model.path
     if not answer.trouble:
         return TOKENIZER.ok(f"{path}: {answer.facts['size']} tokens, with a chat template; no network needed")
@@ -105,7 +105,7 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
 
 
 def template(answer: Answer, run: Run) -> Finding:
-    """Tells whether the policy would see the tools of its tasks, and what they answer, where they could be begun."""
+    """Check that the policy would see its tasks' tools and their answers, where the tasks could begin."""
     if untold := answer.facts["untold"]:
         return TEMPLATE.note(f"whether {run.model.path} shows tools can't be told: {untold}")
     if objections := answer.facts["objections"]:
@@ -118,7 +118,7 @@ def template(answer: Answer, run: Run) -> Finding:
 
 
 def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
-    """Tells what of the model's files its own library refuses, and whether it has a head that its config denies."""
+    """Report the model's files that its own library refuses, and a head that its config does not declare."""
     path = run.model.path
     if answer.trouble and not (Path(path).is_dir() or is_path(path)):
         yield MODEL_FILES.note(f"{path} is not on this machine: the learner looks at its files at the start")
@@ -139,10 +139,10 @@ def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
 
 
 def settings(answer: Answer, run: Run) -> Iterator[Finding]:
-    """Tells whether the engine takes the model and the settings; nothing where it is not installed here."""
+    """Check that the engine accepts the model and the settings; nothing where it is not installed here."""
     kind, path = run.generators.engine.type, run.model.path
     if answer.trouble and not (Path(path).is_dir() or is_path(path)):
-        return  # it is not on this machine, which others say
+        return  # not on this machine, which other checks report
     if answer.trouble.startswith(NO_ANSWER):
         yield SETTINGS.note(f"the engine {kind} gives {answer.trouble}")
     elif answer.trouble:
@@ -155,7 +155,7 @@ def settings(answer: Answer, run: Run) -> Iterator[Finding]:
 
 
 def data(answer: Answer, run: Run) -> Finding:
-    """Tells whether every row of the data can be used."""
+    """Check that every row of the data is usable."""
     if bad := answer.facts.get("bad_rows"):
         return DATA.problem(
             "\n".join([f"{len(bad)} rows can't be used:", *bad]),
@@ -179,7 +179,7 @@ def data(answer: Answer, run: Run) -> Finding:
 
 
 def scorers_of(run: Run) -> Iterator[tuple[str, ScorerConfig]]:
-    """Yields all scorers of `run`, each by its key."""
+    """Yield all scorers of `run`, each with its key."""
     for name, task in run.scorers.tasks.items():
         yield f"scorers.tasks.{name}.scorer", task.scorer
         for part, found in task.extra_scorers.items():
@@ -187,12 +187,12 @@ def scorers_of(run: Run) -> Iterator[tuple[str, ScorerConfig]]:
 
 
 def own_scorers(run: Run) -> dict[str, CustomConfig]:
-    """Returns the sections of the user's own scorers by their keys."""
+    """Return the sections of the user's own scorers, by key."""
     return {key: section for key, section in scorers_of(run) if isinstance(section, CustomConfig)}
 
 
 def check_endpoints(run: Run) -> Iterator[Finding]:
-    """Yields for each endpoint whether it answers with the model that is named."""
+    """Yield for each endpoint whether it serves the configured model."""
     serve = run.judge.serve
     for key, endpoint in run.scorers.endpoints():
         if not endpoint.urls and serve is not None:
@@ -207,7 +207,7 @@ def check_endpoints(run: Run) -> Iterator[Finding]:
 
 
 async def check_endpoint(key: str, url: str, endpoint: EndpointConfig) -> Finding:
-    """Tells whether one server answers with the model that is named."""
+    """Check that one server serves the configured model."""
     check = Check(AREA, "endpoint")
     wire = Wire(api_key(endpoint.key_variable), timeout_s=REPLY_S)
     try:

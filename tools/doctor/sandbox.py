@@ -1,7 +1,7 @@
-"""The doctor's look at the sandbox: which walls hold here, why another kind does not, and which languages run inside.
+"""Check the sandbox: which walls work, why another kind does not, and which languages run inside.
 
-In: what the processes found (`tools.doctor.probe`, which really tries to get out), and the run, if one is given. Out:
-findings. A sandbox that is not there is a problem where the run's tasks need it, else a note.
+In: the results of processes (`tools.doctor.probe`, which really tries to escape), and the run, if one is given. Out:
+findings. A missing sandbox is a problem where the run's tasks need it, else a note.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LANGUAGES = {"python": ("python3", "python3"), "cpp": ("g++", "g++"), "javascrip
 
 
 def questions(run: Run | None) -> list[Question]:
-    """Returns the question about this machine's walls, or about the servers that the run names."""
+    """Return the question about this machine's walls, or about the run's servers."""
     servers = (
         run.scorers.sandbox_urls if run is not None and run.scorers.sandbox in {"auto", "fusion"} else ()
     )
@@ -31,7 +31,7 @@ def questions(run: Run | None) -> list[Question]:
 
 
 def check_sandbox(answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """Yields all findings about the sandbox."""
+    """Yield all findings about the sandbox."""
     is_needed = run is not None and needs_sandbox(run)
     asked = run.scorers.sandbox if run is not None else "auto"
     if asked == "unsafe":
@@ -48,7 +48,7 @@ def check_sandbox(answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 
 def needs_sandbox(run: Run) -> bool:
-    """Tells whether any scorer of the run runs programs."""
+    """Return whether any scorer of the run runs programs."""
     return any(
         scorer.type in NEEDING
         for task in run.scorers.tasks.values()
@@ -57,7 +57,7 @@ def needs_sandbox(run: Run) -> bool:
 
 
 def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
-    """Yields which walls hold, and the languages inside the walls that are used."""
+    """Yield which walls work, and the languages inside the used ones."""
     holding = [name for name in WALLS if "version" in answer.facts[name]]
     used = asked if asked in holding else next(iter(holding), "") if asked == "auto" else ""
     for name in WALLS:
@@ -78,7 +78,7 @@ def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
 
 
 def languages(facts: dict[str, object]) -> Iterator[Finding]:
-    """Yields which languages run inside."""
+    """Yield which languages run inside."""
     there = facts["languages"]
     pairs = (word.partition("=") for word in str(facts["version"]).split())
     versions = {name.replace("python", "python3"): number for name, _, number in pairs}
@@ -95,7 +95,7 @@ def languages(facts: dict[str, object]) -> Iterator[Finding]:
 
 
 def packages(facts: dict[str, object]) -> Iterator[Finding]:
-    """Yields which packages programs can't import, though they should."""
+    """Yield which packages programs can't import, though they should."""
     if lacking := absent(str(facts["version"])):
         yield Check(AREA, "packages").note(
             f"{', '.join(lacking)} can't be imported inside: an answer that imports one of them and is not right "
@@ -105,7 +105,7 @@ def packages(facts: dict[str, object]) -> Iterator[Finding]:
 
 
 def servers(answer: Answer, urls: tuple[str, ...]) -> Finding:
-    """Tells whether the servers that speak SandboxFusion's API answer."""
+    """Check that the servers with SandboxFusion's API answer."""
     check = Check(AREA, "servers")
     if not urls:
         return check.problem(

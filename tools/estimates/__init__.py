@@ -1,1 +1,1 @@
-"""What a run needs, by arithmetic on its configuration and its model; shared by `doctor` and `plan`."""
+"""Estimate a run's needs from its configuration and its model, for `doctor` and `plan`."""

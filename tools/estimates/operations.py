@@ -1,7 +1,7 @@
-"""What a card can compute, and what a step of training costs: the two sides of the MFU.
+"""Tabulate the peak performance of GPUs, and count the operations of a training step, for the MFU.
 
-In: a card's name as torch has it; a model's shape and the lengths of its sequences. Out: floating-point operations a
-second, and of a step. Used by the step `rates` of `make prove-gpu`, and by `millrace plan`. A card that is not in the
+In: a GPU's name from torch; a model's shape and the lengths of its sequences. Out: floating-point operations per
+second, and per step. Used by the step `rates` of `make prove-gpu`, and by `millrace plan`. A GPU that is not in the
 table has no MFU.
 """
 
@@ -14,42 +14,42 @@ TERA = 1e12
 
 
 class Peak(NamedTuple):
-    """What a card's maker says of dense products in bfloat16 with sums in float32."""
+    """The manufacturer's peak for dense bfloat16 products with float32 sums."""
 
-    name: str  # part of the card's name; the first row that fits counts
-    tera: float  # 10^12 operations a second, without sparsity
+    name: str  # part of the GPU's name; the first matching row counts
+    tera: float  # 10^12 operations per second, without sparsity
     source: str
 
 
 class Decoder(Protocol):
-    """The sizes of a decoder that its operations follow from."""
+    """The dimensions of a decoder that determine its operations."""
 
     @property
     def hidden(self) -> int:
-        """Numbers of a token's state."""
+        """Hidden size."""
 
     @property
     def layers(self) -> int:
-        """Layers of the model."""
+        """Number of layers."""
 
     @property
     def heads(self) -> int:
-        """Heads of queries."""
+        """Number of query heads."""
 
     @property
     def head_width(self) -> int:
-        """Numbers of one head."""
+        """Head dimension."""
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that there are."""
+        """Size of the vocabulary."""
 
     @property
     def layer_parameters(self) -> int:
-        """Weights of the matrices of all layers."""
+        """Weights in the matrices of all layers."""
 
 
-# The data sheets' numbers "with sparsity" are halved.
+# Data sheet values "with sparsity" are halved.
 PEAKS = (
     Peak("B200", 2250.0, "NVIDIA HGX B200 data sheet: 36,000 with sparsity for eight"),
     Peak("H100 NVL", 835.5, "NVIDIA H100 data sheet: 1,671 with sparsity"),
@@ -66,11 +66,11 @@ PEAKS = (
     Peak("RTX 4090", 165.2, "NVIDIA Ada architecture white paper, sums in FP32"),
     Peak("RTX 3090", 71.0, "NVIDIA GA102 architecture white paper, sums in FP32"),
 )
-OTHERS = ("Laptop", "MIG", "4090 D")  # cards of a name in the table that compute less
+OTHERS = ("Laptop", "MIG", "4090 D")  # slower GPUs with a name in the table
 
 
 def peak_of(card: str) -> Peak | None:
-    """Return the row of a card, by its name as `torch.cuda.get_device_name` has it; None where it has none."""
+    """Return the row of a GPU, by its name from `torch.cuda.get_device_name`; None for none."""
     words = f" {card} ".replace("-", " ")
     if any(f" {other} " in words for other in OTHERS):
         return None
@@ -78,18 +78,18 @@ def peak_of(card: str) -> Peak | None:
 
 
 def step_operations(shape: Decoder, lengths: Sequence[int], trained_tokens: int) -> float:
-    """Return the floating-point operations that a step has to make, forward and backward.
+    """Return the floating-point operations of a step, forward and backward.
 
     6 for each weight of the layers' matrices and token, 6 for each weight of the head and trained token, and in each
-    layer 6 x length^2 x width of all heads for a sequence: two products, of which the causal mask leaves half. What
-    gradient checkpointing and the head's chunks compute again is not counted, nor is anything but products.
+    layer 6 x length^2 x width of all heads for a sequence: two products, of which the causal mask leaves half.
+    Recomputation by gradient checkpointing and the head's chunks is not counted, nor is anything but products.
 
     Args:
         shape: of the model.
         lengths: tokens of each sequence, prompts included.
-        trained_tokens: whose logits are computed.
+        trained_tokens: number of tokens whose logits are computed.
     Source: the MFU of PaLM, arXiv:2204.02311, appendix B, with the causal half of attention, and the head counted by
-        the tokens that it sees.
+        its own tokens.
     """
     layers = 6.0 * shape.layer_parameters * sum(lengths)
     head = 6.0 * shape.vocabulary * shape.hidden * trained_tokens

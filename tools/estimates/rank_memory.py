@@ -1,12 +1,13 @@
-"""Estimates of what a rank of the learner takes of its GPU, term by term, from the configuration and the model's shape.
+"""Estimate the GPU memory of a learner's rank, by term, from the configuration and the model's shape.
 
-In: a run, the shape of its model, and the GPU's memory if it is known. Out: bytes. What DeepSpeed and autograd hold
-does not depend on the device: the factors were measured in steps on CPU ranks with the GPU's configuration
-(`tests/tools/estimates/test_rank_memory.py` measures again), by counting tensors. What CUDA takes besides is a guess.
-None of it has been measured on a GPU. Used by `tools.doctor.gpu_memory` and by `tools.plan`.
+In: a run, the shape of its model, and the GPU's memory if known. Out: bytes. The memory of DeepSpeed and autograd does
+not depend on the device: the factors were measured in steps on CPU ranks with the GPU's configuration
+(`tests/tools/estimates/test_rank_memory.py` measures again), by counting tensors. CUDA's own memory is a guess. None of
+it has been measured on a GPU. Used by `tools.doctor.gpu_memory` and by `tools.plan`.
 """
 
-# P parameters, of which P' train; N ranks; T tokens of a micro-batch; L layers; D hidden size; I intermediate size.
+# P: parameters. P': trained ones. N: ranks. T: tokens of a micro-batch. L: layers. D: hidden size. I: intermediate
+# size.
 
 from __future__ import annotations
 
@@ -23,25 +24,25 @@ from tools.estimates.needs import BYTES_OF, Size, cached, reference_bytes, train
 
 GIB = 1 << 30
 BUCKET = (
-    500_000_000  # numbers that ZeRO 2 and 3 add up at a time, in a buffer of that size (DeepSpeed's default)
+    500_000_000  # elements that ZeRO 2 and 3 reduce at a time, the size of a buffer (DeepSpeed's default)
 )
-LIVE = 1_000_000_000  # parameters that ZeRO-3 keeps whole at once (DeepSpeed's default)
-MASTER_AND_MOMENTS = 12  # bytes a parameter, in float32: the master weight and AdamW's two moments
+LIVE = 1_000_000_000  # parameters that ZeRO-3 holds gathered at once (DeepSpeed's default)
+MASTER_AND_MOMENTS = 12  # bytes per parameter, in float32: the master weight and AdamW's two moments
 MOMENTS = 8  # where there is no master weight
-SUM = 4  # bytes a parameter: the gradient of all micro-batches, in float32
-# Bytes a token: of a layer, of its intermediate size and of its hidden size, kept for the backward pass...
-KEPT_INTERMEDIATE, KEPT_HIDDEN, KEPT_INPUT = 8, 21, 2  # ... the last: of a layer that is computed again
-WORK_INTERMEDIATE, WORK_HIDDEN = 4, 20  # that the backward pass of a layer takes besides
-AGAIN_INTERMEDIATE, AGAIN_HIDDEN = 12, 22  # the same of a layer that is computed again, with what it keeps
-COPIES_OF_LOGITS = 20  # bytes an entry of a chunk: five float32 copies in its backward pass
+SUM = 4  # bytes per parameter: the gradient of all micro-batches, in float32
+# Bytes per token: of a layer, by its intermediate size and its hidden size, kept for the backward pass...
+KEPT_INTERMEDIATE, KEPT_HIDDEN, KEPT_INPUT = 8, 21, 2  # ... the last: of a recomputed layer
+WORK_INTERMEDIATE, WORK_HIDDEN = 4, 20  # additional in a layer's backward pass
+AGAIN_INTERMEDIATE, AGAIN_HIDDEN = 12, 22  # the same for a recomputed layer, with what it keeps
+COPIES_OF_LOGITS = 20  # bytes per entry of a chunk: five float32 copies in its backward pass
 FUSED_COPIES_OF_LOGITS = 8  # by the fused head, two
-HEAD_COPY, HEAD_SUM = 4, 4  # bytes a weight of the head: its float32 copy, and its gradient in float32
-RUNTIME_BYTES = GIB  # CUDA's context, NCCL, workspaces, and what the allocator can't use. A guess
+HEAD_COPY, HEAD_SUM = 4, 4  # bytes per weight of the head: its float32 copy, and its gradient in float32
+RUNTIME_BYTES = GIB  # CUDA context, NCCL, workspaces, and fragmentation. A guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The sizes of a dense decoder."""
+    """The dimensions of a dense decoder."""
 
     parameters: int
     hidden: int
@@ -49,24 +50,24 @@ class Shape:
     intermediate: int
     vocabulary: int
     heads: int  # of queries
-    key_value_heads: int  # of keys and values, which groups of queries share
-    head_width: int  # numbers of one head
-    positions: int = 0  # the longest sequence that the model is made for; 0: not known
-    source: str  # how they are known
+    key_value_heads: int  # of keys and values, shared by groups of queries
+    head_width: int  # dimension of one head
+    positions: int = 0  # the longest sequence that the model supports; 0: unknown
+    source: str  # of the dimensions
 
     @property
     def layer_parameters(self) -> int:
-        """Weights of the matrices of all layers."""
+        """Weights in the matrices of all layers."""
         attention = self.hidden * self.head_width * 2 * (self.heads + self.key_value_heads)
         return self.layers * (attention + 3 * self.hidden * self.intermediate)
 
     @property
     def head(self) -> int:
-        """Weights of the output head, whether or not the embedding shares them."""
+        """Weights of the output head, even if the embedding shares them."""
         return self.vocabulary * self.hidden
 
 
-# Qwen2.5's, for models whose files are not here: they are taken for the nearest of these.
+# Qwen2.5's, for models without files here: the nearest of these is assumed.
 KNOWN = tuple(
     Shape(
         parameters=parameters,
@@ -89,14 +90,14 @@ KNOWN = tuple(
         ("72B", 72_706_203_648, 8_192, 80, 29_568, 152_064, 64, 8, 128),
     )
 )
-NEAR = 1.33  # by such a factor a name may round: R1-Distill-Qwen-1.5B has 1.78 billion
+NEAR = 1.33  # rounding factor of names: R1-Distill-Qwen-1.5B has 1.78 billion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMemory:
-    """What one rank takes of its GPU; bytes.
+    """The GPU memory of one rank; bytes.
 
-    The sum is a little above the peak: the head's chunk and the work of a layer are not there at the same time.
+    The sum is slightly above the peak: the head's chunk and a layer's work do not coexist.
     """
 
     weights: int
@@ -108,18 +109,18 @@ class RankMemory:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.head + self.runtime
 
 
 def rank_memory(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: bool = False) -> RankMemory:
-    """Return what one rank of the learner takes.
+    """Return the memory of one rank of the learner.
 
     Args:
         run: the resolved run.
         shape: of its model.
-        card_bytes: memory of the GPU, which says how many logits there are at once; None: not known, a large one.
-        is_fused: whether the head is computed by `learner.training.head.fused`, as a GPU may turn out to.
+        card_bytes: memory of the GPU, which decides how many logits are computed at once; None: unknown, large.
+        is_fused: whether `learner.training.head.fused` computes the head, which the GPU decides.
     """
     return RankMemory(
         weights=weights(run, shape),
@@ -133,8 +134,8 @@ def rank_memory(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: boo
 def weights(run: Run, shape: Shape) -> int:
     """Return the bytes of the weights, and of a reference model's.
 
-    P x 2 (4 in float32). Under ZeRO-3 P / N x 2, and what is whole at once: `LIVE` parameters at most. With
-    `offload_weights` only the latter. The reference of a KL term as much again, unless it stays on the host.
+    P x 2 (4 in float32). Under ZeRO-3 P / N x 2, and the gathered parameters: at most `LIVE`. With `offload_weights`
+    only the latter. The same again for the reference of a KL term, unless it stays on the host.
     """
     zero, width = run.learner.zero, BYTES_OF[run.model.dtype]
     kl = run.learner.objective.kl
@@ -150,8 +151,8 @@ def gradients(run: Run, shape: Shape) -> int:
     """Return the bytes of the gradients.
 
     ZeRO 0 and 1: P' x 4 for their sum over micro-batches, and P' x 2 for those of one micro-batch. ZeRO 2 and 3: the
-    sum is split, P' / N x 4, and those of one micro-batch go through one bucket of `BUCKET` x 2. With
-    `offload_optimizer` the sum lies on the host.
+    sum is split, P' / N x 4, and those of one micro-batch use one bucket of `BUCKET` x 2. With `offload_optimizer` the
+    sum is on the host.
     """
     zero, width = run.learner.zero, BYTES_OF[run.model.dtype]
     trained = _trained(run, shape)
@@ -173,7 +174,7 @@ def optimizer(run: Run, shape: Shape) -> int:
 
 
 def activations(run: Run, shape: Shape) -> int:
-    """Return the bytes that the backward pass needs of one micro-batch.
+    """Return the bytes that the backward pass of one micro-batch needs.
 
     With `gradient_checkpointing` T x (2 L D + 12 I + 22 D): the input of each layer, and one layer with its gradients.
     Without T x (L (8 I + 21 D) + 4 I + 20 D). The mask of SDPA's attention is not counted.
@@ -194,7 +195,8 @@ def activations(run: Run, shape: Shape) -> int:
 def head(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: bool = False) -> int:
     """Return the bytes of the output head: copies of one chunk of logits, and of its weight.
 
-    Entries of a chunk x 20 (by the fused head 8), and weights of the head x 8: their float32 copy, and their gradient.
+    Entries of a chunk x 20 (8 with the fused head), and weights of the head x 8: their float32 copy, and their
+    gradient.
     """
     at_once = LARGE_CHUNK if card_bytes is None else logits_at_once(card_bytes)
     longest = run.data.max_prompt_tokens + run.sampling.max_tokens
@@ -206,11 +208,11 @@ def head(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: bool = Fal
 
 
 def shape_of(model: ModelConfig, size: Size) -> Shape:
-    """Return the shape of a model: by its `config.json`, in a folder or the hub's cache, else by its size.
+    """Return the shape of a model: from its `config.json`, in a folder or the hub's cache, else by its size.
 
     Args:
         model: the section.
-        size: its number of parameters, as `tools.estimates.needs.size_of` finds it.
+        size: its number of parameters, from `tools.estimates.needs.size_of`.
     """
     for folder in (Path(model.path), *cached(model.path)):
         if (found := _read(folder / "config.json", size)) is not None:
@@ -221,7 +223,7 @@ def shape_of(model: ModelConfig, size: Size) -> Shape:
 
 
 def _read(file: Path, size: Size) -> Shape | None:
-    """Read the shape from a model's own file; None where the file is missing, or has other names."""
+    """Read the shape from a model's own file; None where the file is missing, or has other keys."""
     try:
         described: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         text = described.get("text_config") or described

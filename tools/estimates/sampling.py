@@ -1,9 +1,9 @@
-"""Estimates of what the generators hold: KV cache, completions side by side, groups, and the lag that follows.
+"""Estimate what the generators hold: KV cache, concurrent completions, groups, and the resulting lag.
 
-In: a run, the shape of its model, and the GPU's memory if it is known. Out: bytes, tokens, groups, versions. Every
-completion is taken to have its full length, which most will not reach: what is held is then a lower bound. Used by
-`tools.plan`; vLLM's own share of a card is `generators.engines.vllm.memory`'s, and what a generator takes at once
-`generators.worker`'s.
+In: a run, the shape of its model, and the GPU's memory if known. Out: bytes, tokens, groups, versions. Every completion
+is assumed to have its full length, which most will not reach: the numbers held are then lower bounds. Used by
+`tools.plan`; vLLM's share of a GPU comes from `generators.engines.vllm.memory`, and a generator's number of groups from
+`generators.worker`.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from tools.estimates.rank_memory import Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What one generator holds at once."""
+    """The load of one generator."""
 
-    cache_bytes: int  # of the KV cache on each of its GPUs, or in the host's memory; 0: not known
-    cache_tokens: int  # that all its GPUs have room for; 0: not known
-    completions: int  # sampled side by side, each at its full length
-    groups: int  # leased at once, those that wait in the engine included
+    cache_bytes: int  # of the KV cache on each of its GPUs, or in host memory; 0: unknown
+    cache_tokens: int  # capacity of all its GPUs; 0: unknown
+    completions: int  # sampled concurrently, each at its full length
+    groups: int  # leased at once, including those that wait in the engine
 
 
 def token_bytes(run: Run, shape: Shape, *, width: int = 1) -> int:
-    """Returns a token's keys and values on one GPU: 2 x layers x heads of keys x width of a head x bytes of a number.
+    """Return the size of a token's keys and values on one GPU: 2 x layers x key heads x head dimension x element bytes.
 
     Args:
-        width: GPUs over which the heads are split; where there are fewer heads than GPUs, each GPU has one.
+        width: GPUs over which the heads are split; with fewer heads than GPUs, each GPU has one.
     """
     heads = max(1, shape.key_value_heads // width)
     return 2 * shape.layers * heads * shape.head_width * BYTES_OF[run.model.dtype]
 
 
 def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share | None:
-    """Returns what a vLLM generator takes of each of its GPUs; None for other engines, or a share of an unknown GPU."""
+    """Return a vLLM generator's share of each of its GPUs; None for other engines, or a share of an unknown GPU."""
     engine = run.generators.engine
     if not isinstance(engine, VllmEngineConfig) or (card_bytes is None and engine.kv_cache_mb is None):
         return None
@@ -50,7 +50,7 @@ def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share 
 
 
 def judge_share(run: Run, *, card_bytes: int | None) -> Share | None:
-    """Returns what the served judge takes of each of its GPUs; None where none is served, or the GPU is not known."""
+    """Return the served judge's share of each of its GPUs; None where none is served, or the GPU is unknown."""
     serve = run.judge.serve
     if serve is None or (card_bytes is None and serve.kv_cache_mb is None):
         return None
@@ -58,7 +58,7 @@ def judge_share(run: Run, *, card_bytes: int | None) -> Share | None:
 
 
 def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
-    """Returns what one generator holds. Without a shape or a card, vLLM is taken to have room for `max_num_seqs`."""
+    """Return the load of one generator. Without a shape or a GPU, vLLM is assumed to fit `max_num_seqs`."""
     engine, size = run.generators.engine, run.sampling.group_size
     if isinstance(engine, HfEngineConfig):
         sequence = run.data.max_prompt_tokens + run.sampling.max_tokens
@@ -98,18 +98,17 @@ def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
 
 
 def sampled_groups(run: Run, one: Held) -> float:
-    """Returns the groups that all generators sample side by side: what they have room for, and the budget lets in."""
+    """Return the groups that all generators sample concurrently, limited by their room and the budget."""
     return min(run.budget, run.generators.count * one.completions / run.sampling.group_size)
 
 
 def expected_lag(run: Run, one: Held) -> tuple[float, float]:
-    """Returns the mean lag of a trained token, in versions, where all wait for the generators, and for the learner.
+    """Return the mean lag of a trained token, in versions, where all wait for the generators, and for the learner.
 
-    By Little's law G groups that are sampled side by side take G / S steps of S groups. Where weights are loaded in
-    flight, a token is sampled half of that before its group ends, on average. Where they are loaded between two
-    batches, the groups of a batch train over G / S steps, of which the first has no lag. Where all wait for the
-    learner, the budget of B groups is full of scored groups, and a group that is issued then trains B / S - 1 versions
-    later.
+    By Little's law G groups sampled concurrently take G / S steps of S groups. With weights loaded in flight, a token
+    is sampled on average half of that before its group ends. With weights loaded between two batches, the groups of a
+    batch train over G / S steps, of which the first has no lag. Where all wait for the learner, the budget of B groups
+    is full of scored groups, and a group issued then trains B / S - 1 versions later.
     """
     steps = sampled_groups(run, one) / run.learner.groups_per_step
     most = run.budget / run.learner.groups_per_step - 1

@@ -1,1 +1,1 @@
-"""`millrace evaluate`: a model's answers to held-out sets, sampled and scored without training, and what they say."""
+"""`millrace evaluate`: sample and score a model's answers to held-out sets without training, and summarize them."""

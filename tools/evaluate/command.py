@@ -1,11 +1,11 @@
-"""`millrace evaluate CONFIG`: a model's answers to held-out sets, sampled and scored as in training, and their rates.
+"""`millrace evaluate CONFIG`: sample and score a model's answers to held-out sets as in training, and report rates.
 
 In: a configuration whose `data.held_out` names the sets, or the name of a finished run. Out: a JSON file with every
 row's scores, and a table by set and data source. The roles are those of `millrace up` with a collector in the learner's
-place (`tools.collect.launch`), so more generators and scorers may join from anywhere. What was sampled is in the
-journal of a run of its own: the same command goes on with it after a crash, and answers at once when it is done.
-`--compare A.json B.json` compares two results and starts nothing. `--follow` evaluates the versions of a run while it
-trains, each by generators that keep that version to the end.
+place (`tools.collect.launch`), so more generators and scorers may join from anywhere. The samples are in the journal of
+a separate run: the same command continues it after a crash, and answers at once when it is complete. `--compare A.json
+B.json` compares two results and starts nothing. `--follow` evaluates the versions of a run while it trains, each by
+generators that keep that version to the end.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ EPILOG: Final = (
     "done, or two results can't be compared; 2 a configuration or words that can't be used."
 )
 FILE: Final = "evaluation.json"  # in the evaluation's folder
-PATIENCE_S: Final = 3600.0  # that --follow waits for a version
-UNDER: Final = "config/recipes/evaluation/alone.yaml"  # a layer below CONFIG, which may be of sets alone
-# Sections that decide what an evaluation finds: with another value in one of them it is another evaluation.
+PATIENCE_S: Final = 3600.0  # longest wait of --follow for a version
+UNDER: Final = "config/recipes/evaluation/alone.yaml"  # a layer below CONFIG, which may contain sets alone
+# Sections that determine the result: with another value in one of them it is another evaluation.
 DECIDES: Final = ("seed", "model", "data", "sampling", "evaluation")
 DECIDES_NOTHING: Final = ("first_round", "groups_in_flight")  # of `evaluation`: when prompts are issued
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace evaluate`."""
+    """Add the arguments of `millrace evaluate`."""
     parser.add_argument(
         "config",
         nargs="?",
@@ -104,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluates, or compares. Raises UsageError, ConfigError, PipelineError."""
+    """Evaluate, or compare. Raises UsageError, ConfigError, PipelineError."""
     if options.compare is not None:
         return _compare(options)
     if options.config is None:
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _with_endpoint(options: argparse.Namespace) -> int:
-    """Evaluates a model behind an address."""
+    """Evaluate a model behind an address."""
     if options.follow or options.dry_run:
         raise UsageError("--endpoint goes without --follow and --dry-run: it starts no role")
     url, key = endpoint_of(options)
@@ -139,7 +139,7 @@ def _with_endpoint(options: argparse.Namespace) -> int:
 
 
 def _follow(options: argparse.Namespace) -> int:
-    """Evaluates the newest version of a run, one evaluation after the other."""
+    """Evaluate the newest version of a run, one evaluation after the other."""
     if options.model is not None or options.out is not None or options.dry_run:
         raise UsageError(
             "--follow goes without --model, --out and --dry-run: it evaluates the run's own versions, and a result is "
@@ -167,7 +167,7 @@ def _follow(options: argparse.Namespace) -> int:
 
 
 def _evaluate(options: argparse.Namespace, out: Path | None) -> int:
-    """Evaluates one model, and writes the result to `out`, or to the evaluation's folder."""
+    """Evaluate one model, and write the result to `out`, or to the evaluation's folder."""
     words = words_of(options)
     wanted = load_run(words)
     checksum = _weights_checksum(wanted)
@@ -185,7 +185,7 @@ def _evaluate(options: argparse.Namespace, out: Path | None) -> int:
 
 
 def words_of(options: argparse.Namespace) -> list[str]:
-    """Returns the words of the configuration, with the model and the sets that the options name.
+    """Return the arguments of the configuration, with the options' model and sets.
 
     Raises:
         ConfigError: no such run, no such set, no set at all, or a run without a model.
@@ -212,14 +212,14 @@ def words_of(options: argparse.Namespace) -> list[str]:
 
 
 def model_path(text: str, runs_dir: Path) -> str:
-    """Returns what `model.path` is for a model that is named so: a folder, a run's own, or a hub's name.
+    """Return `model.path` for a model's name: a folder, a run, or a name on the hub.
 
     Raises:
         ConfigError: the folder or the run has no model.
     """
     folder = Path(text) if Path(text).is_dir() else runs_dir / text
     if not folder.is_dir():
-        return text  # a name on the hub; or nothing, as the tokenizer's loading will say
+        return text  # a name on the hub, or nothing, which the tokenizer's loading reports
     for place in (folder, folder / "model"):
         if (place / "config.json").is_file():
             return str(place)
@@ -230,7 +230,7 @@ def model_path(text: str, runs_dir: Path) -> str:
 
 
 def name_of(run: Run, checksum: str) -> str:
-    """Returns the name of the run that an evaluation is: the configuration's, and a digest of all that decides it."""
+    """Return the name of an evaluation's run: the configuration's, and a digest of everything that determines it."""
     tree = run.model_dump(mode="json", include={*DECIDES}, exclude={"evaluation": {*DECIDES_NOTHING}})
     if run.has_agents:
         tree["agents"] = run.agents.model_dump(mode="json", include={"on_repeated_crash"})
@@ -240,7 +240,7 @@ def name_of(run: Run, checksum: str) -> str:
 
 
 def result_of(run: Run, found: Results, checksum: str) -> Result:
-    """Returns what the complete results of a collected run say. Raises JournalError."""
+    """Return the result of a complete collected run. Raises JournalError."""
     rows = [
         unsampled_row(each.set, each.died or "nothing was sampled")
         if each.group is None
@@ -260,7 +260,7 @@ def result_of(run: Run, found: Results, checksum: str) -> Result:
 
 
 def _weights_checksum(run: Run) -> str:
-    """Returns the checksum of the model's weights, which are downloaded first where they are on the hub."""
+    """Return the checksum of the model's weights, downloading those on the hub."""
     from broker.checksums import weights_checksum
     from broker.weight_files import weight_files
     from learner.collect.model_weights import find_weights
@@ -269,7 +269,7 @@ def _weights_checksum(run: Run) -> str:
 
 
 def _chosen(held_out: Any, names: list[str]) -> str:
-    """Returns the word that leaves only the sets of these names. Raises ConfigError."""
+    """Return the override that selects the sets of these names. Raises ConfigError."""
     named = {each.name: each for each in held_out} if isinstance(held_out, tuple) else {}
     unknown = [name for name in names if name not in named]
     if unknown:

@@ -1,8 +1,8 @@
-"""Two evaluations side by side: the same problems, and whether the second model did better on them.
+"""Compare two evaluations: the same problems, and whether the second model did better on them.
 
-In: two `Result`s. Out: for each set the paired difference of avg@n, over the problems that both have a score of, and
-what is unlike about the two. Problems are found by their digest. A row of both that asks something else is an error:
-the sets are not the same then. Pure.
+In: two `Result`s. Out: for each set the paired difference of avg@n, over the problems with a score in both, and other
+differences between the two. Problems are matched by their digest. A row number that asks different things in both is an
+error: the sets are not the same. Pure.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tools.evaluate.rates import FULL
 from tools.evaluate.results import SETTINGS, Result, ResultError, Row
 from tools.evaluate.summary import aligned, label, problems_of
 
-By = Literal["right", "score"]  # what of a sample counts: whether its score is 1, or the score itself
+By = Literal["right", "score"]  # the measure of a sample: whether its score is 1, or the score itself
 MEANS: Final[Mapping[By, str]] = {"right": "avg@n", "score": "Mean score"}
 ALL: Final = "all"
-SMALL: Final = 0.0001  # a p below it is not told more closely
+SMALL: Final = 0.0001  # a smaller p is not shown exactly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetComparison:
-    """One set, or all of them together, in both results."""
+    """One set, or all sets together, in both results."""
 
     set: str
-    shared: int  # problems that both have a score of
-    only_first: int  # problems that the second has no score of
+    shared: int  # problems with a score in both
+    only_first: int  # problems without a score in the second
     only_second: int
     first: float  # mean over the shared problems
     second: float
@@ -37,12 +37,12 @@ class SetComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two results."""
+    """The comparison of two results."""
 
     names: tuple[str, str]
     by: By
     sets: Sequence[SetComparison]
-    notes: Sequence[str]  # what is unlike about them, beside the model
+    notes: Sequence[str]  # their differences, except the model
 
     def as_json(self) -> dict[str, Any]:
         """Make the object that --json prints."""
@@ -59,11 +59,11 @@ def compare(first: Result, second: Result, *, names: tuple[str, str], by: By = "
     """Compare two results.
 
     Args:
-        first, second: the difference is what `second` has more.
+        first, second: the difference is second minus first.
         names: of the two, for people: their files.
-        by: what of a sample counts.
+        by: the measure of a sample.
     Raises:
-        ResultError: they have no set in common, a row of one set asks different things, or no problem is shared.
+        ResultError: they have no set in common, a row of one set asks different things, or no problem is in both.
     """
     common = [each["name"] for each in first.sets if each["name"] in {other["name"] for other in second.sets}]
     if not common:
@@ -131,7 +131,7 @@ def lines(found: Comparison) -> Iterator[str]:
 
 
 def _rates(rows: Sequence[Row], by: By) -> dict[str, float]:
-    """Return each problem's mean over the samples that could be scored."""
+    """Return each problem's mean over its scored samples."""
     found = {}
     for digest, scores in problems_of(rows).items():
         scored = [value for value in scores if value is not None]
@@ -157,7 +157,7 @@ def _of_set(name: str, first: Mapping[Any, float], second: Mapping[Any, float]) 
 
 
 def _refuse_unlike(name: str, first: Sequence[Row], second: Sequence[Row], names: tuple[str, str]) -> None:
-    """Refuse a set whose rows of one number ask different things, unless the rows only have another order."""
+    """Refuse a set whose rows of one number ask different things, unless the rows are only reordered."""
     there = {row.row: row.digest for row in second if not row.error}
     known = {row.digest for row in second}
     for row in first:
@@ -169,7 +169,7 @@ def _refuse_unlike(name: str, first: Sequence[Row], second: Sequence[Row], names
 
 
 def _notes(first: Result, second: Result, common: Sequence[str], names: tuple[str, str]) -> Iterator[str]:
-    """Yield what else differs: how a set is sampled, who scored it, sets of one alone."""
+    """Yield further differences: how a set is sampled, who scored it, sets in only one result."""
     for name in common:
         one, other = (
             next(each for each in result.sets if each["name"] == name) for result in (first, second)

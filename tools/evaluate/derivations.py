@@ -1,17 +1,16 @@
-"""How often a right answer has a way to it: pass@k, pass@k of verified answers, and the rate of miracle steps.
+"""Measure how often a right answer has a derivation: pass@k, verified pass@k, and the rate of miracle steps.
 
 In: for each problem's samples, whether the answer is right and whether a derivation leads to it. Out: three figures.
 Pure arithmetic; used by `millrace rescore --derivations` and by `make prove-rubric`.
 
-A sample is *right* where the rule says so: its result equals the reference, however it came about. It is *verified*
-where, besides, a scorer that had no part in the training finds a derivation that leads to the result. That scorer has
-to be another one than the judge whose grades were the reward: a policy learns what its own judge believes, and the
-judge's grade then says how well it has learnt that. The *miracle rate* is the share of right samples that are not
-verified; over no right sample there is none, not 0. A sample without one of the two verdicts is left out of all three
-figures, since it would count as a miracle, or as none, for want of a verdict alone.
+A sample is *right* if its result equals the reference, however it came about. It is *verified* if, in addition, a
+scorer that was not used in training finds a derivation that leads to the result. That scorer must differ from the judge
+whose grades were the reward: a policy learns what its own judge believes, and that judge's grade then only measures how
+well it did. The *miracle rate* is the share of right samples that are not verified; without right samples it is
+undefined, not 0. A sample without one of the two verdicts is left out of all three figures.
 
-Verified pass@k and miracle steps are the terms of the rubric paper (arXiv:2510.07774), which verifies by people and by
-a large model; here the caller says what verifies, and a reported figure has to name it.
+Verified pass@k and miracle steps are terms of the rubric paper (arXiv:2510.07774), which verifies by people and by a
+large model; here the caller chooses the verifier, and a reported figure must name it.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from tools.evaluate.rates import Estimate, pass_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The two verdicts on one sample; None where one could not be had."""
+    """The two verdicts on one sample; None for a missing one."""
 
-    is_right: bool | None  # by the rule
-    is_derived: bool | None  # by a scorer that had no part in the training
+    is_right: bool | None  # by comparison with the reference
+    is_derived: bool | None  # by a scorer that was not used in training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +38,7 @@ class Derivations:
     verified: Estimate | None  # pass@k of verified samples
     right: int  # samples
     miracles: int  # right samples without a derivation
-    samples: int  # that both verdicts are there of
+    samples: int  # samples with both verdicts
 
     @property
     def miracle_rate(self) -> float | None:
@@ -51,7 +50,7 @@ def derivations(problems: Sequence[Sequence[Sample]], *, k: int) -> Derivations:
     """Compute the figures.
 
     Args:
-        problems: the samples of each.
+        problems: each one's samples.
         k: at most the samples of a problem; problems with fewer are left out of the two pass rates.
     """
     judged = [

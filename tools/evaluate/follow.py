@@ -1,10 +1,10 @@
-"""The versions of a run that may still train, one after the other, each as a model that does not change any more.
+"""Yield the versions of a running or finished run, one after the other, each as a fixed model.
 
-In: a run's folder, whose learner publishes its weights there. Out: a copy of the newest version as a folder that
-transformers and vLLM load, then of the version that is the newest when that one was evaluated, until the run has ended.
-So the generators of an evaluation keep one version for a whole round, and the run waits for nobody. `RUN/evaluations`
-has a result for each version that was evaluated, and the copy of one whose evaluation was cut off, which is yielded
-first by the next call. Used by `millrace evaluate RUN --follow`.
+In: a run's folder, in which its learner publishes weights. Out: a copy of the newest version as a folder that
+transformers and vLLM load, then of the version that is newest when that one was evaluated, until the run has ended. So
+the generators of an evaluation keep one version for a whole round, and the run never waits. `RUN/evaluations` has a
+result for each evaluated version, and the copy of a version whose evaluation was interrupted, which the next call
+yields first. Used by `millrace evaluate RUN --follow`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from learner.weight_sync.version_folder import folder_of, numbers_of, published
 from tools.export.command import copy_published
 
 POLL_S: Final = 1.0
-SAYS_HOW: Final = "config.json"  # a folder with it is a model
+SAYS_HOW: Final = "config.json"  # a folder with this file is a model
 
 
 class StandsStill(PipelineError):
-    """The run that is followed has published nothing for too long."""
+    """The followed run has published nothing for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class Followed:
 
     Args:
         version: of the policy.
-        model: its folder, which is removed once `result` is there.
-        result: where the evaluation's result goes.
+        model: its folder, removed once `result` exists.
+        result: the file for the evaluation's result.
     """
 
     version: int
@@ -46,15 +46,15 @@ class Followed:
 
 
 def versions(run: Run, *, every: int, patience_s: float) -> Iterator[Followed]:
-    """Yield the newest version, again and again, until the run has ended and its last one was yielded.
+    """Yield the newest version repeatedly, until the run has ended and its last one was yielded.
 
     Args:
-        run: that is followed, as its folder has it.
-        every: optimizer steps between two versions, at least; the last one has no part in this.
-        patience_s: seconds without a new version after which the run counts as one that stands still.
+        run: to follow, from its folder.
+        every: least number of optimizer steps between two versions; the last one is always yielded.
+        patience_s: seconds without a new version after which the run counts as stalled.
     Raises:
         ConfigError: the run publishes adapters, which are no model.
-        StandsStill: nothing came for `patience_s`.
+        StandsStill: nothing was published for `patience_s`.
     """
     if run.learner.lora is not None:
         raise ConfigError(
@@ -73,7 +73,7 @@ def versions(run: Run, *, every: int, patience_s: float) -> Iterator[Followed]:
                 yield followed
                 shutil.rmtree(followed.model)
                 last, since = newest, time.monotonic()
-            continue  # what was copied may have gone while it was: there is a newer one then
+            continue  # removed while it was copied: there is a newer one then
         if has_ended:
             return
         if time.monotonic() - since > patience_s:
@@ -86,7 +86,7 @@ def versions(run: Run, *, every: int, patience_s: float) -> Iterator[Followed]:
 
 
 def _rest(folder: Path, model: Path) -> Followed | None:
-    """Return a version whose evaluation was cut off; None for anything else, which is removed if it is of no use."""
+    """Return a version whose evaluation was interrupted; None for anything else; remove useless folders."""
     number = model.name.removeprefix("v")
     if not model.is_dir():
         return None
@@ -102,7 +102,7 @@ def _newest(run: Run) -> int | None:
 
 
 def _copied(run: Run, folder: Path, version: int) -> Followed | None:
-    """Copy a published version aside and rename it; None if the learner removed it meanwhile."""
+    """Copy a published version to a temporary name and rename it; None if the learner removed it meanwhile."""
     model = folder_of(folder, version)
     aside = model.with_name(f"{model.name}.tmp")
     shutil.rmtree(aside, ignore_errors=True)

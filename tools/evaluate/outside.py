@@ -1,10 +1,10 @@
-"""`millrace evaluate --endpoint URL`: held-out rows that a model behind an address answers, scored as the policy's are.
+"""`millrace evaluate --endpoint URL`: let a model behind an address answer held-out rows, scored like the policy's.
 
-In: a configuration whose `data.held_out` names the sets, and the address. Out: a `Result`, as an evaluation of the
-policy has it. Environments, agents that own their loop, their gateway and the scorers are a run's
-(`tools.agent.outside_play`); a row without an environment is answered in one turn. Each row is written down when it is
-scored, with what was said, so the same command goes on where it stopped. A server that does not answer ends it, and no
-row is the worse for that.
+In: a configuration whose `data.held_out` names the sets, and the address. Out: a `Result`, as from an evaluation of the
+policy. Environments, agents that own their loop, their gateway and the scorers are a run's
+(`tools.agent.outside_play`); a row without an environment is answered in one turn. Each row is stored when it is
+scored, with its messages, so the same command continues after an interruption. A server that does not answer ends the
+evaluation without affecting any score.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from tools.agent.outside_play import Played, play_one, scored_as, scoring_line
 from tools.evaluate.results import Result, Row, digest_of, row_from
 from tools.runs.folder import held
 
-FILE: Final = "played.jsonl"  # in the evaluation's folder: a row a line, with what was said
+FILE: Final = "played.jsonl"  # in the evaluation's folder: one row per line, with its messages
 SAY_EVERY_S: Final = 10.0
 
 
 class NotAnswered(PipelineError):
-    """The endpoint did not answer; what was scored is written down."""
+    """The endpoint did not answer; scored rows are stored."""
 
 
 def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -> Result:
-    """Return what the model's answers to all rows are worth, and answer for those that are not there yet.
+    """Return the result of the model's answers to all rows, answering those without one.
 
     Raises:
-        NotAnswered: the endpoint is away, or refuses; the same command goes on.
-        PipelineError: rows or scorers can't be had.
+        NotAnswered: the endpoint is away, or refuses; the same command continues.
+        PipelineError: rows or scorers are unavailable.
     """
     rows = open_rows(collecting(run), "held_out", load_tokenizer(run))
     with held(run.folder):
@@ -71,9 +71,9 @@ def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -
 
 
 def _read(file: Path, fingerprint: str) -> tuple[dict[int, Row], set[str]]:
-    """Return the rows that are written down, by ordinal, and the models that answered them.
+    """Return the stored rows, by ordinal, and the models that answered them.
 
-    What a kill cut short at the end is removed. Raises RunFailed where they are of other data.
+    A line truncated by a kill is removed. Raises RunFailed where they belong to other data.
     """
     found: dict[int, Row] = {}
     models: set[str] = set()
@@ -99,7 +99,7 @@ def _read(file: Path, fingerprint: str) -> tuple[dict[int, Row], set[str]]:
 
 
 class _Evaluation:
-    """Plays the rows that have no outcome, as many at once as `agents.episodes` allows."""
+    """Play the rows without an outcome, `agents.episodes` at once."""
 
     def __init__(
         self, run: Run, rows: Rows, file: Path, url: str, *, model: str | None, key: SecretStr | None
@@ -113,10 +113,10 @@ class _Evaluation:
         self._said = time.monotonic()
 
     async def play(self, done: dict[int, Row], before: set[str]) -> str:
-        """Play, and put each row into `done`.
+        """Play, and add each row to `done`.
 
         Args:
-            before: names of the models that answered the rows that are there.
+            before: names of the models that answered the stored rows.
         Returns:
             The model's name.
         Raises:
@@ -182,7 +182,7 @@ class _Evaluation:
             sys.stdout.flush()
 
     async def _sample(self, prompt: Prompt, k: int, model: OutsideModel) -> Played:
-        """Play a sample, again where its environment or agent failed, and have it scored."""
+        """Play a sample, again where its environment or agent failed, and score it."""
         for left in reversed(range(self._run.agents.max_attempts)):
             async with self._room:
                 played = await play_one(
@@ -198,7 +198,7 @@ class _Evaluation:
 
 
 def _row_of(name: str, prompt: Prompt, played: Sequence[Played]) -> Row:
-    """Return the row as an evaluation of the policy has it: where all samples begin alike, that is the problem."""
+    """Return the row as in an evaluation of the policy: where all samples begin alike, their start is the problem."""
     openings = [one.opening for one in played if one.conversation.messages]
     if openings and all(one == openings[0] for one in openings):
         prompt = replace(prompt, messages=openings[0])

@@ -1,10 +1,10 @@
-"""Whether one model is better than another on the same problems.
+"""Test whether one model is better than another on the same problems.
 
-In: for each shared problem the mean score of either model. Out: the mean difference with its 95% interval, and the
-probability of as large a one by chance. Pure arithmetic; used by `tools.evaluate.comparison`.
+In: for each shared problem the mean score of each model. Out: the mean difference with its 95% interval, and the
+probability of at least that difference by chance. Pure arithmetic; used by `tools.evaluate.comparison`.
 
-Comparing problem by problem takes out what makes some problems harder than others, which is most of the variance of
-either mean (Miller, Adding Error Bars to Evals, 2024, arXiv:2411.00640, section 4.2).
+Pairing by problem removes the variance between easy and hard problems, which is most of the variance of either mean
+(Miller, Adding Error Bars to Evals, 2024, arXiv:2411.00640, section 4.2).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 
 from tools.evaluate.rates import student_quantile
 
-EXACT: Final = 14  # problems that differ, up to which every flip of signs is tried
-FLIPS: Final = 20_000  # of all signs at random, where there are more; p is known to within 0.003 of 0.05
+EXACT: Final = 14  # differing problems, up to which every choice of signs is tried
+FLIPS: Final = 20_000  # random choices of signs for more problems; p is known to within 0.003 of 0.05
 AT_ONCE: Final = 10_000_000  # signs in memory
 ROUNDING: Final = 1e-9  # relative: sums of the same numbers in another order count as equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How much better the second model is than the first."""
+    """The improvement of the second model over the first."""
 
-    value: float  # mean over problems, second less first
+    value: float  # mean over problems, second minus first
     low: float  # of the 95% interval
     high: float
     p: float  # two-sided
@@ -40,12 +40,12 @@ class Difference:
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Compare the means of the same problems, in the same order; there must be one.
+    """Compare the means of the same problems, in the same order; at least one.
 
-    The interval is Student's for the mean of the differences. The probability is that of a test by random signs: if the
-    models were alike, each difference could as well have had the other sign (Fisher, The Design of Experiments, 1935,
-    section 21). Up to `EXACT` unlike problems every choice of signs is counted. Beyond, `FLIPS` choices by a fixed seed
-    are, and the observed one with them, so that p is never 0 (Phipson and Smyth, 2010).
+    The interval is Student's for the mean of the differences. The probability is that of a random sign test: if the
+    models were equal, each difference could as well have the other sign (Fisher, The Design of Experiments, 1935,
+    section 21). Up to `EXACT` differing problems every choice of signs is counted. Beyond that, `FLIPS` random choices
+    by a fixed seed are counted, including the observed one, so that p is never 0 (Phipson and Smyth, 2010).
     """
     differences = np.array(second, dtype=np.float64) - np.array(first, dtype=np.float64)
     count = len(differences)
@@ -67,7 +67,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
 
 
 def _by_random_signs(differences: NDArray[np.float64]) -> float:
-    """Return the share of choices of signs whose sum is as far from 0 as that of `differences`."""
+    """Return the share of sign choices whose sum is at least as far from 0 as that of `differences`."""
     count = len(differences)
     if not count:
         return 1.0

@@ -1,11 +1,11 @@
-"""How often a model is right, with how sure that is, from samples that come in groups.
+"""Estimate how often a model is right, with confidence intervals, from grouped samples.
 
-In: the scores of each problem's samples; None where a sample could not be scored. Out: avg@n, the mean score and
-pass@k, each with a 95% confidence interval. Pure arithmetic without a model; used by `tools.evaluate.summary`.
+In: the scores of each problem's samples; None where unscorable. Out: avg@n, the mean score and pass@k, each with a 95%
+confidence interval. Pure arithmetic without a model; used by `tools.evaluate.summary`.
 
-A sample is right where its score is 1. The problem is the unit: what a set shows of a model is how it does on problems
-like these, and several samples of one problem say less of that than as many problems would. A sample that could not be
-scored is left out, and so is a problem without a scored sample; neither ever counts as wrong.
+A sample is right if its score is 1. The problem is the unit: a set measures how the model does on problems like these,
+and several samples of one problem tell less than as many problems would. Unscorable samples are left out, and so are
+problems without a scored sample; neither ever counts as wrong.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from functools import lru_cache
 from typing import Final
 
 CONFIDENCE: Final = 0.95
-FULL: Final = 1.0  # what a right answer scores
+FULL: Final = 1.0  # score of a right answer
 
 Scores = Sequence[float | None]  # of one problem's samples; None: unscorable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean over problems, and the interval that covers it in 95 of 100 evaluations."""
+    """A mean over problems, and an interval that covers it in 95 of 100 evaluations."""
 
     value: float
     low: float
     high: float
-    problems: int  # that it rests on
+    problems: int  # number of problems averaged
 
 
 def average(problems: Sequence[Scores]) -> Estimate | None:
-    """Estimate the share of right samples, avg@n; None where nothing could be scored."""
+    """Estimate the share of right samples, avg@n; None without scored samples."""
     return _over_problems([[float(value >= FULL) for value in values] for values in _scored(problems)])
 
 
 def mean_score(problems: Sequence[Scores]) -> Estimate | None:
-    """Estimate the mean score, partial credit included; None where nothing could be scored."""
+    """Estimate the mean score, partial credit included; None without scored samples."""
     return _over_problems(_scored(problems))
 
 
@@ -53,13 +53,13 @@ def pass_at(problems: Sequence[Scores], k: int) -> Estimate | None:
 
 
 def pass_at_k(*, n: int, c: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k of one problem: the share of choices of k samples that have a right one.
+    """Return the unbiased estimate of pass@k of one problem: the share of k-subsets with a right sample.
 
     Chen et al., Evaluating Large Language Models Trained on Code, 2021 (arXiv:2107.03374), equation 1.
 
     Args:
-        n: samples.
-        c: right ones among them.
+        n: number of samples.
+        c: number of right samples.
         k: at most `n`.
     """
     if not 0 <= c <= n or not 1 <= k <= n:
@@ -68,29 +68,29 @@ def pass_at_k(*, n: int, c: int, k: int) -> float:
 
 
 def powers(n: int) -> list[int]:
-    """Return the k that are reported of n samples: 1, 2, 4 and so on, up to n."""
+    """Return the values of k to report for n samples: 1, 2, 4 and so on, up to n."""
     return [2**exponent for exponent in range(n.bit_length())]
 
 
 def interval(rates: Sequence[float], *, samples: int) -> Estimate | None:
-    """Return the mean of `rates` with its interval; None where there are none.
+    """Return the mean of `rates` with its interval; None for none.
 
-    It is Wilson's score interval (1927) at an effective number of samples, as Korn and Graubard (1998) use one for
-    surveys of clusters, with Student's t for the quantile. The effective number is rate (1 - rate) / standard error
-    squared, with the standard error of the mean of clusters (Miller, Adding Error Bars to Evals, 2024,
-    arXiv:2411.00640, section 2.2). It lies between the number of problems less one, where a problem's samples are all
-    alike, and that of samples, where they are as unlike as samples of unlike problems. Where every rate is 0, or every
-    rate is 1, nothing shows how alike samples are, and it is the number of problems.
+    It is Wilson's score interval (1927) at an effective number of samples, as Korn and Graubard (1998) use for surveys
+    of clusters, with Student's t for the quantile. The effective number is rate (1 - rate) / standard error squared,
+    with the standard error of the mean of clusters (Miller, Adding Error Bars to Evals, 2024, arXiv:2411.00640, section
+    2.2). It lies between the number of problems minus one, if the samples of each problem are equal, and that of
+    samples, if samples of one problem vary as much as samples of different ones. Where every rate is 0, or every rate
+    is 1, the similarity of samples is unknown, and the number of problems is used.
 
     Args:
-        rates: in [0, 1], one a problem.
-        samples: all that they were computed from.
+        rates: in [0, 1], one per problem.
+        samples: total number of samples.
     """
     count = len(rates)
     if not count:
         return None
     mean = math.fsum(rates) / count
-    if count == 1:  # nothing shows how problems differ
+    if count == 1:  # the variance between problems is unknown
         return Estimate(value=mean, low=0.0, high=1.0, problems=1)
     squared_error = math.fsum((rate - mean) ** 2 for rate in rates) / (count - 1) / count
     if mean in (0.0, 1.0):
@@ -107,7 +107,7 @@ def interval(rates: Sequence[float], *, samples: int) -> Estimate | None:
 
 @lru_cache(maxsize=256)
 def student_quantile(degrees: int) -> float:
-    """Return the t that a Student variable exceeds in absolute value with probability 1 - CONFIDENCE, by bisection."""
+    """Return the t that |T| exceeds with probability 1 - CONFIDENCE for a Student variable T, by bisection."""
     low, high = 0.0, 1.0
     while _student_within(high, degrees) < CONFIDENCE:
         high *= 2
@@ -131,7 +131,7 @@ def _student_within(t: float, degrees: int) -> float:
 
 
 def _scored(problems: Sequence[Scores]) -> list[list[float]]:
-    """Return the scores there are, of the problems that have any."""
+    """Return the scores of the problems that have any."""
     found = ([value for value in values if value is not None] for values in problems)
     return [values for values in found if values]
 

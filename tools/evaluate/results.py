@@ -1,8 +1,8 @@
-"""What an evaluation found, row by row, and the file that keeps it.
+"""Store the result of an evaluation, row by row, in a file.
 
-In: scored groups, or a file of an earlier evaluation. Out: a `Result`, as one JSON object. A result holds nothing that
-another evaluation of the same model by the same seed would not find again: no times, no names of workers. So an
-evaluation that was killed and went on leaves the same file. Written and read by `tools.evaluate.command`.
+In: scored groups, or a file of an earlier evaluation. Out: a `Result`, as one JSON object. A result only has data that
+another evaluation of the same model with the same seed would reproduce: no times, no names of workers. So an evaluation
+that was killed and continued writes the same file. Written and read by `tools.evaluate.command`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker.messages import FinishReason, Prompt, ScoredGroup
 from learner.journal.disk import replace_text
 
 FORMAT: Final = "millrace evaluation 1"
-SETTINGS: Final = ("n", "temperature", "top_p", "max_tokens")  # of how a set is sampled
+SETTINGS: Final = ("n", "temperature", "top_p", "max_tokens")  # of a set's sampling
 
 
 class ResultError(Permanent):
@@ -32,16 +32,16 @@ class Row:
 
     set: str  # name of the set
     row: int | None  # index in the set's source; None where nothing was sampled
-    digest: str  # of the prompt and its reference: rows that are alike are one problem; "" where nothing was sampled
-    source: str  # the row's `data_source`; "": it does not say
-    scores: tuple[float | None, ...]  # one a sample; None: unscorable
+    digest: str  # of the prompt and its reference: equal rows are one problem; "" where nothing was sampled
+    source: str  # the row's `data_source`; "": none
+    scores: tuple[float | None, ...]  # one per sample; None: unscorable
     tokens: tuple[int, ...]  # of each sample
-    cut: tuple[bool, ...]  # whether each sample was cut: an answer at its max_tokens, an episode at a limit
-    reasons: tuple[str, ...] = ()  # why samples could not be scored, each reason once
-    scorers: tuple[str, ...] = ()  # who scored, with the version
+    cut: tuple[bool, ...]  # whether each sample was truncated: an answer at max_tokens, an episode at a limit
+    reasons: tuple[str, ...] = ()  # distinct reasons why samples were unscorable
+    scorers: tuple[str, ...] = ()  # names and versions of the scorers
     min_version: int = 0  # oldest policy version that sampled
     max_version: int = 0  # newest one
-    error: str = ""  # why nothing was sampled; "": something was
+    error: str = ""  # why nothing was sampled; "": it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Result:
     sets: Sequence[Mapping[str, Any]]  # name, rows, fingerprint of the data, and `SETTINGS`
     rows: Sequence[Row]  # in the order of the sets, and of their rows
     config: str = ""  # YAML, without secrets
-    packages: Sequence[str] = field(default_factory=tuple)  # name and version of each that matters
+    packages: Sequence[str] = field(default_factory=tuple)  # name and version of each relevant package
 
 
 def row_of(name: str, group: ScoredGroup) -> Row:
@@ -74,18 +74,18 @@ def row_of(name: str, group: ScoredGroup) -> Row:
 
 
 def unsampled_row(name: str, reason: str) -> Row:
-    """Return a row of the set `name` to which nothing was sampled."""
+    """Return a row of the set `name` without samples."""
     return Row(set=name, row=None, digest="", source="", scores=(), tokens=(), cut=(), error=reason)
 
 
 def digest_of(prompt: Prompt) -> str:
-    """Return a digest of what is asked and of what is right, whatever the chat template makes of it."""
+    """Return a digest of the question and the reference, independent of the chat template."""
     text = json.dumps([*map(dict, prompt.messages), dict(prompt.verification_info)], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def as_tree(result: Result) -> dict[str, Any]:
-    """Return the object that the file holds, without its summary."""
+    """Return the object for the file, without its summary."""
     return {
         "format": FORMAT,
         "model": dict(result.model),
@@ -97,7 +97,7 @@ def as_tree(result: Result) -> dict[str, Any]:
 
 
 def write_result(path: Path, tree: Mapping[str, Any]) -> None:
-    """Write the file beside, a line a row, and rename it. Raises ResultError."""
+    """Write the file, one row per line, under a temporary name, and rename it. Raises ResultError."""
     head = json.dumps({key: value for key, value in tree.items() if key != "rows"}, indent=1)
     rows = ",\n".join(f"  {json.dumps(row)}" for row in tree["rows"])
     text = head.removesuffix("\n}") + f',\n "rows": [\n{rows}\n ]\n}}\n'

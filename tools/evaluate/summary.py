@@ -1,7 +1,7 @@
-"""An evaluation's numbers by set and by data source, for programs and for people.
+"""Summarize an evaluation by set and by data source, for programs and for people.
 
-In: a `Result`. Out: one `Summary` for each set, and one for each data source of a set that has several. Rows of a set
-that are alike, as where a benchmark is repeated to be sampled more often, are one problem with all their samples. Pure.
+In: a `Result`. Out: one `Summary` for each set, and one for each data source of a set with several. Equal rows of a
+set, as in a benchmark repeated for more samples, are one problem with all their samples. Pure.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from tools.evaluate.results import Result, Row
 from tools.printable import printable
 
 NOTHING: Final = "-"
-REASONS: Final = 3  # that are shown
+REASONS: Final = 3  # shown
 REASON_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What some rows say."""
+    """The summary of some rows."""
 
     set: str
     source: str | None  # None: all sources of the set
     rows: int
     problems: int
     samples: int
-    unscorable: int  # samples without a score, which count nowhere
-    unsampled: int  # rows to which nothing was sampled
-    cut: int  # samples that were cut
-    tokens: float | None  # mean of a sample
-    most: int  # samples of a problem, the largest number
+    unscorable: int  # samples without a score, which do not count
+    unsampled: int  # rows without samples
+    cut: int  # truncated samples
+    tokens: float | None  # mean per sample
+    most: int  # largest number of samples of a problem
     average: Estimate | None  # share of right samples: avg@n
     score: Estimate | None  # mean score
     pass_at: dict[int, Estimate]  # by k
@@ -93,14 +93,14 @@ def _summary(name: str, source: str | None, rows: Sequence[Row]) -> Summary:
 
 
 def as_tree(found: Sequence[Summary]) -> list[dict[str, Any]]:
-    """Return the summaries as the JSON has them."""
+    """Return the summaries for the JSON."""
     return [
         {**asdict(one), "pass_at": {str(k): asdict(each) for k, each in one.pass_at.items()}} for one in found
     ]
 
 
 def lines(found: Sequence[Summary]) -> Iterator[str]:
-    """Yield a table of the rates, and one of pass@k where there are several samples."""
+    """Yield a table of the rates, and one of pass@k for several samples."""
     if not found:
         return
     yield from aligned(
@@ -152,19 +152,19 @@ def reasons(result: Result) -> Iterator[str]:
 
 
 def label(name: str, source: str | None) -> str:
-    """Return how a table names a set, or a source of it."""
+    """Return a set's or a source's name in tables."""
     return printable(name) if source is None else f"  {printable(source) or '(no source)'}"
 
 
 def shown(estimate: Estimate | None) -> str:
-    """Return an estimate as a table has it: in percent, with its interval."""
+    """Format an estimate for a table: in percent, with its interval."""
     if estimate is None:
         return NOTHING
     return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: the first column to the left, the others to the right."""
+    """Return the lines of a table: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
         "  ".join(

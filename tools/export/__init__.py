@@ -1,1 +1,1 @@
-"""`millrace export`: a version of a run's weights as a Hugging Face folder."""
+"""`millrace export`: write a version of a run's weights as a Hugging Face folder."""

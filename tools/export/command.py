@@ -1,9 +1,9 @@
-"""`millrace export RUN -o DIR`: a version of a run's weights as a folder that transformers and vLLM load.
+"""`millrace export RUN -o DIR`: write a version of a run's weights as a folder for transformers and vLLM.
 
-In: a run's folder: published versions, checkpoints, journal; no Redis. Out: safetensors (several files where they are
-large), config, generation config, tokenizer and chat template. A version whose files are there is copied. Any other is
-made from the newest checkpoint before it, by training the journal's steps again. Nothing in the run's folder is
-touched. `python -m tools.main export` is one of the ranks, where the run had several.
+In: a run's folder: published versions, checkpoints, journal; no Redis. Out: safetensors (several files if large),
+config, generation config, tokenizer and chat template. A version with existing files is copied. Any other is made from
+the newest checkpoint before it, by replaying the journal's steps. Nothing in the run's folder is changed. `python -m
+tools.main export` is one of the ranks, where the run had several.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tools.runs.folder import NoJournal
 if TYPE_CHECKING:
     from learner.launch.ranks import Ended
 
-MODULE = "tools.main"  # what each rank runs; the first word is `export`
+MODULE = "tools.main"  # what each rank runs; the first argument is `export`
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace export`."""
+    """Add the arguments of `millrace export`."""
     add_run(parser)
     parser.add_argument(
         "-o", "--out", type=Path, required=True, metavar="DIR", help="folder to write; new or empty"
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes a version's folder. 0: it is there; 1: the version can't be made."""
+    """Write a version's folder. 0: done; 1: the version can't be made."""
     folder, out = server.folder_of(options.run, options.runs_dir), options.out
     if not (folder / "journal").is_dir():
         raise NoJournal(folder)
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _published_files(exported: Run, version: int) -> tuple[Path, ...]:
-    """Returns the files of a version that lies where it was published; () if there are none that make the model."""
+    """Return the files of a published version; () if there are none that make the model."""
     if exported.learner.lora is not None:  # they lack the model, or the adapter by itself
         return ()
     try:
@@ -80,12 +80,12 @@ def _published_files(exported: Run, version: int) -> tuple[Path, ...]:
 
 
 def copy_published(exported: Run, version: int, out: Path) -> None:
-    """Writes the folder from a version that lies where it was published. Raises FileNotFoundError."""
+    """Write the folder from a published version. Raises FileNotFoundError."""
     _copy(weight_files(folder_of(published(exported), version)), exported, out)
 
 
 def _copy(files: Sequence[Path], exported: Run, out: Path) -> None:
-    """Writes the folder from a published version's files."""
+    """Write the folder from a published version's files."""
     from safetensors.torch import load_file
 
     from learner.training.model_files import write_model
@@ -95,10 +95,10 @@ def _copy(files: Sequence[Path], exported: Run, out: Path) -> None:
 
 
 def _make(exported: Run, ledger: Ledger, version: int, options: argparse.Namespace) -> tuple[int, bool]:
-    """Writes the folder from a checkpoint, and from the journal's steps behind it.
+    """Write the folder from a checkpoint, and the journal's steps after it.
 
     Returns:
-        The exit code, and whether this process is the one that wrote the folder.
+        The exit code, and whether this process wrote the folder.
     """
     from learner.launch.ranks import launch_or_join
 

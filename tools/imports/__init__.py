@@ -1,1 +1,1 @@
-"""`millrace import`: a run of verl, II-VERL, TinyV, RRM or Reasoning360, written as a run here."""
+"""`millrace import`: convert a run of verl, II-VERL, TinyV, RRM or Reasoning360 to a run here."""

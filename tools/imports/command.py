@@ -1,8 +1,8 @@
-"""`millrace import FILE... [key=value ...] -o run.yaml`: a run of verl, written as a run here.
+"""`millrace import FILE... [key=value ...] -o run.yaml`: convert a run of verl to a run here.
 
-In: a YAML file, a script with the call, an `.env`, or the words of the call itself. Out: the run's YAML, and a list of
-every key with what became of it. A key that nobody knows, a value that is refused and a run that could not start are
-errors with file and line, all at once, and nothing is written. Nothing of what is read is run.
+In: a YAML file, a script with the call, an `.env`, or the arguments of the call itself. Out: the run's YAML, and a list
+of every key with its translation. Unknown keys, refused values and a run that could not start are errors with file and
+line, all at once, and nothing is written. Nothing that is read is executed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the verb's arguments; those of verl's own call are taken as they are typed."""
+    """Add the verb's arguments; those of verl's own call are accepted as typed."""
     parser.add_argument(
         "words", nargs="*", metavar="FILE | key=value", help="files, then keys over them, as Hydra takes them"
     )
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Reads, translates, checks, and then writes."""
+    """Read, translate, check, then write."""
     if options.keys is not None:
         sys.stdout.write("\n".join(rules_in_words(options.keys)) + "\n")
         return 0
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _typed(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """Return the options of verl's call that were typed, with their values."""
+    """Return the typed options of verl's call, with their values."""
     found = {
         "--config_path": options.config_path,
         "--config-name": options.config_name,
@@ -113,7 +113,7 @@ def _typed(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _config(options: argparse.Namespace) -> str | None:
-    """Return the file that the options of a call name."""
+    """Return the file named by the options of a call."""
     folder, name = options.config_path, options.config_name
     if name is None:
         return folder if folder is None else str(folder)
@@ -127,7 +127,7 @@ def _config(options: argparse.Namespace) -> str | None:
 
 
 def with_variables(translation: Translation, theirs: Theirs) -> Translation:
-    """Add what the variables of an `.env` or a script set: sandbox, judges, and the format's share."""
+    """Add the settings of variables in an `.env` or a script: sandbox, judges, and the format's share."""
     found = settings_of(variables(theirs), leaves(translation))
     more = [Setting(path=".".join(leaf.path), value=leaf.value, why=leaf.where) for leaf in found]
     return replace(

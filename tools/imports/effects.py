@@ -1,7 +1,7 @@
-"""What is written for an effect and has none: a coefficient whose switch is off, a group of one.
+"""Find settings without an effect: a coefficient whose switch is off, a group of one.
 
-In: `Theirs`. Out: problems, where only its user can say what is meant, and notes, where the answer is written. Pure;
-used by `tools.imports.translation`.
+In: `Theirs`. Out: problems, where only the user knows what is meant, and notes, where the answer is written. Pure; used
+by `tools.imports.translation`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.imports.versions import KL_COEF, VERSIONS, WITHOUT_SWITCH
 
 FUNCTION_PATH: Final = "custom_reward_function.path"
 _LOSS_COEF: Final = "actor_rollout_ref.actor.kl_loss_coef"
-# A coefficient and the switch without which it does nothing.
+# A coefficient and the switch that it needs.
 _SWITCHED: Final = (
     (KL_COEF, KL_REWARD),
     (_LOSS_COEF, KL_LOSS),
@@ -26,7 +26,7 @@ _SWITCHED: Final = (
 
 
 def problems_of_effect(theirs: Theirs) -> list[str]:
-    """Name each coefficient above 0 that would do nothing, where nobody has said that it should."""
+    """Name each coefficient above 0 that would have no effect, unless that is explicit."""
     return [
         f"{theirs.said[key].where}: {theirs.said[key].shown}={theirs.get(key)} would do nothing: {switch} is not "
         f"written, and off in verl {VERSIONS[theirs.version]}; say which is meant, {switch}=True or {switch}=False"
@@ -36,7 +36,7 @@ def problems_of_effect(theirs: Theirs) -> list[str]:
 
 
 def notes_of_effect(theirs: Theirs) -> list[str]:
-    """Tell of what does nothing though it is written, and of groups that can't train."""
+    """Report settings without an effect, and groups that can't train."""
     notes = [
         f"{theirs.said[key].where}: {theirs.said[key].shown}={theirs.get(key)} does nothing, as in verl: "
         + (f"{KL_LOSS} is on" if not theirs.has(switch) else f"{switch} is off")
@@ -66,13 +66,13 @@ def notes_of_effect(theirs: Theirs) -> list[str]:
 
 
 def _of_the_scale(theirs: Theirs) -> Iterator[tuple[str, bool]]:
-    """Yield what weighs against the size of a reward, and whether it does."""
+    """Yield terms that compete with the size of a reward, and whether they are on."""
     yield KL_REWARD, theirs.flag(KL_REWARD) and not theirs.flag(KL_LOSS) and theirs.number(KL_COEF) > 0
     yield "algorithm.norm_adv_by_std_in_grpo", not theirs.flag("algorithm.norm_adv_by_std_in_grpo")
 
 
 def has_single_answers(theirs: Theirs) -> bool:
-    """Return whether a group has one answer, whose baseline is itself."""
+    """Return whether a group has one answer, which is its own baseline."""
     return group_size(theirs) == 1 and theirs.text(ESTIMATOR) != "gae"
 
 
@@ -88,11 +88,11 @@ def _idle(theirs: Theirs) -> Iterator[tuple[str, str]]:
             ):
                 yield key, switch
         except WrongValue:
-            continue  # the key's own rule says what is wrong with it
+            continue  # the key's own rule reports it
 
 
 def _is_said(theirs: Theirs, key: str, switch: str) -> bool:
-    """Return whether it is written that the coefficient does nothing: by its switch, or by the other term."""
+    """Return whether it is explicit that the coefficient has no effect: by its switch, or by the other term."""
     if theirs.has(switch):
         return True
     return key == KL_COEF and theirs.version <= WITHOUT_SWITCH and theirs.flag(KL_LOSS)

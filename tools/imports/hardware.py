@@ -1,8 +1,8 @@
-"""This module shares out GPUs: as it is written, else one part generates and the other trains.
+"""Divide the GPUs: as configured, else between generation and training.
 
-In: verl's `trainer.n_gpus_per_node`, `trainer.nnodes` and `rollout.tensor_model_parallel_size`, and of runs whose
-generators have GPUs of their own `rollout.nnodes` and `rollout.n_gpus_per_node`. Out: a `Split`. Pure; used by the
-rules of those keys.
+In: verl's `trainer.n_gpus_per_node`, `trainer.nnodes` and `rollout.tensor_model_parallel_size`, and in runs whose
+generators have their own GPUs `rollout.nnodes` and `rollout.n_gpus_per_node`. Out: a `Split`. Pure; used by the rules
+of those keys.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ GPUS, NODES, WIDTH = (
     "trainer.nnodes",
     "actor_rollout_ref.rollout.tensor_model_parallel_size",
 )
-# Of generators alone: in verl's asynchronous runs, and in today's configuration.
+# For generators alone: in verl's asynchronous runs, and in today's configuration.
 APART: Final = (
     ("rollout.n_gpus_per_node", "rollout.nnodes"),
     ("actor_rollout_ref.rollout.n_gpus_per_node", "actor_rollout_ref.rollout.nnodes"),
 )
 SYNC_STEP, STALENESS = "async_training.trigger_parameter_sync_step", "async_training.staleness_threshold"
 REQUIRED: Final = "async_training.require_batches"
-_UPDATES: Final = 4  # of every such base of verl's
+_UPDATES: Final = 4  # in all of verl's asynchronous base configurations
 UNTOLD: Final = (
     "how many there are is not known before the script runs: set learner.ranks, learner.gpus, generators.count and "
     "generators.gpus"
@@ -33,9 +33,9 @@ UNTOLD: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Who has which GPUs."""
+    """The GPUs of each part."""
 
-    generator_gpus: tuple[int, ...]  # () where they are counted on several machines, or not known
+    generator_gpus: tuple[int, ...]  # () where they are counted over several machines, or unknown
     learner_gpus: tuple[int, ...]
     ranks: int
     generators: int
@@ -44,19 +44,19 @@ class Split:
 
 
 def is_async(theirs: Theirs) -> bool:
-    """Return whether the trainer is verl's fully asynchronous one, whose batch is made of mini-batches."""
+    """Return whether the trainer is verl's fully asynchronous one, whose batch consists of mini-batches."""
     return theirs.main == "fully_async_main" or any(key.startswith("async_training.") for key in theirs.said)
 
 
 def updates(theirs: Theirs) -> int:
-    """Return the optimizer steps of a version of the weights there: what an asynchronous run counts."""
+    """Return verl's optimizer steps per version of the weights: the unit of an asynchronous run."""
     if theirs.get(SYNC_STEP) is not None:
         return theirs.whole(SYNC_STEP)
     return _UPDATES if theirs.main == "fully_async_main" else 1
 
 
 def split(theirs: Theirs) -> Split:
-    """Share the GPUs out. Raises WrongValue."""
+    """Divide the GPUs. Raises WrongValue."""
     wanted = max(1, theirs.whole(WIDTH))
     counts = [theirs.get(key) for key in (GPUS, NODES, *_apart(theirs))]
     if any(count is None or (isinstance(count, str) and UNKNOWN in count) for count in counts):
@@ -107,7 +107,7 @@ def _apart(theirs: Theirs) -> tuple[str, str] | tuple[()]:
 
 
 def _as_said(rollout_gpus: int, rollout_nodes: int, gpus: int, nodes: int, wanted: int) -> Split:
-    """Take a split that is written."""
+    """Use a configured division."""
     generate, train = rollout_gpus * max(1, rollout_nodes), gpus * nodes
     width = _width(wanted, generate)
     here = rollout_nodes <= 1 and nodes == 1 and generate + train <= 16

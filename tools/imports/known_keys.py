@@ -1,8 +1,8 @@
-"""This module tells which keys verl has below the sections that one rule covers.
+"""Tell which keys verl has below the sections that one rule covers.
 
-In: a key. Out: whether a configuration of verl, II-VERL, TinyV, RRM or Reasoning360 has it, or any name may stand
-there: a misspelt key is unknown there too. The names are those of their configurations, older and newer ones, and of
-calls in their examples: `tables/verl_keys.txt`, one key a line, and those of `tools.imports.versions`. Pure; used by
+In: a key. Out: whether a configuration of verl, II-VERL, TinyV, RRM or Reasoning360 has it, or allows any name there:
+so a misspelt key is unknown there, too. The names are those of their configurations, older and newer ones, and of calls
+in their examples: `tables/verl_keys.txt`, one key per line, and those of `tools.imports.versions`. Pure; used by
 `tools.imports.translation`.
 """
 
@@ -17,7 +17,7 @@ from tools.imports.versions import KEYS
 BELOW_SECTIONS: Final = frozenset(
     (Path(__file__).parent / "tables" / "verl_keys.txt").read_text(encoding="utf-8").split()
 )
-# Sections whose keys are a library's or the user's own: a model's configuration, an engine's options, Ray's, Hydra's.
+# Sections with keys of a library or of the user: a model's configuration, an engine's options, Ray's, Hydra's.
 OPEN: Final = frozenset(
     {
         "apply_chat_template_kwargs",
@@ -45,5 +45,5 @@ _SECTIONS: Final = frozenset(above for key in _KNOWN for above in _above(key))
 
 
 def is_known(key: str) -> bool:
-    """Return whether verl has the key or section, or leaves its names to others."""
+    """Return whether verl has the key or section, or leaves its names open."""
     return key in _KNOWN or key in _SECTIONS or not OPEN.isdisjoint(key.split("."))

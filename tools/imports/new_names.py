@@ -1,7 +1,7 @@
-"""Names that keys have since verl 0.8, and the ones that the tables know them by.
+"""Map key names since verl 0.8 to the older names in the tables.
 
-In: a key. Out: the older name. `reward.*` is what `reward_model.*`, `custom_reward_function.*` and `sandbox_fusion.*`
-were until 2026-02-11. Pure; used by `tools.imports.reading`.
+In: a key. Out: the older name. `reward.*` was `reward_model.*`, `custom_reward_function.*` and `sandbox_fusion.*` until
+2026-02-11. Pure; used by `tools.imports.reading`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECTIONS: Final = (
 
 
 def older(key: str) -> str:
-    """Return the name by which the tables know a key."""
+    """Return a key's name in the tables."""
     for new, old in _SECTIONS:
         if key.startswith(new):
             return old + key.removeprefix(new)
@@ -33,7 +33,7 @@ def older(key: str) -> str:
 
 
 def with_older_names(said: Mapping[str, Said]) -> dict[str, Said]:
-    """Give each key its older name; where both are written, the one that has a value stands, as verl takes it."""
+    """Give each key its older name; where both are written, the one with a value counts, as in verl."""
     found: dict[str, Said] = {}
     for key, one in said.items():
         name = older(key)

@@ -1,7 +1,7 @@
-"""This module accounts for the options of verl's call: `--backend`, `--config-name`, and those of what starts it.
+"""Account for the options of verl's call: `--backend`, `--config-name`, and those of its launcher.
 
-In: `Theirs`. Out: an account of each, and problems: an option that nobody knows, or a backend that II-VERL does not
-have. Pure; used by `tools.imports.translation`.
+In: `Theirs`. Out: an account of each, and problems: an unknown option, or a backend that II-VERL does not have. Pure;
+used by `tools.imports.translation`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _READS: Final = frozenset({_FILE, "the trainer"})
 
 
 def option_problems(theirs: Theirs) -> list[str]:
-    """Name each option of the call that nobody knows, and a backend that is none."""
+    """Name each unknown option of the call, and an unknown backend."""
     problems = []
     for option in theirs.options:
         if option.key not in _CALL:
@@ -57,7 +57,7 @@ def option_problems(theirs: Theirs) -> list[str]:
 
 
 def accounts_of_call(theirs: Theirs) -> list[Account]:
-    """Account for each option of the call, and of what starts it."""
+    """Account for each option of the call, and of its launcher."""
     return [
         *(Account(said=option, outcome=_outcome(option)) for option in theirs.options),
         *(Account(said=option, outcome=nothing_here(_LAUNCHER)) for option in theirs.launcher),

@@ -1,9 +1,9 @@
-"""This module reads all that a run of verl is made of: YAML files, a script with the call, an `.env`, words.
+"""Read all sources of a run of verl: YAML files, a script with the call, an `.env`, arguments.
 
-In: the words after `millrace import`. Out: `Theirs`. A file is told by its name or its first line: `.env` holds
-variables, `.sh`, `.bash`, `.slurm`, `.sbatch` or `#!` a script (`tools.imports.script`), and every other one is YAML.
-A file that a YAML file or a call names is read too, where it is beside it. Raises ConfigError with file and line.
-Nothing of what is read is run.
+In: the arguments of `millrace import`. Out: `Theirs`. A file's type follows from its name or its first line: `.env` has
+variables, `.sh`, `.bash`, `.slurm`, `.sbatch` or `#!` is a script (`tools.imports.script`), and every other one is
+YAML. A file that a YAML file or a call names is read too, if it is next to it. Raises ConfigError with file and line.
+Nothing that is read is executed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tools.imports.translation import todays_defaults
 from tools.imports.versions import ENGINES, Base, base_of
 from tools.imports.yaml_file import read_keys, resolved
 
-PROGRAM: Final = frozenset({"python", "python3", "verl", II_VERL, "torchrun"})  # of a call that was typed
+PROGRAM: Final = frozenset({"python", "python3", "verl", II_VERL, "torchrun"})  # programs of a typed call
 _WORD: Final = re.compile(r"(?P<sign>~|\+\+?)?(?P<key>[A-Za-z_][\w.@/-]*)(?P<rest>=.*)?", re.DOTALL)
 _MODEL: Final = "actor_rollout_ref.model.path"
-_FILES: Final = frozenset(  # keys whose relative paths begin where the call stands
+_FILES: Final = frozenset(  # keys whose relative paths start at the call's folder
     {
         "data.train_files",
         "data.val_files",
@@ -45,8 +45,8 @@ _FILES: Final = frozenset(  # keys whose relative paths begin where the call sta
     }
 )
 _SUFFIXES: Final = frozenset({".parquet", ".json", ".jsonl", ".csv", ".arrow"})
-BACKEND: Final = "--backend"  # an option that only II-VERL's call has
-_NAMED: Final = re.compile(r"\$\{oc\.env:\s*(\w+)")  # a variable that a value names
+BACKEND: Final = "--backend"  # an option of II-VERL's call only
+_NAMED: Final = re.compile(r"\$\{oc\.env:\s*(\w+)")  # a variable in a value
 _OF_II_VERL: Final = ("reward_api.", "data.train_split", "data.val_split")
 _ENGINES: Final = ("model_engine", "actor_rollout_ref.actor.strategy", "actor@actor_rollout_ref.actor")
 TYPED: Final = "the command line"
@@ -54,7 +54,7 @@ TYPED: Final = "the command line"
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    """What has been read so far."""
+    """The content read so far."""
 
     layers: list[list[Said]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -64,11 +64,11 @@ class _Found:
     options: list[Said] = field(default_factory=list)
     launcher: list[Said] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    added: set[str] = field(default_factory=set)  # keys with `+`
+    added: set[str] = field(default_factory=set)  # keys written with `+`
     is_ii_verl: bool = False
     main: str = "main_ppo"
-    engine: str = ""  # names of configurations, which may have verl's engine in them
-    words: list[str] = field(default_factory=list)  # of the call, as Hydra takes them
+    engine: str = ""  # names of configurations, which may contain verl's engine
+    words: list[str] = field(default_factory=list)  # of the call, in Hydra's form
     module: str = "verl.trainer.main_ppo"  # the trainer, with its package
     config_path: str | None = None  # of the call
     config_name: str | None = None
@@ -76,10 +76,10 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfVerl:
-    """Where verl itself lies, so that Hydra composes its base."""
+    """The location of verl itself, for composing its base with Hydra."""
 
     folder: Path
-    python: str | None = None  # with hydra-core; None: an environment of its own is made
+    python: str | None = None  # with hydra-core; None: a separate environment is made
 
 
 def read(
@@ -89,13 +89,13 @@ def read(
     options: Sequence[tuple[str, str]] = (),
     verl: OfVerl | None = None,
 ) -> Theirs:
-    """Read files, a call's words and overrides.
+    """Read files, a call's arguments and overrides.
 
     Args:
         words: files, arguments of a script, and `key=value`, `+key=value` or `~key`.
-        config: the file that `--config_path` or `--config-name` names.
-        options: those of the call and their values, these two among them.
-        verl: where it lies; None: tables of its defaults are used.
+        config: the file named by `--config_path` or `--config-name`.
+        options: options of the call with their values, including these two.
+        verl: its location; None: the tables of its defaults are used.
     """
     found, said = _laid_over(words, config, options)
     composed = {} if verl is None else _composed(verl, found)
@@ -130,7 +130,7 @@ def read(
 def _laid_over(
     words: Sequence[str], config: str | None, options: Sequence[tuple[str, str]]
 ) -> tuple[_Found, dict[str, Said]]:
-    """Read all that is named, and lay it over each other."""
+    """Read all named sources, and merge them."""
     found = _Found(
         options=[Said(key=name, value=value, where=TYPED) for name, value in options],
         is_ii_verl=II_VERL in words,
@@ -154,7 +154,7 @@ def _laid_over(
 
 
 def _composed(verl: OfVerl, found: _Found) -> dict[str, Any]:
-    """Let Hydra compose the call; {} where there is none to be had, which is told. Raises ConfigError."""
+    """Compose the call with Hydra; {} without Hydra, with a note. Raises ConfigError."""
     try:
         values = compose(
             Verl.at(verl.folder),
@@ -172,7 +172,7 @@ def _composed(verl: OfVerl, found: _Found) -> dict[str, Any]:
 
 
 def _of_main(found: _Found, said: Mapping[str, Said]) -> dict[str, Any]:
-    """Return the defaults of verl's asynchronous trainers: generators of their own, and the sampler's ratio."""
+    """Return the defaults of verl's asynchronous trainers: separate generators, and the sampler's ratio."""
     is_apart = found.main == "fully_async_main" or "one_step_off" in found.module
     if not (is_apart or any(key in said for key in ("rollout.nnodes", "rollout.n_gpus_per_node"))):
         return {}
@@ -185,7 +185,7 @@ def _is_unknown(value: Any) -> bool:
 
 
 def _base(said: Mapping[str, Said], found: _Found) -> Base:
-    """Find the version of verl that all was written for."""
+    """Find the version of verl that the sources were written for."""
     backends = {str(one.value) for one in found.options if one.key == BACKEND}
     named = " ".join([*(str(said[key].value) for key in _ENGINES if key in said), *backends, found.engine])
     return base_of(
@@ -197,7 +197,7 @@ def _base(said: Mapping[str, Said], found: _Found) -> Base:
 
 
 def _read_options(options: Mapping[str, str], found: _Found) -> None:
-    """Read what the options of a call that was typed say of it. Raises ConfigError: it is not the trainer's."""
+    """Read the options of a typed call. Raises ConfigError: it is not the trainer's."""
     if "-m" in options:
         found.main = trainer_of(("-m", options["-m"]), TYPED)
         found.module = options["-m"]
@@ -206,7 +206,7 @@ def _read_options(options: Mapping[str, str], found: _Found) -> None:
 
 
 def words_said(words: Iterable[str], places: Iterable[str], found: _Found) -> list[Said]:
-    """Read `key=value`, `+key=value` and `~key`, each written at one of the places; what is left out is noted."""
+    """Read `key=value`, `+key=value` and `~key`, each written at one of the places; note those left out."""
     said: list[Said] = []
     for word, where in zip(words, places, strict=True):
         part = _WORD.fullmatch(word)
@@ -222,7 +222,7 @@ def words_said(words: Iterable[str], places: Iterable[str], found: _Found) -> li
 
 
 def _leaves(key: str, value: Any, where: str) -> Iterator[Said]:
-    """Yield the keys of a value: `{a: 1, b: 2}` has two."""
+    """Yield the leaf keys of a value: `{a: 1, b: 2}` has two."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _leaves(f"{key}.{name}", inner, where)
@@ -231,7 +231,7 @@ def _leaves(key: str, value: Any, where: str) -> Iterator[Said]:
 
 
 def _in_folder(words: Iterable[str], folder: str) -> list[str]:
-    """Return a call's words with relative paths of files below the folder where it is called."""
+    """Return a call's arguments with relative paths of files resolved against the call's folder."""
     if folder in (".", "", str(Path.cwd())):
         return list(words)
     return [_below(word, folder) for word in words]
@@ -249,7 +249,7 @@ def _below(word: str, folder: str) -> str:
 
 
 def _path(value: str, folder: str, key: str) -> str:
-    """Return a path below a folder; a name of a model hub, and what refers to something, stays."""
+    """Return a path resolved against a folder; names on a model hub and references stay."""
     is_file = value.startswith(("./", "../")) or key.startswith(
         ("trainer.", "reward", "custom_reward", *multi_turn.FILES)
     )
@@ -287,10 +287,10 @@ def _is_script(path: Path) -> bool:
 
 
 def _read_yaml(path: Path, found: _Found, above: tuple[Path, ...]) -> None:
-    """Read a file with those that its `defaults` name, in their order: `_self_` is the file, and last where it is not.
+    """Read a file with those in its `defaults`, in order: `_self_` is the file, and last where it is missing.
 
-    `NAME` is a file beside it, `GROUP: NAME` and `GROUP@SECTION: NAME` one in the folder GROUP, whose keys stand in
-    SECTION, else in GROUP. Names of verl's own are known here. Raises ConfigError: another one that is not there.
+    `NAME` is a file next to it, `GROUP: NAME` and `GROUP@SECTION: NAME` one in the folder GROUP, whose keys go to
+    SECTION, else to GROUP. Names of verl's own are known here. Raises ConfigError for other missing ones.
     """
     if path in above:
         raise ConfigError(f"{path}: its `defaults` lead back to it")
@@ -330,7 +330,7 @@ def _read_part(item: Any, path: Path, where: str, found: _Found, above: tuple[Pa
 
 
 def _refuse_absent(stem: str, folder: str, beside: Path, where: str) -> None:
-    """Raise ConfigError where a part is not there and is none of verl's own, whose values are its defaults."""
+    """Raise ConfigError where a part is missing and is not verl's own, whose values are its defaults."""
     if not (VERLS_OWN.fullmatch(stem) or (folder and VERLS_PARTS.fullmatch(stem))):
         raise ConfigError(f"{where}: `defaults` name {beside}, which is not there and is none of verl's own")
 
@@ -366,7 +366,7 @@ def _read_call(call: Call, script: Path, found: _Found) -> None:
 
 
 def joined(words: Sequence[str], places: Sequence[str], notes: list[str]) -> tuple[list[str], list[str]]:
-    """Join a word that is no key to the value before it: a value with blanks that stood without quotes."""
+    """Join an argument that is no key to the value before it: a value with blanks and without quotes."""
     kept: list[str] = []
     where: list[str] = []
     for word, place in zip(words, places, strict=True):
@@ -400,5 +400,5 @@ def read_variables(path: Path) -> list[Said]:
 
 
 def variables(theirs: Theirs) -> Mapping[str, str]:
-    """Return what scripts and `.env` files export, as the environment of a process has it."""
+    """Return the variables that scripts and `.env` files export, as a process's environment."""
     return {name: str(one.value) for name, one in theirs.environment.items()}

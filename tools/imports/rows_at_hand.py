@@ -1,8 +1,8 @@
-"""Which scorers the rows of a run need: from the files where they are here, else from their names.
+"""Find which scorers the rows of a run need: from local files, else from file names.
 
-In: the files that verl's configuration names. Out: names of tasks. Of parquet only the columns that decide are read,
-and of JSON lines the first thousand. Reasoning360's files are called as their `data_source` is. Called by
-`tools.imports.command`; a file that can't be read tells nothing, and the run says so when it starts.
+In: the files in verl's configuration. Out: names of tasks. Of parquet only the deciding columns are read, and of JSON
+lines the first thousand. Reasoning360's files are named like their `data_source`. Called by `tools.imports.command`; an
+unreadable file is ignored, and the run reports it when it starts.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from tools.imports.theirs import Theirs, WrongValue, texts
 
 _FILES: Final = ("data.train_files", "data.val_files")
 _MOST_LINES: Final = 1000
-# Sources whose answers verl's own scorer pays +1 and -1 (`default_compute_score`, v0.3 to 0.10), and files of them.
+# Sources whose right and wrong answers verl's own scorer rewards with +1 and -1 (`default_compute_score`, v0.3 to
+# 0.10), and their files.
 _PAID: Final = re.compile(r"math_dapo|math|math_dapo_reasoning|aime.*")
 _PAID_FILE: Final = re.compile(r"dapo|aime", re.IGNORECASE)
 _COLUMNS: Final = ("data_source", "verification_info")
 
 
 def found_tasks(theirs: Theirs) -> set[str]:
-    """Return the tasks of the rows that training and held-out files have."""
+    """Return the tasks of the rows in training and held-out files."""
     tasks: set[str] = set()
     for key in _FILES:
         try:
             files = texts(theirs.get(key)) if theirs.has(key) else []
         except WrongValue:
-            continue  # the key's rule says what is wrong with it
+            continue  # the key's rule reports it
         for name in files:
             path = Path(name).expanduser()
             tasks |= set(_in_file(path)) if path.is_file() else set(_of_source(path.name))
@@ -43,7 +44,7 @@ def found_tasks(theirs: Theirs) -> set[str]:
 
 
 def paid_source(theirs: Theirs) -> str:
-    """Return a source of the training rows that verl pays +1 and -1; "" where there is none, or none is known."""
+    """Return a source of the training rows that verl rewards with +1 and -1; "" for none, or none known."""
     try:
         files = [Path(name).expanduser() for name in texts(theirs.get(_FILES[0]) or [])]
     except WrongValue:
@@ -67,7 +68,7 @@ def _in_file(path: Path) -> Iterator[str]:
             try:
                 row_type = to_object(info, "verification_info").get("type")
             except BadMessage:
-                continue  # the learner says which row it is
+                continue  # the learner reports the row
             if isinstance(row_type, str) and row_type in TASK_OF_TYPE:
                 yield TASK_OF_TYPE[row_type]
         elif isinstance(source, str):
@@ -75,7 +76,7 @@ def _in_file(path: Path) -> Iterator[str]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield what decides on a row's task, once where the column of sources alone does."""
+    """Yield the fields that determine a row's task; only distinct ones where the column of sources is enough."""
     if path.suffix == ".parquet":
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -1,7 +1,7 @@
-"""A rule says what becomes of one key of verl's; the tables of rules are `tools.imports.tables`.
+"""Define a rule, which translates one key of verl's; the tables of rules are `tools.imports.tables`.
 
 In: the key's value, and all others. Out: an `Outcome`: settings here with words for people, or the reason why there are
-none. A rule whose key ends in `*` holds for all keys below. Pure.
+none. A rule whose key ends in `*` covers all keys below. Pure.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final
 from tools.imports.theirs import Said, Theirs, WrongValue, flag, number, text, whole
 
 ANY: Final = "*"
-UNSET: Final = object()  # verl's default does not matter: leaving the key out means the same here
+UNSET: Final = object()  # verl's default does not matter: without the key the meaning here is the same
 
 
 class Verdict(StrEnum):
-    """What became of a key."""
+    """How a key was translated."""
 
     TAKEN = "taken as"
     MAPPED = "mapped to"
@@ -29,16 +29,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one key with its value."""
+    """The translation of one key with its value."""
 
     verdict: Verdict
     settings: Mapping[str, Any] = field(default_factory=dict)  # our keys, with dots
-    words: str = ""  # what was changed, or why there is nothing
+    words: str = ""  # changes, or why there is no setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What became of one key, option or variable that somebody wrote."""
+    """The translation of one key, option or variable in the sources."""
 
     said: Said
     outcome: Outcome
@@ -49,25 +49,25 @@ Convert = Callable[[Any, Theirs], Outcome]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What becomes of one key of verl's."""
+    """The translation of one key of verl's."""
 
     key: str
-    verdict: Verdict  # as `--keys` has it; a value may be refused all the same
+    verdict: Verdict  # as shown by `--keys`; a value may still be refused
     ours: str = ""  # keys here, for `--keys`
-    about: str  # how the value is converted, or why there is none
+    about: str  # how the value is converted, or why it is not
     convert: Convert
-    default: Any = UNSET  # verl's, where leaving the key out would mean something else here
-    lead: str = ""  # the key whose rule reads this one's value too; "": its own rule sets all
-    is_open: bool = False  # of a key that ends in `*`: any name may stand there, not only verl's own
+    default: Any = UNSET  # verl's, where a missing key would mean something else here
+    lead: str = ""  # the key whose rule also reads this one's value; "": its own rule sets all
+    is_open: bool = False  # for a key that ends in `*`: any name may follow, not only verl's own
 
     def fits(self, key: str) -> bool:
-        """Return whether the rule is one for this key."""
+        """Return whether the rule covers this key."""
         below = self.key.removesuffix(ANY)
         return key == self.key or (below != self.key and (key.startswith(below) or key == below.rstrip(".")))
 
 
 def settings(words: str = "", **ours: Any) -> Outcome:
-    """Map to our keys, `__` for their dots."""
+    """Map to our keys, with `__` for their dots."""
     return Outcome(
         verdict=Verdict.MAPPED,
         settings={key.replace("__", "."): value for key, value in ours.items()},
@@ -88,7 +88,7 @@ def refused(words: str) -> Outcome:
 def taken(
     key: str, ours: str, read: Callable[[Any], Any] = text, about: str = "as it is", *, default: Any = UNSET
 ) -> Rule:
-    """Take a value as it is; null leaves ours unset."""
+    """Take a value unchanged; null leaves ours unset."""
 
     def convert(value: Any, _theirs: Theirs) -> Outcome:
         if value is None:
@@ -116,7 +116,7 @@ def mapped(
 def part_of(
     key: str, lead: str, ours: str, about: str, *, default: Any = UNSET, is_switch: bool = False
 ) -> Rule:
-    """Leave a value to the rule of another key, which reads it too; where that is a switch, only while it is on."""
+    """Leave a value to another key's rule, which also reads it; if that is a switch, only while it is on."""
 
     def convert(_value: Any, theirs: Theirs) -> Outcome:
         is_read = not is_switch or theirs.flag(lead)
@@ -135,7 +135,7 @@ def nothing(key: str, why: str) -> Rule:
 
 
 def only(key: str, why: str, *values: Any, else_: str) -> Rule:
-    """Find no meaning for some values, and refuse every other one with what to do instead."""
+    """Find no meaning for some values, and refuse all others with what to do instead."""
 
     def convert(value: Any, _theirs: Theirs) -> Outcome:
         return nothing_here(why) if value is None or _is_same(value, values) else refused(else_)
@@ -144,7 +144,7 @@ def only(key: str, why: str, *values: Any, else_: str) -> Rule:
 
 
 def of_verl(key: str) -> Rule:
-    """Take a class of verl's own; one of somebody else does what nobody here knows."""
+    """Take a class of verl's own; other classes are unknown here."""
 
     def convert(value: Any, _theirs: Theirs) -> Outcome:
         if value is None or str(value).startswith("verl."):
@@ -160,7 +160,7 @@ def of_verl(key: str) -> Rule:
 
 
 def _is_same(value: Any, values: tuple[Any, ...]) -> bool:
-    """Compare a value with what it may be, in any spelling of true, false and numbers."""
+    """Compare a value with the possible ones, in any spelling of true, false and numbers."""
     for one in values:
         try:
             if isinstance(one, bool):

@@ -1,7 +1,7 @@
-"""This module writes a translation as the YAML of a run, each line with the reason why it stands there.
+"""Write a translation as the YAML of a run, each line with its reason.
 
-In: settings, and the account of every key. Out: the text of `run.yaml`, and the list for people. The run is checked by
-the configuration's own rules before anything is written, and the file appears whole or not at all.
+In: settings, and the account of every key. Out: the text of `run.yaml`, and the list for people. The configuration's
+own rules check the run before anything is written, and the file appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tools.imports.rule import Account, Outcome, Verdict
 from tools.imports.translation import DEFAULT, Setting, Translation
 
 ORDER: Final = tuple(Run.model_fields)
-WIDTH: Final = 60  # columns up to a comment
-_UNION: Final = "type"  # comes first in its section
+WIDTH: Final = 60  # columns before a comment
+_UNION: Final = "type"  # first in its section
 
 
 class _Noted:
-    """A value with the reason why it stands there."""
+    """A value with its reason."""
 
     def __init__(self, setting: Setting) -> None:
         self.value, self.why = setting.value, setting.why
 
 
 def flat(translation: Translation) -> list[Setting]:
-    """Return one setting for each value; of a section that was made at once, the first has the reason."""
+    """Return one setting for each value; for a section made at once, the first has the reason."""
     found: list[Setting] = []
     for setting in sorted(translation.settings, key=_place):
         for place, leaf in enumerate(leaves_of(setting.why, setting.value, tuple(setting.path.split(".")))):
@@ -49,7 +49,7 @@ def leaves(translation: Translation) -> list[Leaf]:
 
 
 def checked(translation: Translation) -> Run:
-    """Build the run that the translation describes. Raises ConfigError that names our key and theirs."""
+    """Build the run of the translation. Raises ConfigError that names our key and theirs."""
     layers: list[tuple[str, Tree]] = []
     for setting in sorted(translation.settings, key=lambda one: not one.path.endswith(f".{_UNION}")):
         tree: Tree = {}
@@ -59,7 +59,7 @@ def checked(translation: Translation) -> Run:
 
 
 def as_yaml(translation: Translation, sources: Sequence[str]) -> str:
-    """Write the run as YAML, and what has no meaning here as comments behind it."""
+    """Write the run as YAML, and keys without meaning here as comments at the end."""
     tree: Tree = {}
     for setting in flat(translation):
         put(tree, tuple(setting.path.split(".")), _Noted(setting))
@@ -74,7 +74,7 @@ def as_yaml(translation: Translation, sources: Sequence[str]) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whole, or not at all. Raises OSError."""
+    """Write a file completely, or not at all. Raises OSError."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -87,7 +87,7 @@ def write(path: Path, text: str) -> None:
 
 
 def report(translation: Translation) -> list[str]:
-    """List every key that somebody wrote, by what became of it, and verl's defaults that were made explicit."""
+    """List every key in the sources by its translation, and verl's defaults that became explicit."""
     lines: list[str] = [f"note: {one}" for one in translation.notes]
     for verdict in Verdict:
         found = [one for one in translation.accounts if one.outcome.verdict is verdict]
@@ -108,7 +108,7 @@ def report(translation: Translation) -> list[str]:
 
 
 def as_json(translation: Translation) -> dict[str, Any]:
-    """Return the same for programs."""
+    """Return the report for programs."""
     return {
         "keys": [_entry(one) for one in translation.accounts],
         "options": [_entry(one) for one in translation.options],
@@ -134,7 +134,7 @@ def _entry(account: Account) -> dict[str, Any]:
 
 
 def _with_verdict(account: Account) -> str:
-    """Tell of an option or a variable, in a list of all verdicts."""
+    """Describe an option or a variable, in a list of all verdicts."""
     said, outcome = account.said, account.outcome
     verdict = f"{outcome.verdict}{'' if outcome.settings else ':'}"
     value = "" if said.value in (None, "") else f"={_short(said.value)}"

@@ -1,9 +1,9 @@
-"""This module finds the call of verl in a shell script, which bash runs behind the sandbox's walls.
+"""Find the call of verl in a shell script, by running the script with bash behind the sandbox's walls.
 
-In: a script, and the arguments that it would be started with. Out: the call's words, each with its line, what the
-script exports, and the models that it serves by `vllm serve`. What the machine decides (what `nvidia-smi` says, whether
-a program is there) is found by running the script several times with other answers (`tools.imports.shell.answers`):
-words that differ are marked as unknown, and say what they depend on.
+In: a script, and its arguments. Out: the call's arguments, each with its line, the script's exports, and the models
+that it serves by `vllm serve`. What depends on the machine (the output of `nvidia-smi`, whether a program exists) is
+found by running the script several times with different answers (`tools.imports.shell.answers`): arguments that differ
+are marked as unknown, with what they depend on.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tools.imports.shell.behind_walls import Command
 from tools.imports.theirs import Said, Served
 
 MOST_BYTES: Final = 256 << 10  # of a script
-II_VERL: Final = "train-ppo"  # the command that only II-VERL has
-# What runs the algorithm that is here; every other `main_*` is another one.
+II_VERL: Final = "train-ppo"  # a command of II-VERL only
+# The trainer that is supported here; every other `main_*` is another algorithm.
 TRAINERS: Final = frozenset(
     {"main_ppo", "main_dapo", "main_ppo_split", "main_ppo_sync", "fully_async_main", "main_trainer"}
 )
 EVALUATES: Final = frozenset({"main_generation", "main_generation_server", "main_eval"})
-_OTHERS_PACKAGES: Final = frozenset({"vla"})  # of verl's experiments with a main_ppo of their own
+_OTHERS_PACKAGES: Final = frozenset({"vla"})  # verl's experiments with a main_ppo of their own
 _MAIN: Final = re.compile(r"(?:[\w.]+\.)?(?:\w+_)?main(?:_\w+)?")
 _PORT: Final = 8000  # vLLM's own
-# Configurations that lie in verl's package and its recipes; their values are verl's defaults, or a script sets them.
+# Configurations in verl's package and its recipes; their values are verl's defaults, or a script sets them.
 VERLS_OWN: Final = re.compile(
     r"(?:ppo|dapo|one_step_off|fully_async|async_dapo)_(?:\w+_)?(?:trainer|config)(?:\.yaml)?"
 )
@@ -39,7 +39,7 @@ VERLS_PARTS: Final = re.compile(
     r"(?:(?:dp|megatron|veomni|torchtitan|fsdp|automodel)(?:_\w+)?|actor|critic|ref|reward|reward_model|rollout|hf_model|"
     r"legacy_\w+|rollout_correction|distillation|transfer_queue|profiler|npu_profile|optim|engine)(?:\.yaml)?"
 )
-_CONFIG: Final = {  # options that name the configuration's file
+_CONFIG: Final = {  # options with the configuration's file
     **dict.fromkeys(("--config-path", "--config_path", "--config", "--cp", "-cp"), "path"),
     **dict.fromkeys(("--config-name", "--config_name", "--cn", "-cn"), "name"),
 }
@@ -53,27 +53,27 @@ class Call:
 
     where: str
     words: tuple[str, ...]
-    places: tuple[str, ...]  # of each word
-    config: str | None = None  # the file that it names
-    name: str | None = None  # of the configuration, as it is written
-    folder_of_config: str | None = None  # as it is written
+    places: tuple[str, ...]  # of each argument
+    config: str | None = None  # its configuration file
+    name: str | None = None  # of the configuration, as written
+    folder_of_config: str | None = None  # as written
     module: str = "verl.trainer.main_ppo"  # the trainer, with its package
-    is_verls_own: bool = False  # the configuration lies in verl's package, and its defaults are known here
-    is_ii_verl: bool = False  # `verl train-ppo`, which only II-VERL has
+    is_verls_own: bool = False  # the configuration is in verl's package, and its defaults are known here
+    is_ii_verl: bool = False  # `verl train-ppo`, II-VERL's command
     main: str = "main_ppo"  # the trainer
-    folder: str = "."  # where it is called: the script may have gone there
-    options: tuple[Said, ...] = ()  # `--backend`, and the like
-    launcher: tuple[Said, ...] = ()  # options of what starts the trainer: `torchrun`, `ray job submit`
+    folder: str = "."  # the folder of the call: the script may have changed it
+    options: tuple[Said, ...] = ()  # such as `--backend`
+    launcher: tuple[Said, ...] = ()  # options of the launcher: `torchrun`, `ray job submit`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What a script would do that matters to a run."""
+    """The effects of a script on a run."""
 
     call: Call
     exported: dict[str, Said]
-    own: frozenset[str]  # of those, the ones that it uses itself
-    served: dict[int, Served]  # models that it serves, by their port
+    own: frozenset[str]  # those of them that the script uses itself
+    served: dict[int, Served]  # models that it serves, by port
     notes: tuple[str, ...] = ()  # for people
 
 
@@ -106,7 +106,7 @@ def read_script(
 
 
 def _refuse_others(path: Path, found: Sequence[Command], calls: Sequence[Command], answers: Answers) -> None:
-    """Raise ConfigError where there is not one call of the trainer that is here."""
+    """Raise ConfigError unless there is one call of the supported trainer."""
     if len(calls) > 1:
         lines = " and ".join(f"{path.name}:{call.line}" for call in calls)
         raise ConfigError(
@@ -120,7 +120,7 @@ def _refuse_others(path: Path, found: Sequence[Command], calls: Sequence[Command
 
 
 def trainer_of(words: Sequence[str], where: str) -> str:
-    """Return the trainer that a command calls. Raises ConfigError: it is none, or another algorithm."""
+    """Return the trainer in a command. Raises ConfigError: there is none, or another algorithm."""
     main = main_of(words)
     if main in EVALUATES:
         raise ConfigError(
@@ -139,7 +139,7 @@ def _line_of(name: str, written: str, otherwise: int) -> int:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a script or an `.env` file. Raises ConfigError: none, or one that is too long."""
+    """Return the text of a script or an `.env` file. Raises ConfigError: missing, or too long."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -151,7 +151,7 @@ def text_of(path: Path) -> str:
 
 
 def call_of(command: Command, name: str, written: str = "") -> Call:
-    """Return the call of verl's trainer that a command is."""
+    """Parse a command that calls verl's trainer."""
     start = _start(command.words) or 0
     lines = _places(command, written)
     rest = list(zip(command.words, lines, strict=True))
@@ -181,7 +181,7 @@ def call_of(command: Command, name: str, written: str = "") -> Call:
 
 
 def _places(command: Command, written: str) -> list[int]:
-    """Return the line in which each word stands: the call's, or the nearest one that has its key."""
+    """Return the line of each argument: the call's, or the nearest one with its key."""
     texts = written.splitlines()
     end = command.line - 1
     while end < len(texts) and texts[end].rstrip().endswith("\\"):
@@ -203,7 +203,7 @@ def _has_word(line: str, key: str) -> bool:
 
 
 def _parted(words: Sequence[tuple[str, int]], name: str) -> tuple[list[Said], list[tuple[str, int]]]:
-    """Part a command's options, each with its value ("" for none), from its other words."""
+    """Separate a command's options, each with its value ("" for none), from its other arguments."""
     options: list[Said] = []
     kept: list[tuple[str, int]] = []
     rest = list(words)
@@ -220,12 +220,12 @@ def _parted(words: Sequence[tuple[str, int]], name: str) -> tuple[list[Said], li
 
 
 def _is_value(word: str, option: str) -> bool:
-    """Return whether the word behind an option is its value: no option itself, and no override."""
+    """Return whether the argument after an option is its value: no option itself, and no override."""
     return option in _CONFIG or not (word.startswith(("+", "~")) or "=" in word or _OPTION.fullmatch(word))
 
 
 def main_of(words: Sequence[str]) -> str:
-    """Return the trainer that a command calls, without its package; "" where it is none."""
+    """Return the trainer in a command, without its package; "" for none."""
     start = _start(words)
     if start is None:
         return ""
@@ -242,7 +242,7 @@ def _module_of(words: Sequence[str]) -> str:
 
 
 def _start(words: Sequence[str]) -> int | None:
-    """Return where the arguments of verl's trainer begin; None where the command is none."""
+    """Return the index of the first argument of verl's trainer; None where the command is no call."""
     for index, word in enumerate(words[:-1]):
         if word == "-m" and _MAIN.fullmatch(words[index + 1]):
             return index + 2
@@ -255,7 +255,7 @@ def _start(words: Sequence[str]) -> int | None:
 
 
 def _served(command: Command, name: str, written: str) -> tuple[int, Served] | None:
-    """Return the port and the name of a model that a command serves, with its other options."""
+    """Return the port and the name of a served model, with the command's other options."""
     words = command.words
     for index, word in enumerate(words[:-2]):
         if Path(word).name == "vllm" and words[index + 1] == "serve":

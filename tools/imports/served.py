@@ -1,9 +1,9 @@
-"""This module turns a script's `vllm serve` into `judge.serve`: a model that the run serves itself.
+"""Convert a script's `vllm serve` to `judge.serve`: a model that the run serves itself.
 
 In: `Theirs`, with the models that a script serves and the options of those calls. Out: the section, and an account of
-each option. `millrace up` starts that server before every other role; options that have no key here go to
-`judge.serve.arguments` as they are. A model that is not known before the script runs stays the script's own. Pure; used
-by `tools.imports.translation`.
+each option. `millrace up` starts that server before every other role; options without a key here go to
+`judge.serve.arguments` unchanged. A model that is unknown before the script runs stays the script's own. Pure; used by
+`tools.imports.translation`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _GPUS: Final = (
 
 
 def _served(theirs: Theirs) -> Served | None:
-    """Return the model that scorers ask: the first one that is served."""
+    """Return the model for the scorers: the first served one."""
     return next(iter(theirs.served.values()), None)
 
 
 def serve_section(theirs: Theirs) -> dict[str, Any] | None:
-    """Return `judge.serve`; None where no model is served, or none that is known."""
+    """Return `judge.serve`; None where no model is served, or its name is unknown."""
     served = _served(theirs)
     if served is None or UNKNOWN in str(served.value):
         return None
@@ -60,17 +60,17 @@ def serve_section(theirs: Theirs) -> dict[str, Any] | None:
 
 
 def reply_tokens(section: dict[str, Any]) -> int | None:
-    """Return the longest reply where the usual one has no room in `max_model_len`; None: the usual one."""
+    """Return the longest reply where the default does not fit `max_model_len`; None: the default."""
     longest, usual = section.get("max_model_len"), EndpointConfig.model_fields["max_tokens"].default
     return None if longest is None or longest > usual else max(1, longest // 2)
 
 
 def accounts_of_served(theirs: Theirs, *, asked: bool) -> list[Account]:
-    """Account for each model that is served, and for each option of its call.
+    """Account for each served model, and for each option of its call.
 
     Args:
-        theirs: what was said.
-        asked: a scorer of the run asks a served model.
+        theirs: the sources.
+        asked: whether a scorer of the run asks a served model.
     """
     accounts = []
     for served in theirs.served.values():
@@ -95,7 +95,7 @@ def _why_not(served: Served, theirs: Theirs, *, asked: bool) -> str | None:
 
 
 def _shown(option: Said) -> Said:
-    """Return an option as it may be shown: its key is a secret."""
+    """Return an option with secrets masked."""
     value = "..." if option.key == "--api-key" else option.value
     return Said(key=f"vllm serve {option.key}", value=value, where=option.where)
 
@@ -115,13 +115,13 @@ def _outcome(option: Said) -> Outcome:
 
 
 def _converted(option: Said) -> dict[str, Any]:
-    """Return what an option says in our section: a key of it, or words of `arguments`."""
+    """Return an option in our section: a key, or words of `arguments`."""
     if option.key in _NOTHING or UNKNOWN in str(option.value):
         return {}
     if option.key in _READ:
         key, read = _READ[option.key]
         try:
             return {key: read(option.value)}
-        except WrongValue:  # such as `32k`: vLLM reads it itself
+        except WrongValue:  # such as `32k`: vLLM parses it itself
             pass
     return {"arguments": [option.key, *([str(option.value)] if option.value != "" else [])]}

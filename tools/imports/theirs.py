@@ -1,8 +1,7 @@
-"""What somebody wrote for verl: keys with their values and places, and verl's defaults behind them.
+"""Hold the sources of a run of verl: keys with their values and places, and verl's defaults for the rest.
 
-In: `Said` values of files, a call and the command line. Out: `Theirs`, of which the rules of the import ask values by
-their type; a value that is none of that type raises `WrongValue` with its place. Pure; used by `tools.imports.rules`
-and its tables.
+In: `Said` values of files, a call and the command line. Out: `Theirs`, from which the import's rules read values by
+type; a value of another type raises `WrongValue` with its place. Pure; used by `tools.imports.rules` and its tables.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from config.yaml_text import NotYaml, read_yaml_text
 T = TypeVar("T")
 _OF_HYDRA: Final = re.compile(
     r"""([{,]\s*["']?[\w.]+["']?):(?=[^\s/])"""
-)  # `{a:1}`, which YAML has as `{a: 1}`
-UNKNOWN: Final = "\x00"  # marks a text that is not known before a script runs; what it depends on follows
+)  # `{a:1}`, which YAML writes `{a: 1}`
+UNKNOWN: Final = "\x00"  # marks a text that is unknown before a script runs; what it depends on follows
 
 
 class WrongValue(Exception):
-    """A key has a value that it can't have; the message says what was expected.
+    """A key has an invalid value; the message says what was expected.
 
     Attributes:
-        key: whose value it is; "": of the key whose rule has asked.
+        key: the key of the value; "": the one whose rule was reading.
     """
 
     def __init__(self, message: str, key: str = "") -> None:
@@ -35,49 +34,49 @@ class WrongValue(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """One key of verl's, as somebody wrote it."""
+    """One key of verl's, as written in a source."""
 
     key: str  # with dots
     value: Any
     where: str  # `config.yaml:12`
-    written: str = ""  # the key's name where it is another one, of a newer version
+    written: str = ""  # the key's name, if written with another one of a newer version
 
     @property
     def shown(self) -> str:
-        """Return the key as somebody wrote it."""
+        """Return the key as written."""
         return self.written or self.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served(Said):
-    """A model that a script serves by `vllm serve`, as its value, with the options of that call."""
+    """A model that a script serves by `vllm serve`, in place of its value, with the options of that call."""
 
     options: tuple[Said, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theirs:
-    """All that was said, and what holds where nothing was said."""
+    """All sources, and the defaults for the rest."""
 
     said: Mapping[str, Said]
     defaults: Mapping[str, Any]
-    # Beside the keys: what a script or an `.env` exports, and models that a script serves, by their port.
+    # Besides the keys: exports of a script or an `.env`, and models that a script serves, by port.
     environment: Mapping[str, Said] = field(default_factory=dict)
     served: Mapping[int, Served] = field(default_factory=dict)
-    own: frozenset[str] = frozenset()  # of the environment, names that the script or a file uses itself
+    own: frozenset[str] = frozenset()  # variables of the environment that the script or a file uses itself
     options: tuple[Said, ...] = ()  # of verl's call: `--backend`
-    launcher: tuple[Said, ...] = ()  # of what starts it: `torchrun --nproc-per-node`
-    notes: tuple[str, ...] = ()  # for people: what was found beside the keys
-    version: int = 8  # of verl, as `tools.imports.versions` counts them
+    launcher: tuple[Said, ...] = ()  # of its launcher: `torchrun --nproc-per-node`
+    notes: tuple[str, ...] = ()  # for people: findings besides the keys
+    version: int = 8  # of verl, as numbered in `tools.imports.versions`
     main: str = "main_ppo"  # the trainer
-    paid: str = ""  # a source of the rows that verl's own scorers pay +1 and -1; "": none is known
+    paid: str = ""  # a source of the rows that verl's own scorers reward with +1 and -1; "": none known
 
     def has(self, key: str) -> bool:
-        """Return whether somebody wrote the key."""
+        """Return whether a source has the key."""
         return key in self.said
 
     def get(self, key: str) -> Any:
-        """Return a key's value, or verl's default; None where neither is there."""
+        """Return a key's value, or verl's default; None for neither."""
         return self.said[key].value if key in self.said else self.defaults.get(key)
 
     def number(self, key: str) -> float:
@@ -104,7 +103,7 @@ class Theirs:
 
 
 def overlaid(layers: Iterable[Iterable[Said]]) -> dict[str, Said]:
-    """Lay later layers over earlier ones. A section takes the place of a value, and a value that of a section."""
+    """Merge layers, later ones over earlier ones. A section replaces a value, and a value a section."""
     merged: dict[str, Said] = {}
     for one in (one for layer in layers for one in layer):
         above = [".".join(one.key.split(".")[:end]) for end in range(1, one.key.count(".") + 1)]
@@ -116,7 +115,7 @@ def overlaid(layers: Iterable[Iterable[Said]]) -> dict[str, Said]:
 
 
 def number(value: Any) -> float:
-    """Read a number; YAML takes `1e-6` for text, and OmegaConf does not. Raises WrongValue."""
+    """Read a number; YAML reads `1e-6` as text, and OmegaConf does not. Raises WrongValue."""
     try:
         return float("no number" if isinstance(_known(value), bool) else value)
     except (TypeError, ValueError):
@@ -151,7 +150,7 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> list[str]:
-    """Read one text or a list of them, also a list that was written as one text. Raises WrongValue."""
+    """Read one text or a list of them, or a list written as one text. Raises WrongValue."""
     if isinstance(_known(value), str) and value.strip().startswith("["):
         value = hydra_value(value)
     items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
@@ -159,7 +158,7 @@ def texts(value: Any) -> list[str]:
 
 
 def hydra_value(written: str) -> Any:
-    """Read the value of `key=value` as Hydra does: by YAML, and as text where that is none."""
+    """Read the value of `key=value` as Hydra does: as YAML, or else as text."""
     if UNKNOWN in written:
         return written
     if written.strip().startswith(("{", "[")):

@@ -1,8 +1,7 @@
-"""This module translates all that was said for verl into settings of a run here, and accounts for every key.
+"""Translate all sources of a run of verl to settings here, and account for every key.
 
-In: `Theirs`, and tasks that the data at hand have. Out: a `Translation`. A key that no rule knows, a value that is
-refused, and one that is of the wrong type are errors with their places, all in one ConfigError. Pure; called by
-`tools.imports.command`.
+In: `Theirs`, and the tasks of the local data. Out: a `Translation`. Unknown keys, refused values, and values of the
+wrong type are errors with their places, all in one ConfigError. Pure; called by `tools.imports.command`.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ RULES: Final[tuple[Rule, ...]] = (
     *today.RULES,
     *trainer.RULES,
 )
-GROUP: Final = today.GROUP  # of a key with `@`, which names a part of a configuration
+GROUP: Final = today.GROUP  # in a key with `@`, which names a part of a configuration
 _EXACT: Final[Mapping[str, Rule]] = {rule.key: rule for rule in RULES if not rule.key.endswith(ANY)}
 _BELOW: Final[tuple[Rule, ...]] = tuple(rule for rule in RULES if rule.key.endswith(ANY))
-# Ours where verl has no key, with the reason.
+# Our settings where verl has no key, with the reason.
 BESIDE: Final[Mapping[str, tuple[Any, str]]] = {
     "learner.max_lag": (
         1,
@@ -50,7 +49,7 @@ DEFAULT: Final = "verl's default of "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key here with its value, and why it has it."""
+    """One key here with its value and reason."""
 
     path: str
     value: Any
@@ -59,22 +58,22 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """A run, and an account of every key, option and variable that it was made of."""
+    """A run, and an account of every key, option and variable of its sources."""
 
     settings: tuple[Setting, ...]
     accounts: tuple[Account, ...]
     options: tuple[Account, ...] = ()
     variables: tuple[Account, ...] = ()
-    notes: tuple[str, ...] = ()  # for people: what they should know before it runs
+    notes: tuple[str, ...] = ()  # for people: what to know before it runs
 
 
 def todays_defaults() -> dict[str, Any]:
-    """Return the defaults of today's verl, of every key where leaving it out would mean something else here."""
+    """Return the defaults of today's verl, for every key whose absence would mean something else here."""
     return {rule.key: rule.default for rule in RULES if rule.default is not UNSET}
 
 
 def rule_for(key: str) -> Rule | None:
-    """Return the rule of a key: its own, else the first that holds for all below a section, where verl has the key."""
+    """Return the rule of a key: its own, else the first that covers its section, where verl has the key."""
     if "@" in key:
         return GROUP
     rule = _EXACT.get(key) or next((rule for rule in _BELOW if rule.fits(key)), None)
@@ -82,7 +81,7 @@ def rule_for(key: str) -> Rule | None:
 
 
 def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
-    """Translate all keys. Raises ConfigError that names every key that can't be, and nothing is left half done."""
+    """Translate all keys. Raises ConfigError that names every untranslatable key."""
     problems: list[str] = []
     accounts: list[Account] = []
     problems += problems_of_effect(theirs)
@@ -124,7 +123,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
 
 
 def _unknown_defaults(theirs: Theirs) -> list[str]:
-    """Name keys of this verl's own base that no rule knows, and nobody wrote."""
+    """Name keys of this verl's own base that no rule covers, and no source has."""
     unknown = sorted(key for key in theirs.defaults if key not in theirs.said and rule_for(key) is None)
     if not unknown:
         return []
@@ -133,7 +132,7 @@ def _unknown_defaults(theirs: Theirs) -> list[str]:
 
 
 def _by_part(setting: Setting, theirs: Theirs) -> Setting:
-    """Name the key whose value it is, where the rule of another key has read it."""
+    """Name the key of a value that another key's rule has read."""
     read_by = setting.why.removeprefix(DEFAULT).partition(": ")[0]
     if setting.path == "learner.tokens_per_micro_batch" and not theirs.flag(actor.DYNAMIC):
         rows = next((key for key in actor.ROWS if theirs.has(key) and theirs.get(key) is not None), "")
@@ -151,7 +150,7 @@ def _by_part(setting: Setting, theirs: Theirs) -> Setting:
 
 
 def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
-    """Return what becomes of a key; add to the problems and return None where it can't be."""
+    """Return the translation of a key; where there is none, add to the problems and return None."""
     rule = rule_for(said.key)
     if rule is None:
         problems.append(f"{said.where}: unknown key {said.shown}{_near(said.shown)}")
@@ -171,7 +170,7 @@ def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
 
 
 def _near(key: str) -> str:
-    """Say which known key may be meant; "" where none is near."""
+    """Suggest a similar known key; "" for none."""
     section, _, leaf = key.rpartition(".")
     known_keys = {*_EXACT, *BELOW_SECTIONS}
     beside = {known.rpartition(".")[2]: known for known in known_keys if known.rpartition(".")[0] == section}
@@ -197,7 +196,7 @@ def _add_ours(theirs: Theirs, found_tasks: Collection[str], ours: dict[str, Sett
     else:
         for path in [path for path in ours if path.startswith("evaluation.")]:
             del ours[path]
-    # A budget of prompts says no steps: it is a bound beside the epochs.
+    # A limit of prompts sets no steps: it is a bound besides the epochs.
     are_steps_said = theirs.get("trainer.total_training_steps") is not None
     if are_steps_said and ours["learner.epochs"].why.startswith(DEFAULT):
         del ours["learner.epochs"]
@@ -216,12 +215,12 @@ def _why_task(theirs: Theirs, name: str) -> str:
 
 
 def rules_in_words(keys: Sequence[str] = ()) -> list[str]:
-    """Return what becomes of each of verl's keys, a line each, as `--keys` shows it.
+    """Return the translation of each of verl's keys, a line each, as `--keys` shows it.
 
     Args:
-        keys: keys or parts of them, and the rules of these alone; none: every rule.
+        keys: keys or parts of them, to select rules; empty: every rule.
     Raises:
-        UsageError: no rule is one for such a key, or has it in its name.
+        UsageError: no rule covers such a key, or has it in its name.
     """
     chosen: dict[str, Rule] = {}
     for key in keys:

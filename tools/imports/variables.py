@@ -1,8 +1,8 @@
-"""This module accounts for each variable that a script exports or an `.env` has.
+"""Account for each variable that a script exports or an `.env` has.
 
-In: `Theirs`, and what those variables set here, by `config.other_names.aliases`. Out: an account of each: used by what
-runs here too, mapped to keys, without meaning, or unknown with the nearest known name. No value is told: some are
-secrets. Pure; called by `tools.imports.command`.
+In: `Theirs`, and the settings that those variables make here, by `config.other_names.aliases`. Out: an account of each:
+used by software that runs here too, mapped to keys, without meaning, or unknown with the nearest known name. Values are
+never shown: some are secrets. Pure; called by `tools.imports.command`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _USED: Final[Mapping[str, str]] = {
     "PATH": _READ,
 }
 _OF_LOGGER: Final = ("WANDB_MODE", "WANDB_DISABLED")
-# Variables of libraries that run here too, and of what does not.
+# Variables of libraries that run here too, and of software that does not.
 _OF_LIBRARIES: Final = re.compile(
     r"(WANDB|HF|TRANSFORMERS|CUDA|NCCL|TORCH|PYTORCH|VLLM|OMP|MKL|GLOO|TRITON|REDIS|MILLRACE|NVIDIA)_\w+"
 )
@@ -54,8 +54,8 @@ def accounts_of_variables(theirs: Theirs, found: Sequence[Leaf]) -> tuple[Accoun
     """Account for each variable.
 
     Args:
-        theirs: what was said, with the variables.
-        found: the settings that they make here, each with the variable's name in its place.
+        theirs: the sources, with the variables.
+        found: the settings that they make here, with the variable's name as place.
     """
     return tuple(
         Account(said=Said(key=name, value=None, where=one.where), outcome=_outcome(one, theirs, found))

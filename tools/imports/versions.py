@@ -1,6 +1,6 @@
-"""Which version of verl a run was written for, by the keys that it has, and that version's defaults.
+"""Determine the version of verl that a run was written for, by its keys, and that version's defaults.
 
-In: keys that somebody wrote, and marks of the call. Out: a `Base`: a version with its defaults, and how it was found.
+In: the keys in the sources, and signs in the call. Out: a `Base`: a version with its defaults, and how it was found.
 `tables/verl_versions.txt` has each key of verl's own configurations with the first and the last version that has it
 (tags v0.2, v0.3.0.post1, v0.4.1, v0.5.0, v0.6.1, v0.7.1, v0.8.0, v0.9.0, and 0.10.0.dev of 2026-08-22, composed by
 Hydra 1.3.8). Pure; called by `tools.imports.reading`.
@@ -16,15 +16,15 @@ from typing import Any, Final
 from tools.imports.theirs import Said, WrongValue, flag, number
 
 VERSIONS: Final = ("0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "0.10")
-ENGINES: Final = ("megatron", "veomni", "torchtitan")  # whose bases have defaults of their own
+ENGINES: Final = ("megatron", "veomni", "torchtitan")  # their bases have their own defaults
 NEWEST: Final = len(VERSIONS) - 1
-WITHOUT_SWITCH: Final = 1  # the last one that has no `use_kl_in_reward`: the divergence acts in the reward
+WITHOUT_SWITCH: Final = 1  # the last one without `use_kl_in_reward`: the divergence is in the reward
 II_VERL: Final = "II-VERL"
 KL_LOSS, KL_REWARD = "actor_rollout_ref.actor.use_kl_loss", "algorithm.use_kl_in_reward"
 KL_COEF: Final = "algorithm.kl_ctrl.kl_coef"
 GSM8K_TEST: Final = "~/data/rlhf/gsm8k/test.parquet"
 _TINYV: Final = ("reward_model.tinyv_setup", "reward_model.tinyv_weight")
-# What only older files write.
+# Signs of older files.
 _OLD: Final = frozenset(
     {
         "actor_rollout_ref.actor.ppo_micro_batch_size",
@@ -50,11 +50,11 @@ KEYS: Final = _table()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """A version of verl, and what it has where nothing is written."""
+    """A version of verl, and its defaults."""
 
     version: int  # of VERSIONS
-    defaults: Mapping[str, Any]  # where they are others than today's
-    words: str  # for people: which one it is, and by what
+    defaults: Mapping[str, Any]  # where they differ from today's
+    words: str  # for people: which one it is, and why
 
     @property
     def name(self) -> str:
@@ -69,8 +69,8 @@ def base_of(
 
     Args:
         said: the keys with their values.
-        added: of these, keys that the call adds with `+`, which the version need not have.
-        is_ii_verl: by its call or its own keys; its base is verl's of February 2025.
+        added: those that the call adds with `+`, which the version need not have.
+        is_ii_verl: from its call or its own keys; its base is verl's of February 2025.
         engine: `dp`, or one of ENGINES.
     """
     is_tinyv = any(key in said for key in _TINYV)
@@ -87,7 +87,7 @@ def base_of(
 
 
 def _version(said: Mapping[str, Said], added: Collection[str]) -> tuple[int, str]:
-    """Return the version that lacks the fewest keys: the newest of several, or the oldest where marks are old."""
+    """Return the version that lacks the fewest keys: the newest of equals, or the oldest with signs of old files."""
     written = [key for key in said if key in KEYS and key not in added]
     lacks = [
         sum(not first <= version <= last for first, last in (KEYS[key] for key in written))
@@ -117,7 +117,7 @@ def _is_off(coefficient: Said) -> bool:
 
 
 def _is_on(said: Mapping[str, Said], key: str) -> bool:
-    """Return whether a switch is written and on; a value that is none of a switch is its own rule's error."""
+    """Return whether a switch is written and on; an invalid value is its own rule's error."""
     try:
         return key in said and said[key].value is not None and flag(said[key].value)
     except WrongValue:

@@ -1,8 +1,8 @@
-"""This module reads a YAML file of verl's, each key with its line, and what `${...}` in it refers to.
+"""Read a YAML file of verl's, each key with its line, and resolve `${...}`.
 
 In: a file. Out: its keys as `Said`. OmegaConf's references (`${data.max_prompt_length}`, `${oc.select:KEY,DEFAULT}`,
-`${oc.env:NAME,DEFAULT}`) are resolved once all files and words have been laid over each other, as OmegaConf does it.
-Nothing is evaluated. Called by `tools.imports.reading`.
+`${oc.env:NAME,DEFAULT}`) are resolved after all files and arguments have been merged, as OmegaConf does. Nothing is
+evaluated. Called by `tools.imports.reading`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tools.imports.new_names import older
 from tools.imports.theirs import Said, hydra_value
 
 _REFERENCE: Final = re.compile(r"\$\{([^${}]*)\}")
-_MOST_STEPS: Final = 20  # of references to references
-_OPEN: Final = "???"  # OmegaConf's word for a value that somebody else has to set
+_MOST_STEPS: Final = 20  # longest chain of references
+_OPEN: Final = "???"  # OmegaConf's mark for a required value
 Lookup = Callable[[str], Any]
 
 
 def read_keys(path: Path) -> list[Said]:
-    """Return every key of a file that has a value, in their order.
+    """Return every key of a file with a value, in order.
 
     Raises:
         ConfigError: no file, no YAML, or no keys in it.
@@ -62,7 +62,7 @@ def _leaves(
 def resolved(
     said: Mapping[str, Said], defaults: Mapping[str, Any], environment: Mapping[str, str]
 ) -> dict[str, Said]:
-    """Return the same keys with their references resolved; one that leads nowhere stays as it is written."""
+    """Return the same keys with their references resolved; a dangling one stays as written."""
 
     def value_of(key: str) -> Any:
         key = older(key)
@@ -88,7 +88,7 @@ def _resolved(value: Any, key: str, value_of: Lookup, environment: Mapping[str, 
 
 
 def _meant(reference: str, key: str, value_of: Lookup, environment: Mapping[str, str]) -> Any:
-    """Return what a reference stands for; _OPEN where nobody has written it."""
+    """Return a reference's value; _OPEN for none."""
     resolver, colon, rest = reference.partition(":")
     if not colon:
         return value_of(_absolute(reference, key))
@@ -104,7 +104,7 @@ def _meant(reference: str, key: str, value_of: Lookup, environment: Mapping[str,
 
 
 def _absolute(reference: str, key: str) -> str:
-    """Return the key that a reference names: one dot before it stands for the section that it is written in."""
+    """Return the absolute key of a reference: one dot before it means its own section."""
     bare = reference.lstrip(".")
     ups = len(reference) - len(bare)
     return bare if not ups else ".".join([*key.split(".")[:-ups], bare])

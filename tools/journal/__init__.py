@@ -1,1 +1,1 @@
-"""`millrace journal`: what a run trained on, as lines, as text and as rows."""
+"""`millrace journal`: show or export the groups of a run, as lines, as text and as rows."""

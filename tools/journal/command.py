@@ -1,7 +1,7 @@
-"""`millrace journal ls|show|export RUN`: the words, and which of the three they mean.
+"""`millrace journal ls|show|export RUN`: parse the arguments, and call one of the three.
 
-In: the command's words. Out: its exit code: 0 done, 1 not or not all, 2 wrong words. Needs no Redis; `ls` loads nothing
-heavy.
+In: the command's arguments. Out: its exit code: 0 done, 1 not or not all, 2 wrong usage. Needs no Redis; `ls` loads
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EXAMPLES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace journal ls|show|export`."""
+    """Add the arguments of `millrace journal ls|show|export`."""
     add_run(parser)
     add_runs_dir(parser)
     match parser.get_default("subverb"):
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Lists, shows or exports. Raises what these three raise."""
+    """List, show or export. Raises the errors of these three."""
     folder = folder_of(options.run, options.runs_dir)
     if options.subverb == "export":
         from tools.journal.export import Wanted, export

@@ -1,7 +1,7 @@
-"""`millrace journal export RUN --out FILE`: one line a completion, trained, dropped or held out, in JSON or parquet.
+"""`millrace journal export RUN --out FILE`: write a row per completion as JSON or parquet.
 
-In: a run's journal. Out: a file that is there when it is whole: it is written under another name and renamed. A step
-whose payload is gone or damaged is named on standard error. Memory holds a step and a batch of rows.
+In: a run's journal. Out: a complete file: it is written under a temporary name and renamed. Steps whose payloads are
+missing or damaged are named on standard error. Memory holds a step and a batch of rows.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class CannotExport(Permanent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Says which completions are exported: those that fit everything that is not None."""
+    """The filter of completions: those that match everything that is not None."""
 
     outcomes: Sequence[str] = (TRAINED,)
     tasks: Sequence[str] | None = None
     sources: Sequence[str] | None = None
     status: str | None = None
-    min_score: float | None = None  # a completion without a score fits neither bound
+    min_score: float | None = None  # a completion without a score matches neither bound
     max_score: float | None = None
 
     def fits(self, row: Row) -> bool:
-        """Tells whether a completion is exported."""
+        """Return whether a completion is exported."""
         score = row["score"]
         return (
             (self.tasks is None or row["task"] in self.tasks)
@@ -64,18 +64,18 @@ EVERYTHING = Wanted()
 
 
 def export(folder: Path, out: Path, steps: range | None, wanted: Wanted = EVERYTHING) -> int:
-    """Writes the rows of `steps`, or of all.
+    """Write the rows of `steps`, or of all.
 
     Args:
         folder: of the run.
         out: file to write.
         steps: their numbers; None: all.
-        wanted: which of their completions.
+        wanted: the filter of their completions.
     Returns:
-        0: done, but for payloads that retention has removed; 1: one was damaged, or none was there.
+        0: done, except payloads that retention has removed; 1: one was damaged, or there was none.
     Raises:
         NotInJournal: there is no journal, or it has none of these steps.
-        CannotExport: a name that ends otherwise, a disk that is full, no pyarrow for parquet.
+        CannotExport: an unknown file ending, a full disk, no pyarrow for parquet.
     """
     ledger = open_journal(folder)
     is_trained_wanted = TRAINED in wanted.outcomes
@@ -105,7 +105,7 @@ def export(folder: Path, out: Path, steps: range | None, wanted: Wanted = EVERYT
 def _rows(
     ledger: Ledger, reading: Steps, steps: range | None, wanted: Wanted, damaged: list[str]
 ) -> Iterator[Row]:
-    """Yields the rows of the wanted outcomes, trained ones first; what can't be read is added to `damaged`."""
+    """Yield the rows of the wanted outcomes, trained ones first; add unreadable payloads to `damaged`."""
     for step, group, advantages in reading.groups():
         yield from rows_of(step, group, advantages)
     for collected in collected_groups(reading.folder, ledger) if COLLECTED in wanted.outcomes else ():
@@ -134,7 +134,7 @@ def _complaints(reading: Steps) -> list[str]:
 
 @contextlib.contextmanager
 def _writer(out: Path) -> Iterator[Write]:
-    """Opens what writes rows to `out`, by the end of its name."""
+    """Open the writer of rows to `out`, by its file ending."""
     kinds = {".jsonl": _json_lines, ".parquet": _parquet}
     if out.suffix not in kinds:
         raise CannotExport(f"--out {out}: its name must end with {' or '.join(kinds)}")
@@ -170,12 +170,12 @@ def _parquet(path: Path) -> Iterator[Write]:
             "JSON lines need nothing: --out FILE.jsonl"
         ) from error
     plain, wide = _schema(pa), _schema_of_episodes(pa)
-    before = path.with_name(path.name + ".plain")  # what was written until the first episode came
+    before = path.with_name(path.name + ".plain")  # the rows before the first episode
     waiting: list[Row] = []
     writer = parquet.ParquetWriter(path, plain)
 
     def widen() -> None:
-        """Writes what is there once more, with the columns of episodes."""
+        """Write the existing rows again, with the columns of episodes."""
         nonlocal writer
         writer.close()
         path.replace(before)
@@ -203,12 +203,12 @@ def _parquet(path: Path) -> Iterator[Write]:
 
 
 def _flat(row: Row) -> Row:
-    """Returns a row with its messages as JSON text, for they may have anything in them."""
+    """Return a row with its messages as JSON text, since they may have any structure."""
     return {**row, "messages": json.dumps(row["messages"])} if "messages" in row else row
 
 
 def _schema(pa: Any) -> Any:
-    """Names the types of a row's columns. They are lists of structs, since few readers of parquet know maps."""
+    """Return the types of a row's columns. They are lists of structs, since few readers of parquet support maps."""
     text, whole, number = pa.string(), pa.int64(), pa.float64()
 
     def structs(**fields: Any) -> Any:
@@ -250,7 +250,7 @@ def _schema(pa: Any) -> Any:
 
 
 def _schema_of_episodes(pa: Any) -> Any:
-    """Names the types of the columns of a file that has episodes."""
+    """Return the types of the columns of a file with episodes."""
     text, whole, number = pa.string(), pa.int64(), pa.float64()
     schema = _schema(pa)
     versions = pa.list_(pa.struct([("version", whole), ("count", whole)]))

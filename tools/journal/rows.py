@@ -1,7 +1,7 @@
-"""The journal's steps as rows, one a completion: what `millrace journal export` writes and `show` shows.
+"""Convert the journal's steps to rows, one per completion, for `millrace journal export` and `show`.
 
 In: a journal's folder and the records of its steps. Out: rows with text, a step at a time, so that memory holds one
-step and not the journal. A step whose payload is gone or damaged gives no rows, and is kept in mind with the reason.
+step and not the journal. A step whose payload is missing or damaged gives no rows, and is recorded with the reason.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Row = dict[str, Any]
 
 
 class NotInJournal(Permanent):
-    """The journal has not what was asked of it; the message says what is missing."""
+    """The journal lacks what was requested; the message says what."""
 
 
 @dataclass(slots=True)
 class Steps:
-    """Reads steps of a journal, one after the other, and keeps the numbers of those that could not be read."""
+    """Read steps of a journal in sequence, and record those that could not be read."""
 
     folder: Path  # of the run
-    records: Sequence[Mapping[str, Any]]  # the ledger's, of the steps that are wanted
-    read: list[int] = field(default_factory=list)  # steps whose payload could be read, so far
-    gone: dict[int, str] = field(default_factory=dict)  # step -> its payload's file, which is not there
-    damaged: dict[int, str] = field(default_factory=dict)  # step -> what is wrong with its payload
+    records: Sequence[Mapping[str, Any]]  # the ledger's, of the requested steps
+    read: list[int] = field(default_factory=list)  # steps read so far
+    gone: dict[int, str] = field(default_factory=dict)  # step -> its missing payload file
+    damaged: dict[int, str] = field(default_factory=dict)  # step -> the damage of its payload
     _decoder: Decoder | None = None
 
     def groups(self) -> Iterator[tuple[int, ScoredGroup, Sequence[float | None]]]:
-        """Yields each group, its completions with their text, with its step's number and advantages, in order.
+        """Yield each group, with decoded completions, with its step's number and advantages, in order.
 
         Raises:
             RunFailed: the tokenizer of the run's model can't be loaded.
@@ -64,10 +64,10 @@ class Steps:
 
 
 def open_journal(folder: Path) -> Ledger:
-    """Reads the ledger of the run in `folder`, its problems listed.
+    """Read the ledger of the run in `folder`, its problems listed.
 
     Raises:
-        NoJournal: there is none.
+        NoJournal: there is no journal.
     """
     if not (folder / "journal").is_dir():
         raise NoJournal(folder)
@@ -75,10 +75,10 @@ def open_journal(folder: Path) -> Ledger:
 
 
 def run_of(folder: Path) -> Run:
-    """Reads the run whose folder this is, as it was configured last.
+    """Read the run of a folder, with its newest configuration.
 
     Raises:
-        NotInJournal: its config.yaml is not there.
+        NotInJournal: its config.yaml is missing.
     """
     try:
         return from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
@@ -90,7 +90,7 @@ def run_of(folder: Path) -> Run:
 
 
 def untrained_groups(folder: Path, ledger: Ledger) -> Iterator[Untrained | JournalError]:
-    """Yields the dropped and the held-out groups that are kept, their completions with text, and what is damaged.
+    """Yield the kept dropped and held-out groups, with decoded completions, and errors for damaged files.
 
     Raises:
         RunFailed: the tokenizer of the run's model can't be loaded.
@@ -105,7 +105,7 @@ def untrained_groups(folder: Path, ledger: Ledger) -> Iterator[Untrained | Journ
 
 
 def collected_groups(folder: Path, ledger: Ledger) -> Iterator[ScoredGroup | JournalError]:
-    """Yields the groups of a run that trains on nothing, their completions with text, and what is damaged.
+    """Yield the groups of a run without training, with decoded completions, and errors for damaged payloads.
 
     Raises:
         RunFailed: the tokenizer of the run's model can't be loaded.
@@ -129,12 +129,12 @@ def rows_of(
     outcome: str = TRAINED,
     why: str = "",
 ) -> Iterator[Row]:
-    """Yields a row for each completion of a group that has its text; that of an episode has more columns at its end.
+    """Yield a row for each completion of a decoded group; an episode's has more columns at its end.
 
     Args:
-        step: the number of the one that trained on it, or that was trained next; of a held-out group its version,
-            which is the number of the step that made it; 0 of a collected one.
-        group: with its text.
+        step: the number of the step that trained on it, or that was trained next; for a held-out group its version,
+            which is the number of the step that made it; 0 for a collected one.
+        group: decoded.
         advantages: of a trained group, else None.
         outcome: trained, dropped, evaluated or collected.
         why: a dropped group's reason.
@@ -170,7 +170,7 @@ def rows_of(
             "worker": group.worker,
             "task": prompt.task,
             "data_source": prompt.data_source,
-            "columns": json.dumps(dict(prompt.columns)),  # text, for values may have any type
+            "columns": json.dumps(dict(prompt.columns)),  # text, since values may have any type
             "row": prompt.row,
             "epoch": prompt.epoch,
             "seed": prompt.seed,
@@ -180,7 +180,7 @@ def rows_of(
 
 
 def ranges(steps: Sequence[int]) -> str:
-    """Writes steps as ranges: `0-3, 7` for 0, 1, 2, 3, 7."""
+    """Format steps as ranges: `0-3, 7` for 0, 1, 2, 3, 7."""
     parts: list[list[int]] = []
     for step in sorted(steps):
         if parts and parts[-1][1] == step - 1:

@@ -1,7 +1,7 @@
-"""`millrace journal ls` and `show`: the journal for people.
+"""`millrace journal ls` and `show`: print the journal for people.
 
-In: a run's journal. Out: a line a step; or a step's or a group's prompt, answers, scores, rewards and advantages. `ls`
-reads the ledger alone. Reads only, and may be asked of a run that goes on.
+In: a run's journal. Out: a line per step; or a step's or a group's prompt, answers, scores, rewards and advantages.
+`ls` reads the ledger alone. Only reads, and works while the run continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEADINGS = ("step", "groups", "tokens", "MiB", "incarnation", "trained at", "pay
 
 
 def list_steps(folder: Path) -> int:
-    """Prints a line a step. Returns 1 where the ledger is damaged."""
+    """Print a line per step. Returns 1 where the ledger is damaged."""
     ledger = open_journal(folder)
     rows = [HEADINGS, *(_step_line(folder / "journal", record) for record in ledger.steps)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
@@ -50,7 +50,7 @@ def list_steps(folder: Path) -> int:
 
 
 def show_step(folder: Path, step: int) -> int:
-    """Prints everything of one step.
+    """Print everything of one step.
 
     Raises:
         NotInJournal: there is no such step, or its payload can't be read.
@@ -60,10 +60,10 @@ def show_step(folder: Path, step: int) -> int:
 
 
 def show_group(folder: Path, group_id: str) -> int:
-    """Prints everything of one group; of a dropped or held-out group as long as that is kept.
+    """Print everything of one group; for a dropped or held-out group while it is kept.
 
     Raises:
-        NotInJournal: the journal knows of no such group, or its payload can't be read.
+        NotInJournal: the journal has no such group, or its payload can't be read.
     """
     ledger = open_journal(folder)
     outcome = ledger.outcomes.get(group_id)
@@ -90,7 +90,7 @@ def show_group(folder: Path, group_id: str) -> int:
 
 
 def _show_collected(folder: Path, ledger: Ledger, record: Mapping[str, Any], group_id: str) -> int:
-    """Prints a group of a run that trains on nothing. Raises NotInJournal."""
+    """Print a group of a run without training. Raises NotInJournal."""
     one = replace(ledger, collected=[record])
     for found in collected_groups(folder, one):
         if isinstance(found, JournalError):
@@ -147,7 +147,7 @@ def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
 
 
 def _show(folder: Path, ledger: Ledger, record: Mapping[str, Any], group_id: str | None) -> int:
-    """Prints a step's groups, or the group that is asked for."""
+    """Print a step's groups, or the requested group."""
     reading = Steps(folder, [record])
     checksum = ledger.checksums.get(record["step"])
     weights = f", from weights {checksum[:12]}" if checksum else ""
@@ -205,7 +205,7 @@ def _completion_lines(row: Row) -> Iterator[str]:
 
 
 def block(name: str, text: str) -> str:
-    """Writes a text under its name, every line of it indented alike."""
+    """Format a text under its name, with equal indentation."""
     lines = printable(text).split("\n")
     return f"    {printable(name)}: " + "\n      ".join(lines)
 

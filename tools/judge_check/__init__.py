@@ -1,1 +1,1 @@
-"""`millrace judge-check`: how far a served judge agrees with known labels."""
+"""`millrace judge-check`: measure how far a served judge agrees with known labels."""

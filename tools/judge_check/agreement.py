@@ -1,7 +1,7 @@
-"""How far a verifier agrees with labels: the arithmetic of `millrace judge-check`, and how it is shown.
+"""Compute how far a verifier agrees with labels, and show it: the arithmetic of `millrace judge-check`.
 
-In: responses with their labels, and what the verifier said of each. Out: counts by source and over all, each share with
-its 95% interval, and the worst disagreements; as one JSON object, or for people. The module reads no file.
+In: responses with their labels, and the verifier's result on each. Out: counts by source and over all, each share with
+its 95% interval, and the worst disagreements; as one JSON object, or for people. Reads no file.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tools.judge_check.labelled_rows import Labelled
 ALL: Final = "all"
 SHOWN_CHARS: Final = 240  # of a reason, for people
 SHOWN_REASONS: Final = 5
-_Z: Final = 1.959963984540054  # of a normal distribution, 95% lie within so many standard deviations
+_Z: Final = 1.959963984540054  # of a normal distribution: 95% are within this many standard deviations
 
 
 def was_judged(result: Result) -> bool:
-    """Tells whether the verifier said something, of use or not. Else the row, or the machinery, is to blame."""
+    """Return whether the verifier answered, usefully or not. Otherwise the row or the machinery is the cause."""
     return "fault" not in result and (result["value"] is not None or not was_given_up(result["components"]))
 
 
 class Share(NamedTuple):
-    """A share: how many of how many."""
+    """A share, as two counts."""
 
     number: int
     of: int
 
     def interval(self) -> tuple[float, float] | None:
-        """Returns Wilson's 95% interval of the true share (JASA 22, 1927); None where there is nothing to count.
+        """Return Wilson's 95% interval of the true share (JASA 22, 1927); None for no counts.
 
-        It holds for a handful of rows and for shares of 0 and 1, where the usual one has no width.
+        It is valid for a handful of rows and for shares of 0 and 1, where the usual interval has no width.
         """
         if not self.of:
             return None
@@ -48,7 +48,7 @@ class Share(NamedTuple):
         return max(0.0, centre - half), min(1.0, centre + half)
 
     def as_json(self) -> dict[str, Any]:
-        """Makes the object that --json prints of a share."""
+        """Make the object that --json prints of a share."""
         low, high = self.interval() or (None, None)
         return {
             "count": self.number,
@@ -67,19 +67,19 @@ class Share(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What is counted of one source, or of all."""
+    """The counts of one source, or of all."""
 
-    rows: int = 0  # rows of which the verifier said something
-    unscorable: int = 0  # rows of which it said nothing that can be used
-    right: int = 0  # rows that are scored, and labelled right
-    wrong: int = 0  # rows that are scored, and labelled wrong
+    rows: int = 0  # rows that the verifier answered
+    unscorable: int = 0  # rows that it answered uselessly
+    right: int = 0  # scored rows labelled right
+    wrong: int = 0  # scored rows labelled wrong
     false_negatives: int = 0  # of the right rows, those that the verifier calls wrong
     false_positives: int = 0  # of the wrong rows, those that the verifier calls right
     distances: list[float] = field(default_factory=list)  # |value - label| of each scored row
     seconds: list[float] = field(default_factory=list)
 
     def shares(self) -> dict[str, Share]:
-        """Returns the shares that tell how good the verifier is."""
+        """Return the shares that measure the verifier."""
         scored, disagreeing = self.right + self.wrong, self.false_negatives + self.false_positives
         return {
             "agreement": Share(scored - disagreeing, scored),
@@ -89,7 +89,7 @@ class Counts:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Makes the object that --json prints of the counts."""
+        """Make the object that --json prints of the counts."""
         return {
             "rows": self.rows,
             **{name: share.as_json() for name, share in self.shares().items()},
@@ -107,36 +107,36 @@ class Disagreement(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, bool]:
-        """Orders disagreements, the worst first; of equals, a reward that a policy would not have earned."""
+        """Return the sort key of disagreements, the worst first; of equals, undeserved rewards first."""
         return -abs(self.value - self.row.label), self.value < self.row.label
 
     def as_json(self) -> dict[str, Any]:
-        """Makes the object that --json prints of a disagreement."""
+        """Make the object that --json prints of a disagreement."""
         return {**self.row.as_json(), "value": self.value, "reason": self.reason}
 
 
 class Agreement:
-    """Counts how far a verifier agrees with labels.
+    """Count how far a verifier agrees with labels.
 
     Args:
-        threshold: the label and the value from which on a response is right.
-        samples: how many disagreements are shown.
+        threshold: the lowest label and value that count as right.
+        samples: number of disagreements to show.
     """
 
     def __init__(self, threshold: float, samples: int) -> None:
         self.overall = Counts()
         self.sources: dict[str, Counts] = {}
         self.disagreements: list[Disagreement] = []
-        self.versions: Counter[str] = Counter()  # scorers and versions that answered -> rows
+        self.versions: Counter[str] = Counter()  # scorers and versions -> rows
         self.unscorable: Counter[str] = Counter()  # rows by reason
-        # Rows by reason: the machinery failed, or the row can't be used.
+        # Rows by reason: the machinery failed, or the row is unusable.
         self.not_judged: Counter[str] = Counter()
         self._threshold = threshold
         self._samples = samples
         self._is_graded = False
 
     def add(self, row: Labelled, result: Result | None) -> None:
-        """Counts one response; a result of None was asked of no verifier."""
+        """Count one response; a result of None means that no verifier was asked."""
         if result is None or not was_judged(result):
             self.not_judged["not asked" if result is None else result["reason"]] += 1
             return
@@ -163,17 +163,17 @@ class Agreement:
             self.disagreements.append(Disagreement(row, value, result["reason"]))
 
     def agrees(self, row: Labelled, result: Result) -> bool | None:
-        """Tells whether value and label are on the same side of the threshold; None where there is no value."""
+        """Return whether value and label are on the same side of the threshold; None without a value."""
         if result["value"] is None:
             return None
         return bool((result["value"] >= self._threshold) == (row.label >= self._threshold))
 
     def worst(self) -> list[Disagreement]:
-        """Returns the disagreements that are shown."""
+        """Return the disagreements to show."""
         return sorted(self.disagreements, key=lambda found: found.rank)[: self._samples]
 
     def as_json(self) -> dict[str, Any]:
-        """Makes one object of everything, for programs."""
+        """Make one object of everything, for programs."""
         return {
             "threshold": self._threshold,
             "verifiers": dict(self.versions),
@@ -185,7 +185,7 @@ class Agreement:
         }
 
     def lines(self) -> Iterator[str]:
-        """Writes everything for people."""
+        """Write everything for people."""
         for version, count in self.versions.most_common():
             yield f"  {count} judged by {version}"
         yield from self._table()
@@ -227,7 +227,7 @@ class Agreement:
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Writes a table's lines: the first column to the left, the others to the right."""
+    """Return a table's lines: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for first, *others in table:
         cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]

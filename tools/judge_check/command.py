@@ -1,9 +1,9 @@
-"""`millrace judge-check FILE`: how far a judge or a rubric model agrees with labels that are known.
+"""`millrace judge-check FILE`: measure how far a judge or a rubric model agrees with known labels.
 
 In: responses with labels (`tools.judge_check.labelled_rows`), and a verifier: the environment's judge, or a task of a
 configuration. Out: agreement, false positives and false negatives by source, the worst disagreements
-(`tools.judge_check.agreement`), each verdict in a file if wanted. One process asks, with as many calls under way as the
-endpoint allows. A call that does not get through is made again after all others; the verifier is never blamed for it.
+(`tools.judge_check.agreement`), optionally each verdict in a file. One process asks, with as many concurrent calls as
+the endpoint allows. A failed call is repeated after all others, and never counts against the verifier.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tools.score.command import INTERRUPTED, open_input
 
 THRESHOLD: Final = 0.5
 SAMPLES: Final = 10
-AHEAD: Final = 1024  # rows begun before the first one's result is waited for: more than most endpoints take
-ENOUGH: Final = 16  # where so many calls fail, the first of all, the verifier is taken to be away
+AHEAD: Final = 1024  # rows started before the first one's result is awaited: more than most endpoints accept
+ENOUGH: Final = 16  # if the first calls all fail, this many mean that the verifier is away
 
 
 EPILOG = (
@@ -49,7 +49,7 @@ EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace judge-check`."""
+    """Add the arguments of `millrace judge-check`."""
     parser.add_argument("file", metavar="FILE", help="JSON lines, NAME.json with a list, or NAME.parquet")
     parser.add_argument(
         "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.retries=0"
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks a verifier. 0: done; 1: nothing could be scored. Raises ConfigError where the file can't be used."""
+    """Check a verifier. 0: done; 1: nothing could be scored. Raises ConfigError for an unusable file."""
     if not 0 < options.threshold <= 1:
         raise UsageError("--threshold must be above 0, and at most 1")
     if options.samples < 0:
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_endpoints(config: ScorersConfig, tasks: set[str]) -> None:
-    """Checks that a server is named for every task. Raises ConfigError where none is."""
+    """Check that every task has a server. Raises ConfigError where one has none."""
     for name in sorted(tasks):
         endpoint = getattr(config.tasks[name].scorer, "endpoint", None)
         if endpoint is not None and not endpoint.urls:
@@ -132,10 +132,10 @@ def _check_endpoints(config: ScorersConfig, tasks: set[str]) -> None:
 
 
 def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Result | None], bool]:
-    """Returns what the verifier says of each row, None where it was not asked; and whether it was interrupted.
+    """Return the verifier's result on each row, None where it was not asked; and whether it was interrupted.
 
-    Each pass over the rows has all of its calls under way together. Those that failed make up the next pass, so that
-    many of them wait for it together, too.
+    Each pass over the rows makes its calls concurrently. Failed ones form the next pass, so that they are concurrent,
+    too.
     """
     results: list[Result | None] = [None] * len(rows)
     waiting = list(range(len(rows)))
@@ -159,7 +159,7 @@ def _results(rows: Sequence[Labelled], config: ScorersConfig) -> tuple[list[Resu
 def _pass(
     process: RowWorkerClient, rows: Sequence[Labelled], indices: Sequence[int]
 ) -> Iterator[tuple[int, Result]]:
-    """Returns the results of these rows, in order; later rows are begun while the first one is waited for."""
+    """Return the results of these rows, in order; later rows are started while the first one is awaited."""
     console = Console(stderr=True)
     ahead = iter(indices)
     begun: deque[int] = deque()
@@ -176,14 +176,14 @@ def _is_judged(result: Result | None) -> bool:
 
 
 def _has_failed(result: Result | None) -> bool:
-    """Tells whether another try may help: the machinery is to blame, not the row."""
+    """Return whether another try may help: the machinery failed, not the row."""
     return result is not None and (
         result.get("fault") == "machine" or (result["value"] is None and was_given_up(result["components"]))
     )
 
 
 def _line(row: Labelled, result: Result, agreement: Agreement) -> dict[str, Any]:
-    """Makes a line of --out."""
+    """Make a line of --out."""
     return {
         **row.as_json(),
         "agrees": agreement.agrees(row, result),
@@ -192,7 +192,7 @@ def _line(row: Labelled, result: Result, agreement: Agreement) -> dict[str, Any]
 
 
 def _print_result(args: argparse.Namespace, agreement: Agreement, seconds: float) -> None:
-    """Writes the result on standard output."""
+    """Print the result on standard output."""
     if args.json:
         found = {"file": args.file, "seconds": round(seconds, 3), **agreement.as_json()}
         sys.stdout.write(json.dumps(found) + "\n")

@@ -1,9 +1,9 @@
-r"""Responses whose worth is known: from a file to what a verifier is asked, for `millrace judge-check`.
+r"""Read responses with known labels, as questions to a verifier, for `millrace judge-check`.
 
 In: JSON lines, a JSON list, or parquet. A row has a shape that `tasks.route` knows, the response in `llm_output`, and
-what the response is worth in `label` or `human_score`. A row of HardVerify-Math has a right answer in `fn_output` and a
-wrong one in `tn_output`. Out: `Labelled`, with the line for a `scorers.child.row_worker`. The whole file is read before
-any verifier is asked: what is wrong with the file is one ConfigError that names the lines.
+its true score in `label` or `human_score`. A row of HardVerify-Math has a right answer in `fn_output` and a wrong one
+in `tn_output`. Out: `Labelled`, with the line for a `scorers.child.row_worker`. The whole file is read before any
+verifier is asked: errors in it are one ConfigError that names the lines.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ LABEL_KEYS: Final = ("label", "human_score")
 # HardVerify-Math's keys of answers that rules call wrong: the right one (a false negative) and the wrong one.
 PARTS: Final[Mapping[str, float]] = {"fn_output": 1.0, "tn_output": 0.0}
 SHOWN_ERRORS: Final = 5
-# One of these keys says what a row is.
+# One of these keys identifies a row.
 _ROW_SHAPES: Final = ("verification_info", "data_source", "reward_model")
-_CHAT: Final = ("messages", "prompt")  # where a row's question may be
+_CHAT: Final = ("messages", "prompt")  # possible places of a row's question
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A response whose worth is known, and the line that asks a verifier about it."""
+    """A response with a known label, and the line that asks a verifier about it."""
 
     number: int  # of the response's line, or of its row in a list or in parquet; from 1
     part: str  # the key of a response where a row has two; else ""
-    source: str  # of the data: results are told apart by source
-    label: float  # what the response is worth, in [0, 1]
+    source: str  # of the data: results are separated by source
+    label: float  # the response's true score, in [0, 1]
     task: str  # the task that judges the response
     line: bytes  # for a `scorers.child.row_worker`
 
     @property
     def where(self) -> str:
-        """Returns the response's place in the file, for people."""
+        """Return the response's place in the file, for people."""
         return f"line {self.number} {self.part}".strip()
 
     def as_json(self) -> dict[str, Any]:
-        """Makes the object that says where a response comes from, and its label."""
+        """Return the object with a response's origin and label."""
         return {"line": self.number, "part": self.part, "source": self.source, "label": self.label}
 
 
 def read_labelled(
     stream: IO[bytes], name: str, tasks: Mapping[str, TaskConfig], only: str | None
 ) -> list[Labelled]:
-    """Reads every response of a file, in order.
+    """Read every response of a file, in order.
 
     Args:
         stream: the file.
-        name: its path, whose ending says what it is.
-        tasks: the tasks that there are.
-        only: the task that judges all rows; None: each row is judged by its own task.
+        name: its path, whose ending determines the format.
+        tasks: the existing tasks.
+        only: the task for all rows; None: each row's own task.
     Raises:
-        ConfigError: naming the first lines that can't be used, or that there are none.
+        ConfigError: with the first unusable lines, or because there are none.
     """
     found: list[Labelled] = []
     wrong: list[str] = []
@@ -83,7 +83,7 @@ def read_labelled(
 
 
 def _rows(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes | Mapping[str, Any]]]:
-    """Yields rows with their numbers: lines as they are, the rest as objects."""
+    """Yield rows with their numbers: lines unparsed, others as objects."""
     match Path(name).suffix:
         case ".parquet":
             rows = _parquet(stream, name)
@@ -128,7 +128,7 @@ def _parquet(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
 def _labelled(
     number: int, row: Mapping[str, Any], tasks: Mapping[str, TaskConfig], only: str | None
 ) -> Iterator[Labelled]:
-    """Yields a row's one response, or its two. Raises BadMessage."""
+    """Yield a row's one response, or its two. Raises BadMessage."""
     # Parquet has every key in every row.
     row = {key: value for key, value in row.items() if value is not None}
     parts = [] if TEXT_KEY in row else [part for part in PARTS if part in row]
@@ -157,7 +157,7 @@ def _response(row: Mapping[str, Any]) -> str:
 
 
 def _boxed(answer: str) -> str:
-    """Puts a bare answer into a box, as a response gives it: most verifiers look at the last box alone."""
+    """Put a bare answer into a box, as a response would: most verifiers read only the last box."""
     return answer if "\\boxed" in answer else f"\\boxed{{{answer}}}"
 
 
@@ -175,9 +175,9 @@ def _label(row: Mapping[str, Any]) -> float:
 def _routed(
     row: Mapping[str, Any], tasks: Mapping[str, TaskConfig], only: str | None
 ) -> tuple[str, str, dict[str, Any]]:
-    """Returns the row's own type, the task that judges it, and the verification_info for that. Raises BadMessage.
+    """Return the row's own type, the task that judges it, and its verification_info for that. Raises BadMessage.
 
-    A row of a type that the one task does not take becomes one of the task's own type, with the same answer.
+    A row of a type that the one task does not accept becomes one of the task's own type, with the same answer.
     """
     if only is None or tasks[only].scorer.takes_rows_as_they_are:
         task, info = route(row if only is None else {**row, "task": only}, tasks)
@@ -195,5 +195,5 @@ def _own_type(task: TaskConfig, name: str) -> str:
 
 
 def _types(kind: str) -> Collection[str]:
-    """Returns the types of rows that a kind of scorer takes, its own first; none for a custom one."""
+    """Return the types of rows that a kind of scorer accepts, its own first; none for a custom one."""
     return [row_type for row_type, its_kind in TASK_OF_TYPE.items() if its_kind == kind]

@@ -1,1 +1,1 @@
-"""`millrace metrics`: a run's numbers for Prometheus."""
+"""`millrace metrics`: serve a run's numbers to Prometheus."""

@@ -1,8 +1,8 @@
-"""`millrace metrics RUN`: a run's numbers for Prometheus.
+"""`millrace metrics RUN`: serve a run's numbers to Prometheus.
 
-In: one look at the run for each request. Out: the metrics of `tools.metrics.table` as text, on every path but those
-that the library keeps for itself. Where Redis does not answer, `millrace_up 0` is served and nothing else, and the verb
-goes on. It runs until a signal. Exit code: 0; 1 where there is no such run, or the port can't be had.
+In: one snapshot of the run for each request. Out: the metrics of `tools.metrics.table` as text, on every path except
+the library's own. While Redis does not answer, only `millrace_up 0` is served. Runs until a signal. Exit code: 0; 1
+where there is no such run, or the port is not available.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CannotServe(Permanent):
 
 
 class RunCollector(Collector):
-    """Looks at a run whenever Prometheus asks. Several may ask at once."""
+    """Take a snapshot of a run at each request of Prometheus. Requests may be concurrent."""
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self._client = client
@@ -43,7 +43,7 @@ class RunCollector(Collector):
         self._is_away = False
 
     def collect(self) -> Iterator[Metric]:
-        """Looks at the run once. Yields what is seen as metrics."""
+        """Take one snapshot of the run. Yields it as metrics."""
         now = self._look()
         for metric in (*METRICS, *(AGENT_METRICS if now is not None and now.has_agents else ())):
             if now is None and metric.name != UP:
@@ -72,7 +72,7 @@ EPILOG = "`millrace keys` says what a name means; docs/metrics.md lists all."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace metrics`."""
+    """Add the arguments of `millrace metrics`."""
     add_run(parser)
     parser.add_argument("--port", type=_port, default=PORT, metavar="PORT", help=f"({PORT}); 0: a free one")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1); 0.0.0.0: all")
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serves until a signal. Raises NoRun, WrongBroker, CannotServe."""
+    """Serve until a signal. Raises NoRun, WrongBroker, CannotServe."""
     set_up_logging("metrics")
     client = client_of(find_redis(options.run, options.runs_dir))
     registry = CollectorRegistry(auto_describe=False)
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _port(text: str) -> int:
-    """Reads a port, 0 to 65535."""
+    """Read a port, 0 to 65535."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port")
     return int(text)

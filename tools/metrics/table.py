@@ -1,8 +1,8 @@
-"""Every metric that `millrace metrics` serves: its name, its type, its labels, and where in a snapshot it stands.
+"""List every metric that `millrace metrics` serves: its name, type, labels, and how to read it from a snapshot.
 
 In: a `Snapshot`. Out: samples. docs/metrics.md is written from this table. A name is
-`millrace_{role}_{noun}_{unit}`. A counter ends with `_total` and begins at 0 with the process that `process` names:
-rates are taken of each series by itself.
+`millrace_{role}_{noun}_{unit}`. A counter ends with `_total` and begins at 0 with its `process`: compute rates of each
+series separately.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.monitoring.snapshot import Snapshot
 from broker.monitoring.work_meter import WAITS
 from tools.run_view.flow import AGES
 
-Sample = tuple[tuple[str, ...], float]  # values of the labels, in their order, and the number
+Sample = tuple[tuple[str, ...], float]  # values of the labels, in order, and the number
 Read = Callable[[Snapshot], Iterator[Sample]]
 
 UP = "millrace_up"
@@ -26,7 +26,7 @@ UP = "millrace_up"
 class Metric:
     """A metric's name, type, labels, meaning, and how to read it from a snapshot."""
 
-    name: str  # as Prometheus sees it
+    name: str  # in Prometheus
     kind: Literal["gauge", "counter"]
     labels: tuple[str, ...]
     says: str  # for people: what it counts
@@ -34,7 +34,7 @@ class Metric:
 
 
 def _one(read: Callable[[Snapshot], float | None]) -> Read:
-    """Makes the reader of a metric without labels; it has no sample where the value is not known."""
+    """Make the reader of a metric without labels; it has no sample where the value is unknown."""
 
     def samples(now: Snapshot) -> Iterator[Sample]:
         if (value := read(now)) is not None:
@@ -61,7 +61,7 @@ def _of_processes(role: str, sum_name: str) -> Read:
 
 
 def _split(role: str, prefix: str, parts: tuple[str, ...]) -> Read:
-    """Makes the reader of a sum of each process in its parts, by what the label says."""
+    """Make the reader of each process's sum, divided by the label's parts."""
 
     def samples(now: Snapshot) -> Iterator[Sample]:
         for process in now.processes:
@@ -109,7 +109,7 @@ def _jobs(now: Snapshot) -> Iterator[Sample]:
 
 
 def _works(role: str, does: str) -> list[Metric]:
-    """Makes the metrics that every stage has of its processes."""
+    """Make the metrics of the processes of any stage."""
     what = {"generator": "groups", "agent": "episodes"}.get(role)
     weight = f", weighted by the share of its room for {what} that was taken" if what else ""
     return [
@@ -352,7 +352,7 @@ SAYS_OF_PLAYED = {
     "replayed": ("replayed_turns", "turns that an episode which was played again found recorded"),
     "replayed_s": ("replayed_seconds", "seconds of sampling that those saved"),
 }
-# Served of a run whose groups are played, or that has agents.
+# For runs whose groups are played, or that have agents.
 AGENT_METRICS: tuple[Metric, ...] = (
     Metric(
         "millrace_generator_turns_total",

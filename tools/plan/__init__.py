@@ -1,1 +1,1 @@
-"""`millrace plan`: what a run needs of any hardware, before any is touched."""
+"""`millrace plan`: compute what a run needs of any hardware, before using any."""

@@ -1,6 +1,6 @@
-"""What a plan's figures rest on that no configuration says, and what measures it later.
+"""List the assumptions of a plan's figures that no configuration contains, and how to check them later.
 
-In: the letters of the figures. Out: for each one the assumption in words, and the command that shows how true it is.
+In: the letters of the figures. Out: for each one the assumption in words, and the command that checks it.
 """
 
 from __future__ import annotations

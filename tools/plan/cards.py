@@ -1,7 +1,7 @@
-"""The cards that a run is planned for: what a user says, else what the file's first lines say, else unknown.
+"""Determine the GPUs that a run is planned for: from the user, else from the file's first lines, else unknown.
 
-In: `--gpu-memory` and `--gpu`, and the comment that a recipe begins with. Out: a card's memory, and made-up cards for
-the doctor's sums. No card of this machine is asked.
+In: `--gpu-memory` and `--gpu`, and a recipe's first comment. Out: a GPU's memory, and fictitious GPUs for the doctor's
+sums. This machine's GPUs are not queried.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from config.run import Run
 from tools.up.role_commands import gpus_of_generator, judge_gpus
 
 GIB = 1 << 30
-SEEN = 0.99  # of a card's nominal GiB: one sold as 80 GB shows 79.2 (A100) or 79.6 (H100)
+SEEN = 0.99  # of a GPU's nominal GiB: one sold as 80 GB shows 79.2 (A100) or 79.6 (H100)
 NAMED = re.compile(r"\bGPUs?\s+of\s+(\d+(?:\.\d+)?)\s*GB\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The kind of card that each GPU of the run is taken to be."""
+    """The assumed kind of each GPU of the run."""
 
-    bytes: int | None = None  # of its memory; None: not known
-    source: str = ""  # who says so
-    name: str = ""  # as `--gpu` gives it, for the peak
+    bytes: int | None = None  # of its memory; None: unknown
+    source: str = ""  # of this information
+    name: str = ""  # from `--gpu`, for the peak performance
 
     def of(self, run: Run) -> tuple[Card, ...]:
-        """Returns as many cards as the run names; none where their memory is not known."""
+        """Return as many GPUs as the run names; none where their memory is unknown."""
         if self.bytes is None:
             return ()
         numbers = {*run.learner.gpus, *run.generators.gpus, *range(run.learner.ranks), *judge_gpus(run)}
@@ -44,7 +44,7 @@ class Planned:
 
 
 def planned(file: Path, *, memory_gb: float | None, name: str) -> Planned:
-    """Returns the cards that a user names, else those of the file's first lines, `… GPUs of 80 GB …`."""
+    """Return the user's GPUs, else those of the file's first lines, `… GPUs of 80 GB …`."""
     if memory_gb is not None:
         return Planned(bytes=int(memory_gb * SEEN * GIB), source=f"--gpu-memory {memory_gb:g}", name=name)
     head = []

@@ -1,7 +1,7 @@
-"""What would change a plan: the settings that move its figures, each by itself, beside the plan as it is.
+"""Show what would change a plan: its figures under each single change of a setting, and as it is.
 
-In: a plan. Out: rows of the same figures under one other setting. The figures are those of `tools.estimates`; nothing
-is said of what the setting does to learning.
+In: a plan. Out: rows of the same figures with one setting changed. The figures are those of `tools.estimates`; the
+effect on learning is not considered.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tools.plan.figures import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The figures under one setting; None where the model's size is not known, or nothing is on a GPU."""
+    """The figures under one setting; None where the model's size is unknown, or nothing is on a GPU."""
 
     setting: str  # "" for the plan as it is
     rank_bytes: int | None
-    completions: int  # side by side in one generator
+    completions: int  # concurrent, in one generator
     groups: int  # in flight
     least_lag: float
     most_lag: float
@@ -34,7 +34,7 @@ class Change:
 
 
 def changes(plan: Plan) -> Iterator[Change]:
-    """Yields the plan as it is, and what each setting that changes a figure makes of it."""
+    """Yield the plan as it is, then with each setting that changes a figure."""
     before = _row(plan, "")
     yield before
     for setting, run in _settings(plan.run):
@@ -61,7 +61,7 @@ def _row(plan: Plan, setting: str) -> Change:
 
 
 def _settings(run: Run) -> Iterator[tuple[str, Run]]:
-    """Yields the settings that are tried, each with a run that has it; a run that would be refused is left out."""
+    """Yield the settings to try, each with its run, without invalid runs."""
     yield from savings(run)
     learner, sampling, engine = run.learner, run.sampling, run.generators.engine
     wanted = [

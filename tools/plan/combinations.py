@@ -1,7 +1,7 @@
-"""Combinations of settings that make no sense together, each allowed by itself.
+"""Find combinations of individually valid settings that make no sense together.
 
 In: a plan. Out: findings: a problem where the run would fail or train on nothing, a note where hardware would idle or a
-setting has no effect; each says what to set. What a configuration's own checks refuse never comes here.
+setting has no effect; each says what to set. Configurations that fail their own checks never get here.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ GROUPS, LAG, ENGINE, LEARNER, GPUS, JUDGE, SCHEDULE, REDIS, EPISODES = (
     for name in ("groups", "lag", "engine", "learner", "GPUs", "judge", "schedule", "redis", "episodes")
 )
 FAST = 200.0  # tokens/s of one completion: few servers sample a stream faster
-MUCH = 0.5  # of the training tokens, that held-out rounds are much
+MUCH = 0.5  # share of the training tokens from which held-out rounds count as expensive
 
 
 def findings(plan: Plan) -> Iterator[Finding]:
-    """Yields everything that makes no sense, and for each kind of card whether what is on it fits."""
+    """Yield all findings, and for each kind of GPU whether its contents fit."""
     yield from _fits(plan)
     yield from _groups(plan)
     yield from _lag(plan)
@@ -46,7 +46,7 @@ def findings(plan: Plan) -> Iterator[Finding]:
 
 
 def _fits(plan: Plan) -> Iterator[Finding]:
-    """Yields the doctor's sums on the cards that are planned for."""
+    """Yield the doctor's sums on the planned GPUs."""
     if plan.shape is None or not plan.is_on_gpus:
         return
     rank = rank_memory(plan.run, plan.shape, card_bytes=plan.cards.bytes)
@@ -151,7 +151,7 @@ def _engine(plan: Plan) -> Iterator[Finding]:
 
 
 def _heads(plan: Plan) -> Iterator[Finding]:
-    """Yields splits that the model's heads do not allow."""
+    """Yield parallel sizes that the model's heads do not allow."""
     shape, engine = plan.shape, plan.run.generators.engine
     if shape is None:
         return
@@ -238,7 +238,7 @@ def _gpus(plan: Plan) -> Iterator[Finding]:
 
 
 def _judge(plan: Plan) -> Iterator[Finding]:
-    """Yields a served judge that takes another role's GPU, or whose size is not known."""
+    """Yield a served judge that takes another role's GPU, or whose size is unknown."""
     run, serve = plan.run, plan.run.judge.serve
     if serve is None:
         return
@@ -282,7 +282,7 @@ def _schedule(plan: Plan) -> Iterator[Finding]:
 
 
 def _seldom(sets: Sequence[HeldOutRounds], times: float) -> str:
-    """Returns the settings by which rounds are `times` rarer."""
+    """Return the settings that make rounds `times` rarer."""
     if not any(rounds.name for rounds in sets):
         return f"evaluation.every={math.ceil(sets[0].every * times)}"
     return ", ".join(
@@ -305,7 +305,7 @@ def _redis(plan: Plan) -> Iterator[Finding]:
 
 
 def _episodes(plan: Plan) -> Iterator[Finding]:
-    """Yields ends of an episode that cost the policy nothing, and agents that have no room for what is in flight."""
+    """Yield ends of an episode that cost the policy nothing, and agents without room for the groups in flight."""
     agents, most = plan.run.agents, plan.run.budget * plan.run.sampling.group_size
     if plan.run.has_agents and (room := agents.count * agents.episodes) < most:
         yield EPISODES.note(

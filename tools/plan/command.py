@@ -1,9 +1,9 @@
-"""`millrace plan CONFIG`: what a run needs of hardware, and how fast each role has to be, before any is touched.
+"""`millrace plan CONFIG`: compute the hardware and the rates that a run needs, before using any.
 
-In: a configuration, and what a user says of cards, answers and steps. Out: a table for people, or one JSON object for
-programs: memory of each role, groups in flight, lag, rates, Redis and disk, combinations that make no sense, what would
-change the figures, and the assumptions under them. It starts nothing and asks no GPU, no Redis and no network: a
-model's shape is read from a folder or the hub's cache. Exit code 0, or 1 where a finding is a problem.
+In: a configuration, and the user's assumptions on GPUs, answers and steps. Out: a table for people, or one JSON object
+for programs: memory of each role, groups in flight, lag, rates, Redis and disk, senseless combinations, what would
+change the figures, and their assumptions. It starts nothing and queries no GPU, Redis or network: a model's shape is
+read from a folder or the hub's cache. Exit code 0, or 1 where a finding is a problem.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COLUMNS = ("rank GiB", "side by side", "in flight", "lag", "Redis")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace plan`."""
+    """Add the arguments of `millrace plan`."""
     add_config(parser)
     parser.add_argument(
         "--gpu-memory",
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the plan. Raises ConfigError where the configuration can't be used."""
+    """Print the plan. Raises ConfigError for an invalid configuration."""
     planned_run = load_run(given_config(options))
     plan = plan_of(planned_run, options)
     made, found, rows = list(figures(plan)), [*_unknown(plan), *findings(plan)], list(changes(plan))
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def plan_of(run: Run, options: argparse.Namespace) -> Plan:
-    """Returns what the figures are made from. Raises UsageError: answers that are too long, an unknown GPU."""
+    """Return the inputs of the figures. Raises UsageError: too long answers, an unknown GPU."""
     most = run.sampling.max_tokens
     answer_tokens = most if options.answer_tokens is None else int(options.answer_tokens)
     if not 1 <= answer_tokens <= most:
@@ -103,7 +103,7 @@ def plan_of(run: Run, options: argparse.Namespace) -> Plan:
 
 
 def _unknown(plan: Plan) -> Iterator[Finding]:
-    """Yields what the plan lacks, and what to do about it."""
+    """Yield what the plan lacks, and what to do about it."""
     path = plan.run.model.path
     if plan.size is None:
         yield MODEL.problem(
@@ -173,7 +173,7 @@ def _lines(name: str, text: str, letters: str) -> Iterator[str]:
 
 
 def _table(rows: Sequence[Change]) -> Iterator[str]:
-    """Yields what each setting by itself would make of the figures, as aligned columns."""
+    """Yield the figures under each single change of a setting, as aligned columns."""
     cells = [("", *COLUMNS)]
     for row in rows:
         rank = "-" if row.rank_bytes is None else f"{row.rank_bytes / GIB:.1f}"

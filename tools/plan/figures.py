@@ -1,8 +1,8 @@
-"""The figures of a plan: what each role takes, how many groups are under way, and how fast each role has to be.
+"""Compute the figures of a plan: the memory of each role, groups in flight, and the required rates.
 
-In: a run, the size and shape of its model, the cards that it is planned for, and what a user assumes of answers and
-steps. Out: `Figure`s, each with its text for people, its numbers for programs, and the assumptions that it rests on
-(`tools.plan.assumptions`). Arithmetic alone: nothing is started, and no GPU, Redis or network is asked.
+In: a run, the size and shape of its model, the planned GPUs, and the user's assumptions on answers and steps. Out:
+`Figure`s, each with its text for people, its numbers for programs, and its assumptions (`tools.plan.assumptions`).
+Arithmetic alone: starts nothing, and queries no GPU, Redis or network.
 """
 
 from __future__ import annotations
@@ -67,34 +67,34 @@ class Figure:
     section: str
     name: str
     text: str  # for people
-    numbers: Mapping[str, float] = field(default_factory=dict)  # for programs, with their units in the names
+    numbers: Mapping[str, float] = field(default_factory=dict)  # for programs, with units in the names
     rests_on: tuple[str, ...] = ()  # letters of `tools.plan.assumptions`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run, and what its figures are made from."""
+    """A run, and the inputs of its figures."""
 
     run: Run
-    size: Size | None  # None: the model is not seen, and its name does not say
-    shape: Shape | None  # None where `size` is
+    size: Size | None  # None: the model's files are not here, and its name does not give it
+    shape: Shape | None  # None where `size` is None
     cards: Planned
-    answer_tokens: int  # mean of an answer
-    step_s: float  # seconds of a step that the rates are asked for
+    answer_tokens: int  # mean per answer
+    step_s: float  # seconds per step for the rates
 
     @property
     def one(self) -> Held:
-        """What one generator holds."""
+        """The load of one generator."""
         return held(self.run, self.shape, card_bytes=self.cards.bytes)
 
     @property
     def engine_marks(self) -> tuple[str, ...]:
-        """What a figure of the KV cache rests on."""
+        """The assumptions of a figure about the KV cache."""
         return (VLLM,) if isinstance(self.run.generators.engine, VllmEngineConfig) else ()
 
     @property
     def shape_marks(self) -> tuple[str, ...]:
-        """What a figure of the model's size rests on: nothing where its files say it."""
+        """The assumptions of a figure about the model's size: none where its files give it."""
         is_read = self.shape is not None and self.shape.source.startswith("as ")
         return () if is_read else (SHAPE,)
 
@@ -105,7 +105,7 @@ class Plan:
 
 
 def figures(plan: Plan) -> Iterator[Figure]:
-    """Yields all figures, section by section."""
+    """Yield all figures, section by section."""
     if plan.size is not None and plan.shape is not None:
         yield from memory(plan, plan.size, plan.shape)
     yield from flow(plan)
@@ -114,7 +114,7 @@ def figures(plan: Plan) -> Iterator[Figure]:
 
 
 def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
-    """Yields what a rank and a generator take, of their GPUs or of the host."""
+    """Yield the memory of a rank and of a generator, on their GPUs or on the host."""
     if plan.is_on_gpus:
         yield _rank(plan, shape)
         if (generator := _generator(plan, shape)) is not None:
@@ -142,7 +142,7 @@ def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
             numbers={"parameters": trained},
             rests_on=plan.shape_marks,
         )
-    if not isinstance(plan.run.generators.engine, ScriptedEngineConfig):  # that one has no model
+    if not isinstance(plan.run.generators.engine, ScriptedEngineConfig):  # a scripted engine has no model
         yield _cache(plan, shape)
 
 
@@ -195,7 +195,7 @@ def _generator(plan: Plan, shape: Shape) -> Figure | None:
 
 
 def _judge(plan: Plan) -> Figure | None:
-    """Returns what the served judge takes of its GPUs, or of the host; None where none is served."""
+    """Return the served judge's memory, on its GPUs or on the host; None where none is served."""
     serve, weights = plan.run.judge.serve, judge_weights_bytes(plan.run)
     if serve is None:
         return None
@@ -256,7 +256,7 @@ def _cache(plan: Plan, shape: Shape) -> Figure:
 
 
 def flow(plan: Plan) -> Iterator[Figure]:
-    """Yields how many groups are under way, where, and the lag that follows."""
+    """Yield the number of groups in flight by place, and the resulting lag."""
     run, one = plan.run, plan.one
     learner, sampled = run.learner, sampled_groups(run, one)
     yield Figure(
@@ -295,7 +295,7 @@ def flow(plan: Plan) -> Iterator[Figure]:
 
 
 def rates(plan: Plan) -> Iterator[Figure]:
-    """Yields how fast each role has to be for a step each `step_s` seconds, and for no group to die."""
+    """Yield the rate that each role needs for a step every `step_s` seconds, and for no group to die."""
     run, one = plan.run, plan.one
     completions = run.learner.groups_per_step * run.sampling.group_size
     answers = completions * plan.answer_tokens
@@ -329,7 +329,7 @@ def rates(plan: Plan) -> Iterator[Figure]:
 
 
 def _played(run: Run) -> Figure:
-    """Returns how many episodes are played at once."""
+    """Return how many episodes are played concurrently."""
     agents, most = run.agents, run.budget * run.sampling.group_size
     episodes = min(most, agents.count * agents.episodes)
     return Figure(
@@ -344,7 +344,7 @@ def _played(run: Run) -> Figure:
 
 
 def _turns(plan: Plan, completions: int) -> Iterator[Figure]:
-    """Yields what turns cost: calls of the policy, and prompts that are computed again."""
+    """Yield the cost of turns: calls of the policy, and prompts that are computed again."""
     run = plan.run
     sections = [task.environment for task in run.scorers.tasks.values() if task.environment is not None]
     turns = max(section.max_turns for section in sections)
@@ -385,7 +385,7 @@ def _turns(plan: Plan, completions: int) -> Iterator[Figure]:
 
 
 def _deadline(run: Run, one: Held) -> Figure:
-    """Returns the rates below which groups die of `learner.group_deadline_s`."""
+    """Return the rates below which groups die of `learner.group_deadline_s`."""
     deadline_s = run.learner.group_deadline_s
     tokens = run.budget * run.sampling.group_size * run.sampling.max_tokens
     least = tokens / deadline_s / run.generators.count
@@ -432,7 +432,7 @@ def _learner(plan: Plan, completions: int) -> Iterator[Figure]:
 
 
 def stores(plan: Plan) -> Iterator[Figure]:
-    """Yields what Redis and the disks have to hold."""
+    """Yield the needs of Redis and the disks."""
     run = plan.run
     groups, rounds, parcels = bytes_in_flight(run), evaluation_bytes(run), run.learner.weights.redis_max_bytes
     limit = (groups + rounds + parcels) / MEMORY_SHARE

@@ -1,1 +1,1 @@
-"""`millrace prepare`: published data sets, and made ones, as rows that a run trains on or is evaluated with."""
+"""`millrace prepare`: convert published or generated data sets to rows for training or evaluation."""

@@ -1,7 +1,7 @@
-"""Every preparation that comes with this program, by its name; and one of a file of your own, by its module.
+"""List every built-in preparation by name, and load a user's own by module.
 
-In: a name such as `gsm8k`, or `my_module:PREPARATION`. Out: the preparation. A name that there is not raises
-`UsageError` with the nearest one. A module of one's own is imported in this process and nowhere else.
+In: a name such as `gsm8k`, or `my_module:PREPARATION`. Out: the preparation. An unknown name raises `UsageError` with
+the nearest one. A user's module is imported only in this process.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def splits_of(one: Preparation) -> str:
 
 
 def place_of(one: Preparation) -> str:
-    """Return where a preparation's records come from."""
+    """Return the origin of a preparation's records."""
     if isinstance(one.source, Hub):
         return f"{one.source.path} {one.source.config}" if one.source.config else one.source.path
     return one.source.address if isinstance(one.source, Files) else "made here"
 
 
 class NoPreparation(Permanent):
-    """A module of one's own has no preparation under that name."""
+    """A user's module has no preparation under that name."""
 
 
 def find(name: str) -> Preparation:

@@ -1,9 +1,8 @@
-"""`millrace prepare NAME`: a published data set, or a made one, as the rows that a run trains on.
+"""`millrace prepare NAME`: convert a published or generated data set to rows for training.
 
-In: the name of a preparation, and the hub, or `--source` with the data on this machine. Out: one parquet file in the
-schema of verl, a manifest beside it, a table of what each stage left out, and the rows whose reference failed in a file
-of their own. Exit code: 0 the file is there; 1 a source or a row that can't be used, and nothing was written; 2 wrong
-words.
+In: the name of a preparation, and the hub, or `--source` with local data. Out: one parquet file in the schema of verl,
+a manifest next to it, a table of what each stage left out, and a file of the rows whose reference failed. Exit code: 0
+the file was written; 1 a source or a row is unusable, and nothing was written; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ EPILOG: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace prepare`."""
+    """Add the arguments of `millrace prepare`."""
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="name of a preparation, or MODULE:NAME of your own"
     )
@@ -81,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prepares a data set. Raises UsageError, BadRecord, NotWritten, NoPreparation."""
+    """Prepare a data set. Raises UsageError, BadRecord, NotWritten, NoPreparation."""
     if options.list:
         sys.stdout.write("\n".join(_listed(PREPARATIONS.values())) + "\n")
         return 0
@@ -114,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _place(out: str | None, split: str) -> tuple[Path, Path | None]:
-    """Returns the folder to write into, and the file; None for a file that is named by its source and size.
+    """Return the target folder, and the file; None for a file name made of source and size.
 
     Raises:
         UsageError: `out` is neither a folder nor a parquet file.
@@ -130,7 +129,7 @@ def _place(out: str | None, split: str) -> tuple[Path, Path | None]:
 
 
 def _check(preparation: Preparation, options: argparse.Namespace) -> None:
-    """Refuses options that would do nothing. Raises UsageError."""
+    """Refuse options without an effect. Raises UsageError."""
     if options.source is not None and options.revision is not None:
         raise UsageError("--revision names a commit of the hub, and --source reads nothing of it")
     if preparation.is_played and options.gold_test:
@@ -172,7 +171,7 @@ def _request(preparation: Preparation, split: str, options: argparse.Namespace) 
 
 
 def _tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """Load a tokenizer. Raises BadRecord that says how to go on without it."""
+    """Load a tokenizer. Raises BadRecord that says how to continue without it."""
     from transformers import AutoTokenizer
 
     try:
@@ -186,7 +185,7 @@ def _tokenizer(name: str) -> PreTrainedTokenizerBase:
 
 
 def _listed(preparations: Iterable[Preparation]) -> list[str]:
-    """Returns the table of all preparations."""
+    """Return the table of all preparations."""
     table = [["name", "domain", "splits", "source", "licence", "what it is"]]
     table += [
         [one.name, one.domain, splits_of(one), place_of(one), one.licence or "-", one.about]
@@ -196,7 +195,7 @@ def _listed(preparations: Iterable[Preparation]) -> list[str]:
 
 
 def _said(manifest: Mapping[str, Any], path: Path) -> list[str]:
-    """Returns the table of the stages, and where the files are."""
+    """Return the table of the stages, and the files' paths."""
     table = [["stage", "left out", "rows"]]
     table += [[line["stage"], str(line["left_out"] or ""), str(line["rows"])] for line in manifest["stages"]]
     lines = [*_aligned(table, numbers=True), f"{path}: {manifest['rows']} rows, sha256 {manifest['sha256']}"]

@@ -1,9 +1,9 @@
-"""What `millrace prepare` leaves: the rows, the manifest, and the quarantined rows, all of them or none.
+"""Write the results of `millrace prepare`: the rows, the manifest, and the quarantined rows, all of them or none.
 
-In: rows in a spool and what came of the preparation. Out: `NAME.parquet`, `NAME.manifest.json` and, where rows were
-quarantined, `NAME.quarantine.jsonl` beside it. Each is written under another name first and renamed, the parquet file
-last. A file that is there is never written over, unless that is asked for. Nothing in them depends on the time or on
-where they lie: the same source, seed and versions give the same bytes.
+In: rows in a spool and the preparation's result. Out: `NAME.parquet`, `NAME.manifest.json` and, for quarantined rows,
+`NAME.quarantine.jsonl` next to it. Each is written under a temporary name first and renamed, the parquet file last.
+Existing files are only overwritten on request. The content does not depend on time or location: the same source, seed
+and versions give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ SUFFIX: Final = ".parquet"
 
 
 class NotWritten(Permanent):
-    """The files of a preparation can't be written where they are wanted."""
+    """The files of a preparation can't be written to the target."""
 
 
 def sized(name: str, rows: int) -> str:
-    """Return a file's name with its size, as Reasoning360 writes it: `_842`, `_1.3k`, `_54k`."""
+    """Return a file's name with its size, in Reasoning360's form: `_842`, `_1.3k`, `_54k`."""
     thousands = f"{rows / 1000:.1f}".removesuffix(".0")
     return f"{name}_{rows if rows < 1000 else f'{thousands}k'}{SUFFIX}"
 
 
 def beside(path: Path) -> tuple[Path, Path]:
-    """Return where the manifest and the quarantined rows of a file lie."""
+    """Return the paths of a file's manifest and quarantined rows."""
     return path.with_suffix(".manifest.json"), path.with_suffix(".quarantine.jsonl")
 
 
 def refuse_existing(out: Path | None, folder: Path, preparation: Preparation) -> None:
-    """Raise NotWritten where an earlier result is in the way: before anything is read."""
+    """Raise NotWritten for an existing result, before anything is read."""
     if out is not None:
         there = [path for path in (out, *beside(out)) if path.exists()]
     else:

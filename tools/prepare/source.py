@@ -1,9 +1,9 @@
-"""The records of a preparation's source, one after the other, each with its place for messages.
+"""Read the records of a preparation's source, each with its place for messages.
 
-In: a preparation, the split that is wanted, and `--source PATH` where people have the data on the disk. Out: records
-whose columns were checked, and what the manifest says of where they came from. A hub name is loaded by `datasets`, at
-the commit that the hub names first, so that the manifest's revision is what was read. Files are read piece by piece by
-`learner.data.tables`. What can't be read raises `BadRecord` that names file, row and column.
+In: a preparation, the requested split, and `--source PATH` for local data. Out: records with checked columns, and their
+origin for the manifest. A hub name is loaded by `datasets`, at the commit that the hub returns first, so that the
+manifest's revision is the one read. Files are read in pieces by `learner.data.tables`. Unreadable data raise
+`BadRecord` that names file, row and column.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from learner.data.row import RowError
 from learner.data.tables import LoadedTable, Table, file_tables, files_of
 from tools.prepare.preparation import BadRecord, Files, Hub, Made, Preparation, Record, Split, Types, draw_of
 
-HUB_S: Final = 30.0  # for the hub to name a commit
-_LISTED: Final = 20  # files of a source that the manifest lists one by one
+HUB_S: Final = 30.0  # for the hub to return a commit
+_LISTED: Final = 20  # files of a source listed individually in the manifest
 _KINDS: Final[Mapping[type, str]] = {
     str: "text",
     list: "a list",
@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A source that can be read."""
+    """An opened source."""
 
     records: Iterator[tuple[int, str, Record]]  # with its number and its place
     origin: Mapping[str, Any]  # for the manifest
@@ -49,11 +49,11 @@ def open_source(
     """Return a preparation's records.
 
     Args:
-        preparation: says where they are.
+        preparation: has their origin.
         split: which of them.
         path: a file or folder to read instead of the hub; None: the hub.
         revision: commit, tag or branch on the hub instead of the preparation's.
-        seed: of made records, which have no end.
+        seed: of generated records, which are unlimited.
     Raises:
         BadRecord: the source can't be read.
     """
@@ -78,7 +78,7 @@ def open_source(
 
 
 def check_record(record: Record, columns: Mapping[str, Types], where: str) -> None:
-    """Raise BadRecord where a column of a record is absent, or holds another type than its publisher says."""
+    """Raise BadRecord where a column of a record is missing, or has another type than published."""
     for name, types in columns.items():
         if name not in record and NoneType not in types:
             raise BadRecord(f"{where}: no column {name!r}; the row has {', '.join(record) or 'none'}")
@@ -93,7 +93,7 @@ def _shown(value: Any) -> str:
 
 
 def belongs(preparation: Preparation, split: Split, seed: int, number: int) -> bool:
-    """Tell whether the record of that number is the split's: splits with shares apart have no record in common."""
+    """Return whether the record of that number belongs to the split: disjoint shares have no record in common."""
     least, end = split.share
     if isinstance(preparation.source, Made):
         number //= preparation.source.cycle
@@ -162,7 +162,7 @@ def _tables(
 def _from_hub(
     preparation: Preparation, source: Hub, split: Split, revision: str | None
 ) -> tuple[Sequence[Table], str | None]:
-    """Load from the hub, at a commit. Raises BadRecord that says how to go on without the hub."""
+    """Load from the hub, at a commit. Raises BadRecord that says how to continue without the hub."""
     import datasets
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's, by its version
@@ -170,7 +170,7 @@ def _from_hub(
     datasets.disable_progress_bars()
     try:
         commit = commit_of(source.path, revision)
-        if source.file is not None:  # rows so unlike that no one schema has them
+        if source.file is not None:  # rows that no common schema fits
             path = hf_hub_download(source.path, source.file, repo_type="dataset", revision=commit)
             return file_tables(DatasetSource(path=path, split=split.source)) or [], commit
         table = datasets.load_dataset(source.path, source.config, split=split.source, revision=commit)
@@ -185,9 +185,9 @@ def _from_hub(
 
 
 def commit_of(path: str, revision: str | None) -> str | None:
-    """Return the commit that a revision of a data set is now, None: the newest one. Raises OSError, HTTPError.
+    """Return the current commit of a data set's revision, None: the newest. Raises OSError, HTTPError.
 
-    With `HF_HUB_OFFLINE` nobody is asked: it is the revision itself, and what the cache has of it is read.
+    With `HF_HUB_OFFLINE` there is no request: it is the revision itself, and the cache is read.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled
@@ -199,7 +199,7 @@ def commit_of(path: str, revision: str | None) -> str | None:
 
 
 def table_records(path: Path, split: str) -> Iterator[tuple[str, Record]]:
-    """Yield the records of a file, or of a folder's files of the split, of any columns. Raises BadRecord."""
+    """Yield the records of a file, or of a folder's files of the split, with any columns. Raises BadRecord."""
     try:
         for table in file_tables(DatasetSource(path=str(path), split=split)) or ():
             yield from _records(table, None)
@@ -218,7 +218,7 @@ def _saved(path: Path, split: str) -> Any:
 
 
 def _check_columns(table: Table, preparation: Preparation) -> None:
-    """Raise BadRecord where a table lacks a column: before the first of its rows is read."""
+    """Raise BadRecord where a table lacks a column, before its first row is read."""
     try:
         present = list(table.columns())
     except RowError as error:
@@ -246,7 +246,7 @@ def _records(table: Table, wanted: Sequence[str] | None) -> Iterator[tuple[str, 
 
 
 def _digests(files: Sequence[Path], root: Path) -> list[Mapping[str, Any]]:
-    """Return name, size and SHA-256 of files; of many, one digest over all."""
+    """Return name, size and SHA-256 of files; for many files, one digest over all."""
     found: list[Mapping[str, Any]] = []
     for file in files:
         with file.open("rb") as stream:

@@ -1,8 +1,8 @@
-"""Rows wait here on the disk until it is known which of them are drawn, and then become one parquet file.
+"""Store rows on disk until it is known which are drawn, then write those to one parquet file.
 
-In: rows, one after the other, of JSON's types. Out: a parquet file of the drawn ones in their order. Memory follows the
-size of one piece and not the number of rows: LiveCodeBench alone has gigabytes of tests. The file's schema is that of
-all of its rows together, and the same rows give the same bytes. A row that parquet can't hold raises `BadRecord`.
+In: rows, one after the other, of JSON types. Out: a parquet file of the drawn ones in order. Memory depends on the size
+of a piece and not on the number of rows: LiveCodeBench alone has gigabytes of tests. The file's schema covers all its
+rows, and the same rows give the same bytes. A row that parquet can't store raises `BadRecord`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Final, Self
 
 from tools.prepare.preparation import BadRecord
 
-PIECE_BYTES: Final = 32 << 20  # of JSON text that is rows of Python at once
+PIECE_BYTES: Final = 32 << 20  # of JSON text converted to Python rows at once
 PIECE_ROWS: Final = 1024
 
 
 class Spool:
-    """Rows in a file without a name, in a folder of the caller's."""
+    """Rows in an unnamed file, in a folder of the caller's."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
@@ -34,7 +34,7 @@ class Spool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of the file, which is gone with it."""
+        """Close the file, which removes it."""
         self._file.close()
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class Spool:
         return len(self._starts) - 1
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Keep a row."""
+        """Store a row."""
         self._starts.append(self._starts[-1] + self._file.write(json.dumps(row).encode()))
 
     def write(self, path: Path, chosen: Sequence[int]) -> None:

@@ -1,10 +1,10 @@
-"""A preparation is carried out here: read, filter, make rows, test references, measure, draw.
+"""Carry out a preparation: read, filter, make rows, test references, measure, draw.
 
-In: a preparation and what the command asks of it. Out: rows in a spool, the numbers of those that are drawn, how many
-records each stage left out, and the rows that are quarantined. Records flow one by one; only the drawing waits for all.
-Each random choice has a generator of its own, named by seed, set and record: so a filter more or a smaller size changes
-no other row. A reference is tested by the project's own scorers, in their processes and sandbox; nothing of a data set
-is executed here. What is wrong with a source raises `BadRecord`, and nothing is left.
+In: a preparation and the command's request. Out: rows in a spool, the numbers of the drawn ones, how many records each
+stage left out, and the quarantined rows. Records are processed one by one; only the drawing needs all. Each random
+choice has its own generator, seeded by seed, set and record: so another filter or a smaller size changes no other row.
+A reference is tested by the project's own scorers, in their processes and sandbox; nothing of a data set is executed
+here. An invalid source raises `BadRecord`, and no file is left.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ DRAWN: Final = "drawn"
 ANSWER: Final = "an answer of at most {} tokens"
 PROMPT: Final = "at most {} tokens"
 TRIES: Final = (
-    20  # rounds of made records of which none is kept; references that can't be tested from the start
+    20  # rounds of generated records of which none is kept; references that can't be tested from the start
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of a preparation."""
+    """The command's request."""
 
     split: str = "train"
     size: int | None = None  # rows; None: the split's own size
     seed: int = 42  # Reasoning360's
-    path: Path | None = None  # of the source on this machine; None: the hub
+    path: Path | None = None  # of the local source; None: the hub
     revision: str | None = None
-    limit: int | None = None  # only the first so many records
-    tokenizer: PreTrainedTokenizerBase | None = None  # None: rows of any length
-    max_prompt_tokens: int | None = None  # as the tokenizer counts; None: of any length
-    is_gold_tested: bool = False  # whether references are tested of a set that does not ask for it
+    limit: int | None = None  # only that many first records
+    tokenizer: PreTrainedTokenizerBase | None = None  # None: no limits on length
+    max_prompt_tokens: int | None = None  # by the tokenizer; None: no limit
+    is_gold_tested: bool = False  # whether to test references of a set that does not require it
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a row comes from."""
+    """The origin of a row."""
 
     number: int  # of its record
     where: str  # for messages
@@ -66,7 +66,7 @@ class Place:
 
 @dataclass(slots=True)
 class Tally:
-    """How many records each stage left out, in the order of the stages."""
+    """The number of records that each stage left out, in the order of the stages."""
 
     read: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Tally:
         self.left_out[name] += count
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return a line for each stage: its name, what it left out, and the rows that are left."""
+        """Return a line for each stage: its name, the number left out, and the number left."""
         rows = self.read
         found = [{"stage": READ, "left_out": 0, "rows": rows}]
         for name, count in self.left_out.items():
@@ -85,13 +85,13 @@ class Tally:
         return found
 
     def __str__(self) -> str:
-        """Return the rows that each stage left, for messages."""
+        """Return the number of rows after each stage, for messages."""
         return ", ".join(f"{line['stage']}: {line['rows']}" for line in self.lines())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What came of a preparation."""
+    """The result of a preparation."""
 
     chosen: list[int]  # numbers of the spool's rows
     tally: Tally
@@ -103,10 +103,10 @@ Placed = tuple[Place, dict[str, Any]]
 
 
 def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepared:
-    """Fill `spool` with a preparation's rows, and say which of them are drawn.
+    """Fill `spool` with a preparation's rows, and choose the drawn ones.
 
     Raises:
-        BadRecord: a source or a record that is not what its publisher says, or no row is left.
+        BadRecord: a source or a record differs from its publisher's description, or no row is left.
     """
     split = preparation.splits[request.split]
     opened = open_source(preparation, split, path=request.path, revision=request.revision, seed=request.seed)
@@ -128,7 +128,7 @@ def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepare
 
 
 class _Work:
-    """The stages of one preparation, each of which takes rows and yields those that it keeps."""
+    """The stages of one preparation, each of which takes rows and yields the kept ones."""
 
     def __init__(self, preparation: Preparation, request: Request) -> None:
         self._preparation = preparation
@@ -138,10 +138,10 @@ class _Work:
         self._is_made = isinstance(preparation.source, Made)
         self._is_tested = preparation.tests_references or request.is_gold_tested
         self.tally = Tally(left_out=dict.fromkeys(self._stages(), 0))
-        self.quarantine: dict[int, dict[str, Any]] = {}  # by the numbers of the records
+        self.quarantine: dict[int, dict[str, Any]] = {}  # by record number
 
     def _stages(self) -> list[str]:
-        """Return the names of all that may leave rows out, in the order in which it does."""
+        """Return the names of everything that may leave rows out, in order."""
         has_share = self._split.share != ALL and not self._is_made
         return [
             *([SHARE] if has_share else []),
@@ -154,7 +154,7 @@ class _Work:
         ]
 
     def _limits(self) -> list[tuple[str, int]]:
-        """Return what a tokenizer decides; nothing where there is none."""
+        """Return the tokenizer's limits; none without one."""
         limits = ((ANSWER, self._preparation.max_answer_tokens), (PROMPT, self._request.max_prompt_tokens))
         return [
             (name, limit)
@@ -163,10 +163,10 @@ class _Work:
         ]
 
     def make(self, records: Iterator[tuple[int, str, Record]], spool: Spool, size: int) -> None:
-        """Make exactly as many rows as are missing, and again where some were not kept: no count depends on the CPUs.
+        """Make exactly as many rows as are missing, repeatedly if some were not kept: counts do not depend on the CPUs.
 
         Raises:
-            BadRecord: again and again none is kept.
+            BadRecord: repeatedly none is kept.
         """
         fruitless = 0
         while len(spool) < size and fruitless < TRIES:
@@ -181,7 +181,7 @@ class _Work:
             )
 
     def drafted(self, records: Iterator[tuple[int, str, Record]]) -> Iterator[Placed]:
-        """Yield the row of each record that the filters keep and that a scorer can read. Raises BadRecord."""
+        """Yield the row of each record that passes the filters and that a scorer can read. Raises BadRecord."""
         preparation, seed = self._preparation, self._request.seed
         ends = [end for end in (self._split.head, self._request.limit) if end is not None]
         for number, where, record in records:
@@ -209,13 +209,13 @@ class _Work:
                 yield Place(number, where), row
 
     def _filter(self, record: Record) -> None:
-        """Raise LeftOut with the name of the first filter that does not keep a record."""
+        """Raise LeftOut with the name of the first filter that a record fails."""
         for one in self._filters:
             if not one.keeps(record):
                 raise LeftOut(one.name)
 
     def _row(self, number: int, draft: Draft) -> dict[str, Any]:
-        """Return a row of verl, of JSON's types. Raises BadMessage for what is none of them."""
+        """Return a row of verl, of JSON types. Raises BadMessage for other types."""
         preparation = self._preparation
         repeated = {"original_prompt": draft.prompt, "id": str(number)}
         extra: dict[str, Any] = {name: repeated[name] for name in preparation.repeats}
@@ -233,18 +233,18 @@ class _Work:
         return found
 
     def kept(self, rows: Iterator[Placed]) -> Iterator[Placed]:
-        """Yield the rows whose reference is right and that are short enough, where that is asked. Raises BadRecord."""
+        """Yield the rows with a right reference and within the length limits, where requested. Raises BadRecord."""
         if self._is_tested:
             rows = self._tested(rows)
         return rows if self._request.tokenizer is None else self._short(rows, self._request.tokenizer)
 
     def _tested(self, rows: Iterator[Placed]) -> Iterator[Placed]:
-        """Yield the rows whose reference scores 1, and those of which no right answer can be written.
+        """Yield the rows whose reference scores 1, and those for which no right answer can be written.
 
-        Where the machinery failed over a row, nothing is known of it: it is quarantined under a name of its own.
+        A row on which the machinery failed is unknown: it is quarantined under a separate name.
 
         Raises:
-            BadRecord: it failed over every row.
+            BadRecord: it failed on every row.
         """
         from scorers.api import all_tasks
         from scorers.gold.examiner import Candidate, Verdict, examine
@@ -279,7 +279,7 @@ class _Work:
             raise BadRecord(reason)
 
     def _short(self, rows: Iterator[Placed], tokenizer: PreTrainedTokenizerBase) -> Iterator[Placed]:
-        """Yield the rows whose answer is short enough, and whose chat is, as the tokenizer's template writes it."""
+        """Yield the rows whose answer and templated chat are within the token limits."""
         limits = self._limits()
         for place, row in rows:
             chat = row["prompt"]

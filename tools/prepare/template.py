@@ -1,7 +1,7 @@
-"""The file that a contributor starts from: a preparation with its test.
+"""Write a contributor's starting file: a preparation with its test.
 
 In: a name. Out: `NAME.py`, which `pytest NAME.py` tests and `millrace prepare NAME:PREPARATION` runs. An existing file
-is left alone.
+is not changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.prepare.output import NotWritten
 
 
 def write_template(name: str, out: Path | None) -> Path:
-    """Write the file, and return where it is. Raises UsageError, NotWritten."""
+    """Write the file, and return its path. Raises UsageError, NotWritten."""
     if not name.isidentifier() or not name.islower():
         raise UsageError(f"{name!r} is no name for a module; write lower case, digits and _")
     path = out or Path(f"{name}.py")

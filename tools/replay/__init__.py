@@ -1,1 +1,1 @@
-"""`millrace replay`: steps of the journal trained again, offline, their weights compared bit for bit."""
+"""`millrace replay`: train steps of the journal again, offline, and compare their weights bit for bit."""

@@ -1,9 +1,9 @@
 """`millrace replay RUN --steps A-B`: train the journal's steps again, offline, and compare the weights.
 
-In: a run's folder: its journal and checkpoints; no Redis. Out: a line a step. Exit code 0 if every step gave the
-weights that the run recorded, bit for bit; 1 if a step differs, or its payload is gone or damaged. Nothing in the run's
-folder is touched, so a run may be asked that goes on. `python -m tools.main replay` is one of the ranks, where the run
-had several.
+In: a run's folder: its journal and checkpoints; no Redis. Out: a line per step. Exit code 0 if every step gave the
+recorded weights, bit for bit; 1 if a step differs, or its payload is missing or damaged. Nothing in the run's folder is
+changed, so it works while the run continues. `python -m tools.main replay` is one of the ranks, where the run had
+several.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from learner.launch.ranks import Ended
     from learner.training.deepspeed import DeepSpeedBackend
 
-MODULE = "tools.main"  # what each rank runs; the first word is `replay`
+MODULE = "tools.main"  # what each rank runs; the first argument is `replay`
 
 
 class NothingToReplay(Permanent):
@@ -42,10 +42,10 @@ class NothingToReplay(Permanent):
 
 
 class Replay:
-    """Takes one policy through the steps of a ledger."""
+    """Replay steps of a ledger with one policy."""
 
     def __init__(self, run: Run, policy: DeepSpeedBackend, ledger: Ledger, scratch: Path) -> None:
-        """Makes a policy ready for `run_steps`. `scratch`: a folder for weights, removed by the caller."""
+        """Prepare a policy for `run_steps`. `scratch`: a folder for weights, removed by the caller."""
         self._run = run
         self._policy = policy
         self._journal = run.folder / "journal"
@@ -58,15 +58,15 @@ class Replay:
         )
         self._checkpoints = Checkpoints(run)
         self._scratch = scratch
-        self._at: int | None = None  # version of the policy; None: at no version from which it could go on
-        self._is_fresh = True  # the policy is as the model was loaded
-        self._damaged: set[int] = set()  # numbers of steps whose payload is there and can't be read
-        # Step -> ranks that trained it first, where there are others now.
+        self._at: int | None = None  # version of the policy; None: unusable for continuing
+        self._is_fresh = True  # the policy is as loaded
+        self._damaged: set[int] = set()  # numbers of steps whose existing payload can't be read
+        # Step -> ranks that trained it first, if different now.
         self._ranks_then: dict[int, int] = {}
         self.counts = {"ok": 0, "differs": 0, "not compared": 0, "missing": 0}
 
     def run_steps(self, steps: range) -> None:
-        """Trains each of `steps` that can be trained, and says of each whether its weights are those of the run.
+        """Train each of `steps` that can be trained, and report whether its weights are the run's.
 
         Args:
             steps: their numbers: step n goes from version n - 1 to version n.
@@ -86,14 +86,14 @@ class Replay:
         self._print_other_ranks()
 
     def seek(self, version: int) -> None:
-        """Brings the policy to a version, from the newest checkpoint that is not newer or from the beginning.
+        """Bring the policy to a version, from the newest checkpoint up to it or from the beginning.
 
         Raises:
             NothingToReplay, JournalError: a step on the way can't be trained.
         """
         folder = self._checkpoints.newest_good(at_most=version, ledger=self._ledger)
         begins = min(self._records, default=1) - 1 if folder is None else version_of(folder)
-        way = range(begins + 1, version + 1)  # the steps from there
+        way = range(begins + 1, version + 1)  # the steps in between
         gone = [step for step in way if not self._has_payload(step)]
         if gone:
             raise NothingToReplay(
@@ -136,7 +136,7 @@ class Replay:
         self._at = step
 
     def _print_other_ranks(self) -> None:
-        """Says why weights may differ after an incarnation of other ranks: sums are rounded in another order."""
+        """Explain why weights may differ from an incarnation with other ranks: sums are rounded in another order."""
         if not self._ranks_then:
             return
         then = ", ".join(
@@ -150,7 +150,7 @@ class Replay:
         )
 
     def _verdict(self, version: int) -> tuple[str, str]:
-        """Tells whether the policy's weights are those that the run had at `version`, and what they are."""
+        """Return whether the policy's weights are the run's at `version`, and their checksum."""
         expected = self._recorded(version)
         now = checksum_now(self._policy, self._scratch, like=expected or "")
         if expected is None:
@@ -162,7 +162,7 @@ class Replay:
         )
 
     def _recorded(self, version: int) -> str | None:
-        """Returns the checksum of a version: from the journal, or from its files where they are there."""
+        """Return the recorded checksum of a version: from the journal, or from its files if they exist."""
         if version in self._checksums:
             return self._checksums[version]
         try:
@@ -172,7 +172,7 @@ class Replay:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace replay`."""
+    """Add the arguments of `millrace replay`."""
     add_run(parser)
     add_steps(parser)
     add_runs_dir(parser)
@@ -185,7 +185,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replays steps of a run. 0: all as recorded; 1: one is not, or is missing."""
+    """Replay steps of a run. 0: all as recorded; 1: one differs, or is missing."""
     if options.ranks is not None and options.ranks < 1:
         raise UsageError("--ranks must be at least 1")
     folder = server.folder_of(options.run, options.runs_dir)
@@ -198,7 +198,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def counted(ranks: int) -> str:
-    """Writes a number of ranks: `1 rank`, `2 ranks`."""
+    """Format a number of ranks: `1 rank`, `2 ranks`."""
     return f"{ranks} rank" + "s" * (ranks != 1)
 
 
@@ -216,7 +216,7 @@ def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
 
 
 def run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
-    """Returns the run as it was at step `step`: with the ranks, threads and partitioning of that incarnation."""
+    """Return the run's configuration at step `step`: with that incarnation's ranks, threads and partitioning."""
     try:
         run = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     except OSError as error:
@@ -256,7 +256,7 @@ def _print_death(ended: Ended) -> None:
 
 
 def print_death(verb: str, ended: Ended) -> None:
-    """Says of a verb why its ranks have ended."""
+    """Report why a verb's ranks ended."""
     sys.stderr.write(f"millrace {verb}: {ended.why}\n")
 
 

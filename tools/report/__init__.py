@@ -1,1 +1,1 @@
-"""`millrace report`."""
+"""`millrace report`: write the report of a run."""

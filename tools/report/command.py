@@ -1,7 +1,7 @@
-"""`millrace report RUN [OTHER]`: a run on one page, or two runs side by side.
+"""`millrace report RUN [OTHER]`: write a run's report on one page, or two runs side by side.
 
-In: the runs' folders: metrics, journal, configuration; no Redis. Out: an HTML file that needs nothing beside it. The
-learner writes the same page when a run ends; this verb writes it of a run that is under way, and of two.
+In: the runs' folders: metrics, journal, configuration; no Redis. Out: a self-contained HTML file. The learner writes
+the same page when a run ends; this verb also works during a run, and for two runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.runs.folder import NoJournal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace report`."""
+    """Add the arguments of `millrace report`."""
     add_run(parser)
     parser.add_argument(
         "other", type=run_name, nargs="?", metavar="OTHER", help="a second run, to lay beside the first"
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the page and says where it is. Raises NoJournal where a run has no folder with a journal."""
+    """Write the page and print its path. Raises NoJournal where a run has no folder with a journal."""
     names = [name for name in (options.run, options.other) if name is not None]
     folders = [server.folder_of(name, options.runs_dir) for name in names]
     for folder in folders:

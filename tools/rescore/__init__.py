@@ -1,1 +1,1 @@
-"""`millrace rescore`: what a run trained on, put through another scorer, and what that would have changed."""
+"""`millrace rescore`: score a run's trained groups with another scorer, and show what would have changed."""

@@ -1,11 +1,10 @@
-"""`millrace rescore RUN --scorer X`: what a run trained on, or held out, through another scorer or another version.
+"""`millrace rescore RUN --scorer X`: score a run's trained or held-out groups with another scorer or version.
 
 In: the run's journal, its `config.yaml`, and a task of its `scorers` section or of another one. Out: the confusion
 between the two scorings, in how many groups an advantage changes its sign, and where the scorings differ most. `--out`
-keeps each completion's two scores in a file. The verb reads only, needs no Redis, and may be asked of a run that goes
-on. Processes of its own score (`scorers.rows.row_workers`), as for `millrace score`. What can't be read or scored is
-named and counted, and stops nothing. With `--derivations K` it is the held-out samples that X verifies
-(`tools.rescore.derived`).
+stores each completion's two scores in a file. Only reads, needs no Redis, and works while the run continues. Separate
+processes score (`scorers.rows.row_workers`), as for `millrace score`. Unreadable or unscorable groups are named and
+counted, and stop nothing. With `--derivations K` X verifies the held-out samples (`tools.rescore.derived`).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from tools.rescore.comparison import FULL, Comparison, Rescored, score_json
 from tools.rescore.derived import Derived, HeldOut
 
 SAMPLES: Final = 10
-GROUPS_AHEAD: Final = 4  # for each worker, groups that are read and not scored yet
+GROUPS_AHEAD: Final = 4  # per worker, groups that are read and not scored yet
 
 
 EPILOG = (
@@ -58,7 +57,7 @@ EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace rescore`."""
+    """Add the arguments of `millrace rescore`."""
     add_run(parser)
     parser.add_argument(
         "values",
@@ -111,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Rescores a run. 0: done; 1: nothing could be rescored. Raises NotInJournal where there is no such run."""
+    """Rescore a run. 0: done; 1: nothing could be rescored. Raises NotInJournal where there is no such run."""
     if options.samples < 0:
         raise UsageError("--samples can't be negative")
     if options.derivations is None and (options.rule is not None or options.accepts != FULL):
@@ -134,13 +133,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _rescorer(config: ScorersConfig, name: str, workers: int, option: str = "--scorer") -> Rescorer:
-    """Returns what puts groups through the task or type `name`. Raises ConfigError."""
+    """Return the rescorer for the task or type `name`. Raises ConfigError."""
     only = config.model_copy(update={"tasks": {name: task_of(config, name, option)}})
     return Rescorer(only, lambda _: name, workers)
 
 
 def _derive(options: argparse.Namespace, config: ScorersConfig, folder: Path, ledger: Ledger) -> int:
-    """Verifies the held-out samples, and prints their figures."""
+    """Verify the held-out samples, and print their figures."""
     held_out = HeldOut(folder, ledger, options.steps)
     derived = Derived(k=options.derivations, accepts=options.accepts)
     verifier = _rescorer(config, options.scorer, options.workers)
@@ -179,7 +178,7 @@ def _derive(options: argparse.Namespace, config: ScorersConfig, folder: Path, le
 
 
 def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, ledger: Ledger) -> int:
-    """Puts what the run trained on through the scorer, and prints the comparison."""
+    """Score the run's trained groups, and print the comparison."""
     folder = folder_of(options.run, options.runs_dir)
     rescorer = _rescorer(config, options.scorer, options.workers)
     wanted = [
@@ -216,7 +215,7 @@ def _positive(text: str) -> int:
 
 
 def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskConfig:
-    """Returns the task `name` of `config`, or a scorer of that type with its defaults. Raises ConfigError."""
+    """Return the task `name` of `config`, or a scorer of that type with its defaults. Raises ConfigError."""
     known = all_tasks().tasks | config.tasks
     if name not in known:
         raise ConfigError(
@@ -227,12 +226,12 @@ def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskC
 
 
 class Rescorer:
-    """Puts groups through a scorer again, in the order in which they come.
+    """Score groups again, in order.
 
     Args:
-        config: with the tasks that may be asked.
-        task_of_group: names the task of `config` that scores a group.
-        workers: processes; each starts when there is a group for it.
+        config: with the possible tasks.
+        task_of_group: returns the task of `config` that scores a group.
+        workers: number of processes; each starts when there is a group for it.
     """
 
     def __init__(
@@ -246,7 +245,7 @@ class Rescorer:
     def rescored(
         self, groups: Iterator[tuple[int, ScoredGroup]]
     ) -> Iterator[tuple[int, ScoredGroup, list[Rescored]]]:
-        """Yields each group with its step and what the task's scorer says of it. Raises ScoringFailed."""
+        """Yield each group with its step and the new scores. Raises ScoringFailed."""
         waiting: deque[tuple[int, ScoredGroup, Future[list[Rescored]]]] = deque()
         while True:
             for step, group in islice(groups, self._ahead - len(waiting)):
@@ -260,11 +259,11 @@ class Rescorer:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """Ends the processes, at once where the rest is not wanted."""
+        """End the processes, at once where the rest is not wanted."""
         self._workers.close(is_interrupted=error is not None)
 
     def _score(self, group: ScoredGroup, process: RowWorkerClient) -> list[Rescored]:
-        """Scores a group's completions; equal texts, or episodes, are judged once, as when the group was scored."""
+        """Score a group's completions; equal texts, or episodes, are judged once, as in the original scoring."""
         name = self._task_of_group(group)
         answers = [asked_of(completion) for completion in group.rollout.completions]
         lines = {answer: self._line(name, answer, group) for answer in answers}
@@ -286,7 +285,7 @@ class Rescorer:
         return json.dumps(episode).encode("ascii")
 
     def _rescored(self, name: str, result: Result, completion: Completion, prompt: Prompt) -> Rescored:
-        """Makes the score that remains after the task's format and penalties."""
+        """Apply the task's format and penalties to a score."""
         if result["status"] == "error":
             return Rescored(score=None, error=result["reason"])
         score = Score(
@@ -305,7 +304,7 @@ class Rescorer:
 
 
 def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Rescored]) -> None:
-    """Writes a line a completion."""
+    """Write a line per completion."""
     for place, (old, paid, new) in enumerate(zip(group.scores, group.rewards, rescored, strict=True)):
         said = {"error": new.error} if new.score is None else {**score_json(new.score), "reward": new.reward}
         out.write(
@@ -323,7 +322,7 @@ def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Resco
 
 
 def _print_result(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> None:
-    """Writes the result on standard output; what is missing from it on standard error, unless the JSON says it."""
+    """Print the result on standard output; what is missing from it on standard error, unless the JSON has it."""
     if args.json:
         found = {
             "run": args.run,
@@ -351,7 +350,7 @@ def _print_result(args: argparse.Namespace, ledger: Ledger, reading: Steps, comp
 
 
 def _why_nothing(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> str:
-    """Says why there is no completion with a new score."""
+    """Say why there is no completion with a new score."""
     if not ledger.steps:
         return f"{args.run} has no step in its journal"
     if not reading.records:

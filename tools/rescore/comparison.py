@@ -1,8 +1,8 @@
-"""What two scorings of the same completions agree on, and what the difference would have done to training.
+"""Compare two scorings of the same completions, and what the difference would have done to training.
 
-In: groups as the journal has them, each with what another scorer says of its completions. Out: one JSON object, or the
-same for people. Pure arithmetic, used by `tools.rescore.command`. Memory holds counts and the few most different
-samples, so that a run of any length fits.
+In: groups from the journal, each with another scorer's results. Out: one JSON object, or the same for people. Pure
+arithmetic, used by `tools.rescore.command`. Memory holds counts and the few most different samples, so that a run of
+any length fits.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from tasks.turns import asked
 
 RIGHT, WRONG, UNSCORABLE = "right", "wrong", "unscorable"
 CLASSES: Final = (RIGHT, WRONG, UNSCORABLE)
-FULL: Final = 1.0  # what a right answer scores
-THRESHOLDS: Final = (0.25, 0.5, 0.75, FULL)  # from which value on an answer counts as right
+FULL: Final = 1.0  # score of a right answer
+THRESHOLDS: Final = (0.25, 0.5, 0.75, FULL)  # lowest values that count as right
 SHOWN_CHARS: Final = 300  # of a prompt or an answer, for people
 INDENT: Final = " " * 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescored:
-    """What the other scorer says of one completion."""
+    """The other scorer's result for one completion."""
 
-    score: Score | None  # None: the scorer could not judge the completion at all
-    reward: float | None = None  # what training would reward; None where unscorable or not judged
+    score: Score | None  # None: the scorer could not judge the completion
+    reward: float | None = None  # training's reward; None where unscorable or not judged
     error: str = ""  # why there is no score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A completion that the two scorings do not agree on."""
+    """A completion on which the two scorings disagree."""
 
     size: float  # |new - old|; 1 where one of the two is unscorable
     step: int
     group_id: str
-    completion: int  # the place in the group
+    completion: int  # index in the group
     prompt: str
     answer: str
     messages: tuple[Turn, ...]  # of an episode
@@ -52,14 +52,14 @@ class Difference:
 
     @property
     def rank(self) -> tuple[float, int, str, int]:
-        """Returns how different the two are, the larger the more; of equals the earlier one ranks higher."""
+        """Return the size of the difference; of equals the earlier one ranks higher."""
         return (self.size, -self.step, self.group_id, -self.completion)
 
     def __lt__(self, other: Difference) -> bool:
         return self.rank < other.rank
 
     def as_json(self) -> dict[str, Any]:
-        """Makes the object that --json prints of a difference."""
+        """Make the object that --json prints of a difference."""
         return {
             "step": self.step,
             "group": self.group_id,
@@ -73,35 +73,35 @@ class Difference:
 
 
 class Comparison:
-    """Counts what two scorings agree on.
+    """Count the agreement of two scorings.
 
     Args:
-        samples: how many of the most different completions are kept.
+        samples: how many of the most different completions to keep.
     """
 
     def __init__(self, samples: int) -> None:
-        self.completions = 0  # those with a new score, unscorable ones included
-        self.groups = 0  # those in which all completions have a new score
+        self.completions = 0  # with a new score, unscorable ones included
+        self.groups = 0  # whose completions all have a new score
         self.changed = 0
         self.changed_at_same_version = 0
-        self.flipped: list[str] = []  # groups with another sign somewhere, or another variance
+        self.flipped: list[str] = []  # groups with a changed sign or variance
         self.variance_lost = 0
         self.variance_gained = 0
         self.not_scored: Counter[str] = Counter()  # completions by reason
         self.versions: Counter[tuple[str, str]] = Counter()  # (old, new): scorer and version of each
         self._samples = samples
-        self._most_different: list[Difference] = []  # a heap: the least different is the first
+        self._most_different: list[Difference] = []  # a heap: the least different is first
         self._cells: Counter[tuple[float, str, str]] = Counter()  # (threshold, old class, new class)
-        self._compared = 0  # completions with a value both times
+        self._compared = 0  # completions with a value in both
         self._distance = 0.0  # sum of |new - old| over these
         self._has_fractions = False
 
     def add(self, step: int, group: ScoredGroup, rescored: Sequence[Rescored], scale: AdvantageScale) -> None:
-        """Counts one group.
+        """Count one group.
 
         Args:
-            step: the number of the one that trained on it.
-            rescored: one a completion.
+            step: number of the step that trained on it.
+            rescored: one per completion.
             scale: `learner.advantage.scale` at that step.
         """
         for place, (old, new) in enumerate(zip(group.scores, rescored, strict=True)):
@@ -113,11 +113,11 @@ class Comparison:
             self._add_group(group, [new.reward for new in rescored], scale)
 
     def most_different(self) -> list[Difference]:
-        """Returns the samples that differ most, the most different one first."""
+        """Return the most different samples, the most different first."""
         return sorted(self._most_different, reverse=True)
 
     def as_json(self) -> dict[str, Any]:
-        """Makes one object of everything, for programs."""
+        """Make one object of everything, for programs."""
         tables = {
             threshold: {old: {new: self._cells[threshold, old, new] for new in CLASSES} for old in CLASSES}
             for threshold in THRESHOLDS
@@ -146,7 +146,7 @@ class Comparison:
         }
 
     def lines(self) -> Iterable[str]:
-        """Writes everything for people."""
+        """Write everything for people."""
         yield (
             f"  {self.completions} completions: {self.completions - self.changed} with the same score, "
             f"{self.changed} with another one"
@@ -241,7 +241,7 @@ class Comparison:
 
 
 def score_json(score: Score) -> dict[str, Any]:
-    """Makes an object of a score."""
+    """Make an object of a score."""
     return {
         "status": score.status.value,
         "value": score.value,
@@ -259,7 +259,7 @@ def _class_of(score: Score, threshold: float) -> str:
 
 
 def _signs(advantages: Sequence[float | None]) -> list[int]:
-    """Tells which way each completion is pushed: 1, -1, or 0 where it is not, also for want of a score."""
+    """Return the direction of each completion's advantage: 1, -1, or 0 for none."""
     return [
         0 if advantage is None or abs(advantage) < SAME_REWARD else 1 if advantage > 0 else -1
         for advantage in advantages

@@ -1,9 +1,9 @@
-"""How many right answers of held-out samples have a derivation: pass@k, verified pass@k and the miracle rate by round.
+"""Measure how many right held-out answers have a derivation: pass@k, verified pass@k and miracle rate by round.
 
-In: the held-out groups that a run's journal keeps, or the groups of a run that only collects, as `millrace evaluate`
-makes; the scorer that verifies, and one that says what is right. Out: the figures of `tools.evaluate.derivations` for
-each round, with who gave the verdicts. Used by `tools.rescore.command` for `--derivations K`. A group is one problem.
-Memory holds two verdicts a sample.
+In: the held-out groups kept in a run's journal, or the groups of a collected run, such as from `millrace evaluate`; the
+verifying scorer, and one that decides what is right. Out: the figures of `tools.evaluate.derivations` for each round,
+with the sources of the verdicts. Used by `tools.rescore.command` for `--derivations K`. A group is one problem. Memory
+holds two verdicts per sample.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from tools.evaluate.rates import Estimate
 from tools.journal.rows import collected_groups, untrained_groups
 from tools.rescore.comparison import FULL, Rescored
 
-RULE: Final = "rule"  # the component of a score that has a rule's verdict beside a model's
-RULES_TYPE: Final = "prime_math"  # as which the rule of these rows reads their reference
+RULE: Final = "rule"  # a score's component with a rule's verdict in addition to a model's
+RULES_TYPE: Final = "prime_math"  # the type by which the rule reads these rows' reference
 JUDGED: Final = frozenset({"rubric", "tinyv"})  # types of rows whose scorers have such a rule
 
-# Puts groups through a scorer: yields each with what is said of its completions.
+# Scores groups: yields each with the results for its completions.
 Rescore = Callable[[Iterator[tuple[int, ScoredGroup]]], Iterator[tuple[int, ScoredGroup, list[Rescored]]]]
 
 
 @dataclass(slots=True)
 class HeldOut:
-    """Reads the held-out groups of a run, and keeps what could not be read."""
+    """Read the held-out groups of a run, and record unreadable ones."""
 
     folder: Path  # of the run
     ledger: Ledger
-    rounds: range | None = None  # of these versions; None: all
+    rounds: range | None = None  # versions to read; None: all
     damaged: list[str] = field(default_factory=list)
 
     def groups(self) -> Iterator[tuple[int, ScoredGroup]]:
-        """Yield each group, its completions with text, with the version of its round; 0 of a collected one."""
+        """Yield each group, with decoded completions, with the version of its round; 0 for a collected one."""
         for found in untrained_groups(self.folder, self.ledger):
             if isinstance(found, JournalError):
                 self.damaged.append(str(found))
@@ -58,29 +58,29 @@ class HeldOut:
 
 @dataclass(slots=True)
 class Derived:
-    """Gathers the two verdicts of each sample.
+    """Collect the two verdicts of each sample.
 
     Args:
         k: of pass@k.
-        accepts: the score from which on a derivation counts as accepted.
+        accepts: the lowest score of an accepted derivation.
     """
 
     k: int
     accepts: float = FULL
     problems: dict[int, list[list[Sample]]] = field(default_factory=lambda: defaultdict(list))
-    right_by: Counter[str] = field(default_factory=Counter)  # who said what is right -> samples
+    right_by: Counter[str] = field(default_factory=Counter)  # source of the verdict on the result -> samples
     verified_by: Counter[str] = field(default_factory=Counter)
     not_scored: Counter[str] = field(default_factory=Counter)  # why a sample has no verdict -> samples
 
     def gather(
         self, groups: Iterator[tuple[int, ScoredGroup]], verify: Rescore, rule: Rescore | None
     ) -> Iterator[int]:
-        """Ask both scorers about all groups, and yield the version of each that is done. Raises ScoringFailed.
+        """Score all groups with both scorers, and yield the version of each finished one. Raises ScoringFailed.
 
         Args:
             groups: each with the version of its round.
-            verify: the scorer that verifies.
-            rule: the one that says what is right; None: what was recorded says it.
+            verify: the verifying scorer.
+            rule: the scorer that decides what is right; None: the recorded scores decide.
         """
         ruled: Iterator[list[Rescored] | None] = repeat(None)
         if rule is not None:
@@ -106,7 +106,7 @@ class Derived:
             yield version
 
     def figures(self) -> dict[int, Derivations]:
-        """Return the figures of each round by its version, the earliest first."""
+        """Return the figures of each round by version, the earliest first."""
         return {version: derivations(self.problems[version], k=self.k) for version in sorted(self.problems)}
 
     def as_json(self) -> dict[str, Any]:
@@ -159,20 +159,20 @@ class Derived:
 
 
 def recorded_rule(score: Score) -> bool | None:
-    """Tell whether a recorded score calls the result right: by its rule where it has one, else by its value."""
+    """Return whether a recorded score means a right result: by its rule where it has one, else by its value."""
     if RULE in score.components:
         return score.components[RULE] >= FULL
     return None if score.value is None else score.value >= FULL
 
 
 def recorded_by(score: Score) -> str:
-    """Name who gave the verdict of `recorded_rule`."""
+    """Name the source of the verdict of `recorded_rule`."""
     part = ", its rule" if RULE in score.components else ""
     return f"the recorded score ({score.scorer} {score.version}{part})"
 
 
 def as_rules_rows(groups: Iterator[tuple[int, ScoredGroup]]) -> Iterator[tuple[int, ScoredGroup]]:
-    """Yield the groups with the rows of a rubric or of TinyV as their own rule reads them: by the reference alone."""
+    """Yield the groups with the rows of a rubric or of TinyV in the form of their rule: with the reference alone."""
     for version, group in groups:
         prompt = group.rollout.prompt
         if prompt.verification_info.get("type") in JUDGED:

@@ -1,1 +1,1 @@
-"""A run as `millrace up`, `top` and `metrics` see it: one follower, its findings, and what their screens share."""
+"""Observe a run for `millrace up`, `top` and `metrics`: one follower, its findings, and parts of their screens."""

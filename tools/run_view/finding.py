@@ -1,8 +1,8 @@
-"""What holds a run up, in one line, and what one more of it would give.
+"""Say in one line what limits a run, and what one more of it would give.
 
-In: two looks at a run (`broker.monitoring.snapshot`). Out: a `BottleneckFinding`. First comes what needs no arithmetic:
-a run that has ended, an operator who paused it, work for which no process is alive. Then `tools.run_view.bottleneck`
-has the word. Used by `millrace up` and `millrace top`.
+In: two snapshots of a run (`broker.monitoring.snapshot`). Out: a `BottleneckFinding`. States that need no arithmetic
+come first: a run that has ended, an operator's pause, work without a living process. Otherwise
+`tools.run_view.bottleneck` decides. Used by `millrace up` and `millrace top`.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ WAITS_FOR = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BottleneckFinding:
-    """What holds a run up, in one line, and the numbers in that line."""
+    """What limits a run, in one line, and the numbers in that line."""
 
     text: str
     bottleneck: str = NOTHING  # generators | agents | scorers | learner | budget, or NOTHING
-    queues: tuple[str, ...] = ()  # the queues of the scorers that are meant, where not all serve the same
+    queues: tuple[str, ...] = ()  # the limiting scorers' queues, where scorers serve different ones
     utilisation: float = 0.0  # of the bottleneck
-    groups_a_second: float = 0.0  # that come out of the bottleneck now
-    gain: float = 0.0  # what one more would add, as a share of these groups: 0.5 is half as many again
-    then: str = NOTHING  # the bottleneck once there is one more
+    groups_a_second: float = 0.0  # output of the bottleneck now
+    gain: float = 0.0  # of one more, as a share of these groups: 0.5 is half as many again
+    then: str = NOTHING  # the bottleneck with one more
     knob: Mapping[str, int] = field(default_factory=dict)  # the keys to set, where no process can be added
 
 
 def finding_of(before: Snapshot, now: Snapshot) -> tuple[BottleneckFinding, Flow]:
-    """Finds what holds the run up now. Returns it with the flow that says so."""
+    """Find what limits the run now. Returns it with the flow that shows it."""
     found = flow(before, now)
     if said := _plain(now):
         return BottleneckFinding(text=said), found
@@ -65,7 +65,7 @@ def finding_of(before: Snapshot, now: Snapshot) -> tuple[BottleneckFinding, Flow
 
 
 def _plain(now: Snapshot) -> str:
-    """Says what needs no arithmetic; "" where the run goes on and every kind of work has a process."""
+    """Say what needs no arithmetic; "" where the run continues and every kind of work has a process."""
     if now.status != "running":
         ended = f"the run has ended: {now.status}" + (f", {now.reason}" if now.reason else "")
         return ended if now.status else "the run has not begun"
@@ -117,7 +117,7 @@ def _what(narrow: Bottleneck, works: Works | None, found: Flow, now: Snapshot) -
 
 
 def _short(rate: float) -> str:
-    """Writes a rate with two digits, or with all digits before the point."""
+    """Format a rate with two digits, or with all digits before the point."""
     return f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
@@ -132,7 +132,7 @@ def _knob(works: Works | None, now: Snapshot) -> dict[str, int]:
 
 
 def _rate(found: Flow) -> float:
-    """Returns the groups a second that go through the run, as its busiest stage counts them."""
+    """Return the groups per second through the run, as counted by its busiest stage."""
     return max(found.works, key=lambda works: works.utilisation).groups_a_second if found.works else 0.0
 
 
@@ -152,7 +152,7 @@ def _nothing_near(found: Flow, now: Snapshot) -> str:
 
 
 def finding_over(looks: Sequence[Snapshot]) -> tuple[BottleneckFinding, Flow]:
-    """Makes the finding over some looks, the oldest first; of a single look, what that look can tell."""
+    """Make the finding over several snapshots, the oldest first; from a single one, as far as possible."""
     if len(looks) > 1:
         return finding_of(looks[0], looks[-1])
     now = looks[-1]

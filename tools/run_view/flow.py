@@ -1,9 +1,8 @@
-"""How a run flows: what changed between two looks at it.
+"""Compute the flow of a run: what changed between two snapshots.
 
-In: two `Snapshot`s some seconds apart. Out: a `Flow`. It says how much of the time each role worked, what it waited for
-with the rest, and how many groups a second came out of it. It also says where the time of trained groups went. Every
-process's sums are of its own clock (`broker.monitoring.work_meter`), so that looks and machines may be late. The module
-reads nothing.
+In: two `Snapshot`s some seconds apart. Out: a `Flow`: each role's share of time at work, what it waited for otherwise,
+its groups per second, and how trained groups spent their time. Every process's sums use its own clock
+(`broker.monitoring.work_meter`), so that snapshots and machines may be late. Reads nothing itself.
 """
 
 from __future__ import annotations
@@ -19,61 +18,59 @@ from tools.run_view.bottleneck import Budget, Stage
 GENERATORS, AGENTS, SCORERS, LEARNER = "generators", "agents", "scorers", "learner"
 # Role -> stage, in a group's order.
 STAGES = {"generator": GENERATORS, "agent": AGENTS, "scorer": SCORERS, "learner": LEARNER}
-AGES = ("prompts", "sampling", "rollouts", "scoring", "scored")  # where a group's time goes, in order
-FEW = 3  # with fewer steps between two looks, a learner's rate comes from its mean step
+AGES = ("prompts", "sampling", "rollouts", "scoring", "scored")  # the parts of a group's time, in order
+FEW = 3  # with fewer steps between two snapshots, a learner's rate comes from its mean step
 
 Sums = Mapping[str, float]  # the sums of a `WorkMeter`, or their change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Works:
-    """The processes of one stage, together: how much of their time they work, and what comes out of them."""
+    """All processes of one stage: their share of time at work, and their output."""
 
     stage: str  # GENERATORS | AGENTS | SCORERS | LEARNER
-    queues: tuple[str, ...] = ()  # the queues that these scorers serve, where other scorers serve others
-    workers: int  # processes; of the learner its ranks
-    utilisation: float  # share of their time, the mean over them
-    in_hand: (
-        float  # groups that the processes work on, on average; what is played is in the agents' hands alone
-    )
-    kept: float = 0.0  # groups that the learner keeps until others are there too, on average
+    queues: tuple[str, ...] = ()  # the queues that these scorers serve, where others serve different ones
+    workers: int  # processes; for the learner its ranks
+    utilisation: float  # share of time at work, the mean over processes
+    in_hand: float  # groups being worked on, on average; groups of episodes count for the agents alone
+    kept: float = 0.0  # groups that the learner holds until others arrive, on average
     groups_a_second: float
-    seconds_each: float  # seconds of a process for a group, of the learner for a step; 0 before the first
+    seconds_each: float  # seconds of a process per group, of the learner per step; 0 before the first
     tokens_a_second: float = 0.0
-    turns_a_second: float = 0.0  # of episodes: those that generators sampled, and those that agents got
-    # Shares of their time, by what the processes waited for.
+    turns_a_second: float = 0.0  # of episodes: sampled by generators, or received by agents
+    # Shares of time, by what the processes waited for.
     waits: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """The name of the stage, with the queues where other scorers serve others."""
+        """The name of the stage, with its queues where other scorers serve different ones."""
         return f"{self.stage} of {','.join(self.queues)}" if self.queues else self.stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """What a run did between two looks."""
+    """The activity of a run between two snapshots."""
 
     seconds: float
     works: tuple[Works, ...]
-    ages: Mapping[str, float]  # mean seconds of a trained group, by AGES; empty before the first one
-    shares: Mapping[str, float]  # the share of its time that each process worked, by ROLE:ID
+    ages: Mapping[str, float]  # mean seconds of a trained group, by AGES; empty before the first
+    shares: Mapping[str, float]  # each process's share of time at work, by ROLE:ID
 
     def of(self, stage: str) -> Works | None:
-        """Returns the first entry of a stage; None where no process of that stage has begun."""
+        """Return the first entry of a stage; None where none of its processes has begun."""
         return next((works for works in self.works if works.stage == stage), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A process, and what it did between two looks."""
+    """A process, and its change between two snapshots."""
 
     process: Process
     change: Sums
 
     @property
     def share(self) -> float:
-        """The share of its time that the process worked. A process not heard of since is taken to do as before."""
+        """The share of time at work. A process without a newer heartbeat is assumed unchanged."""
         if self.change["up_s"] <= 0:
             return 0.0 if self.process.sums.get("idle_s") else 1.0
         return min(1.0, self.change.get("busy_s", 0.0) / self.change["up_s"])
@@ -83,7 +80,7 @@ class _Member:
 
 
 def flow(before: Snapshot, now: Snapshot) -> Flow:
-    """Returns what happened between two looks."""
+    """Return the flow between two snapshots."""
     known = {(process.role, process.id): process.sums for process in before.processes}
     members = [
         _Member(process, _change(known.get((process.role, process.id), {}), process.sums))
@@ -104,7 +101,7 @@ def flow(before: Snapshot, now: Snapshot) -> Flow:
 
 
 def stages_of(found: Flow) -> list[Stage]:
-    """Returns the stages as `find_bottleneck` takes them."""
+    """Return the stages for `find_bottleneck`."""
     return [
         Stage(
             name=works.name,
@@ -118,7 +115,7 @@ def stages_of(found: Flow) -> list[Stage]:
 
 
 def budget_of(found: Flow, now: Snapshot) -> Budget | None:
-    """Returns the slots as `find_bottleneck` takes them; None where they are unknown or the last steps need no more."""
+    """Return the slots for `find_bottleneck`; None where they are unknown or the last steps need no more."""
     if now.run is None or not 0 < now.bound == now.run.budget:
         return None
     raised = now.run.model_copy(
@@ -132,7 +129,7 @@ def budget_of(found: Flow, now: Snapshot) -> Budget | None:
 
 
 def next_budget(run: Run) -> dict[str, int]:
-    """Returns settings that give room for one more step's groups: what bounds the budget, in the order to turn it."""
+    """Return settings with room for one more step's groups: the limits of the budget, in the order to raise them."""
     learner = run.learner
     most = (learner.max_lag + 1) * learner.groups_per_step
     more = {"learner.max_lag": learner.max_lag + 1} if run.budget == most else {}
@@ -144,7 +141,7 @@ def next_budget(run: Run) -> dict[str, int]:
 
 
 def _pools(members: Sequence[_Member]) -> list[tuple[tuple[str, ...], list[_Member]]]:
-    """Sorts processes by the queues that they serve; the queues have no name where all processes serve the same."""
+    """Group processes by the queues they serve; without names where all serve the same."""
     kinds = sorted({member.process.queues for member in members})
     return [
         (queues if len(kinds) > 1 else (), [member for member in members if member.process.queues == queues])
@@ -153,7 +150,7 @@ def _pools(members: Sequence[_Member]) -> list[tuple[tuple[str, ...], list[_Memb
 
 
 def _change(before: Sums, now: Sums) -> Sums:
-    """Returns what sums have gained; all of the sums where a process began anew under the same name."""
+    """Return the growth of sums; the whole sums where a process restarted under the same name."""
     is_same = now["up_s"] >= before.get("up_s", 0.0)
     return {name: value - (before.get(name, 0.0) if is_same else 0.0) for name, value in now.items()}
 
@@ -167,7 +164,7 @@ def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str
     in_hand = share * workers * places * (_groups_share(pool, now) if stage == GENERATORS else 1.0)
     if stage == LEARNER and now.run is not None:
         workers, in_hand = now.run.learner.ranks, share * now.run.learner.groups_per_step
-        if sum(member.change.get("steps", 0.0) for member in pool) < FEW:  # one more or less would be much
+        if sum(member.change.get("steps", 0.0) for member in pool) < FEW:  # one more or less would matter
             rate = share / each if (each := _each(pool, "groups")) else rate
     waits = {
         what: waited
@@ -190,9 +187,9 @@ def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str
 
 
 def _places(stage: str, pool: Sequence[_Member], now: Snapshot) -> float:
-    """Returns the groups that a process holds at most, the mean over them; 1 where nobody has said a number yet."""
+    """Return the most groups that a process holds, the mean over processes; 1 where unknown."""
     rooms = [member.process.room for member in pool if member.process.room]
-    if stage == AGENTS:  # their room is of episodes
+    if stage == AGENTS:  # their room is in episodes
         return sum(rooms) / len(rooms) / _group_size(now) if rooms else 1.0
     if rooms:
         return sum(rooms) / len(rooms)
@@ -204,13 +201,13 @@ def _group_size(now: Snapshot) -> int:
 
 
 def _groups_share(pool: Sequence[_Member], now: Snapshot) -> float:
-    """Returns the share of the generators' work that was whole groups, by count; the rest was turns of episodes."""
+    """Return the share of the generators' work that was whole groups, by count; the rest was turns of episodes."""
     groups, turns = (sum(member.change.get(unit, 0.0) for member in pool) for unit in ("groups", "turns"))
     return groups / (groups + turns / _group_size(now)) if turns else 1.0
 
 
 def _each(pool: Sequence[_Member], unit: str) -> float:
-    """Returns seconds of work for one `unit`: between the looks, or since the processes began where none was done."""
+    """Return the seconds of work per `unit`: between the snapshots, or since the processes began if none was done."""
     for sums in ([member.change for member in pool], [member.process.sums for member in pool]):
         if (number := sum(found.get(unit, 0.0) for found in sums)) > 0:
             return sum(found.get("busy_s", 0.0) for found in sums) / number
@@ -218,7 +215,7 @@ def _each(pool: Sequence[_Member], unit: str) -> float:
 
 
 def _ages(learners: Sequence[_Member]) -> dict[str, float]:
-    """Returns where the time of trained groups went: between the looks, or since the learner began."""
+    """Return how trained groups spent their time: between the snapshots, or since the learner began."""
     for sums in ([member.change for member in learners], [member.process.sums for member in learners]):
         if (groups := sum(found.get("groups", 0.0) for found in sums)) > 0:
             return {name: sum(found.get(f"age_{name}_s", 0.0) for found in sums) / groups for name in AGES}

@@ -1,7 +1,7 @@
-"""The follower of a run looks at it again and again, and keeps what it saw while Redis is away.
+"""Follow a run: take snapshots repeatedly, and keep the last one while Redis is away.
 
-In: a run's name, its Redis and its folder. Out: a `RunView`. `millrace top` looks in its own loop, `millrace up` lets a
-thread look. The follower only reads, gives up on no outage, and waits for no answer for longer than TIMEOUT_S.
+In: a run's name, its Redis and its folder. Out: a `RunView`. `millrace top` takes snapshots in its own loop, `millrace
+up` in a thread. Only reads, survives every outage, and waits at most TIMEOUT_S for an answer.
 """
 
 from __future__ import annotations
@@ -31,39 +31,39 @@ from tools.run_view.log_tail import LogTail
 from tools.runs.folder import pass_rates_of, read_run
 
 TIMEOUT_S = 2.0
-WINDOW_S = 20.0  # between the first and the last look that a finding is of
+WINDOW_S = 20.0  # between the first and the last snapshot of a finding
 NOT_ASKED = "it has not been asked yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """A run as it was seen last."""
+    """The last known state of a run."""
 
     name: str
     snapshot: Snapshot | None = None  # None before the first answer of Redis
     finding: BottleneckFinding = field(default_factory=lambda: BottleneckFinding(text=""))
     flow: Flow = field(default_factory=lambda: Flow(seconds=0.0, works=(), ages={}, shares={}))
-    trouble: str = NOT_ASKED  # why Redis did not answer the last time; "" where it did
+    trouble: str = NOT_ASKED  # why Redis did not answer last time; "" where it did
     heard_at: float = field(default_factory=time.monotonic)  # monotonic seconds of Redis' last answer
     completions_per_s: Mapping[tuple[str, str], float] = field(default_factory=dict)  # by queue and scorer
-    last_step: Mapping[str, Any] = field(default_factory=dict)  # the newest step's object of metrics.jsonl
+    last_step: Mapping[str, Any] = field(default_factory=dict)  # the newest step's record of metrics.jsonl
     rewards: tuple[float, ...] = ()  # mean of each step
     pass_rates: tuple[tuple[int, float], ...] = ()  # (policy version, held-out pass rate)
 
     @property
     def silent_s(self) -> float:
-        """Seconds since Redis answered, or since the following began."""
+        """Seconds since Redis answered, or since the follower started."""
         return time.monotonic() - self.heard_at
 
 
 class RunFollower:
-    """Looks at the run `name`, and keeps the newest view of it.
+    """Take snapshots of the run `name`, and keep the newest view of it.
 
     Args:
         url: of the run's Redis.
-        folder: of the run, which may be on another machine: where Redis has gone with the run, it says how that ended.
-        window_s: between the first and the last look that a finding is of.
-        reads_metrics: whether the steps that `metrics.jsonl` gains from now on are in the view.
+        folder: of the run, possibly on another machine: if Redis is gone with the run, it has the run's end.
+        window_s: between the first and the last snapshot of a finding.
+        reads_metrics: whether the view includes new steps of `metrics.jsonl`.
     Raises:
         WrongBroker: `url` is not the URL of a Redis.
     """
@@ -71,7 +71,7 @@ class RunFollower:
     def __init__(
         self, url: str, name: str, folder: Path, *, window_s: float = WINDOW_S, reads_metrics: bool = False
     ) -> None:
-        self.view = RunView(name=name)  # each look puts a new view in its place
+        self.view = RunView(name=name)  # each look replaces it
         self._folder = folder
         self._window_s = window_s
         self._metrics = LogTail(folder / "metrics.jsonl") if reads_metrics else None
@@ -79,7 +79,7 @@ class RunFollower:
         self._client = client_of(url)
 
     def look(self) -> bool:
-        """Looks once. Returns False where Redis did not answer: what was seen last stays."""
+        """Take one snapshot. Returns False where Redis did not answer: the last view stays."""
         view = self._with_metrics(self.view)
         try:
             found = snapshot(self._client, view.name)
@@ -101,7 +101,7 @@ class RunFollower:
 
     @contextlib.contextmanager
     def keep_looking(self, every_s: float) -> Iterator[None]:
-        """Lets a thread look every `every_s` seconds, for as long as this context lasts."""
+        """Let a thread take snapshots every `every_s` seconds within the block."""
         stop = threading.Event()
 
         def work() -> None:
@@ -117,7 +117,7 @@ class RunFollower:
             thread.join(timeout=5.0)
 
     def how_it_ended(self) -> str:
-        """Returns `finished`, or another status with its reason; "" where no end of the run is known here."""
+        """Return `finished`, or another status with its reason; "" where no end of the run is known here."""
         found = self.view.snapshot
         if found is not None and not self.view.trouble:
             return _ending(found.status, found.reason)
@@ -125,19 +125,19 @@ class RunFollower:
         return _ending(str(status.get("status", "")), str(status.get("reason", "")))
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
     def _keep(self, found: Snapshot) -> None:
-        """Adds a look, and drops those that are older than the window."""
-        if self._looks and found.at < self._looks[-1].at:  # the clock was set back: looks can't be compared
+        """Add a snapshot, and drop those older than the window."""
+        if self._looks and found.at < self._looks[-1].at:  # the clock was set back: not comparable
             self._looks.clear()
         self._looks.append(found)
         while len(self._looks) > 2 and found.at - self._looks[1].at >= self._window_s:
             self._looks.popleft()
 
     def _with_metrics(self, view: RunView) -> RunView:
-        """Adds to the view what `metrics.jsonl` has gained since the last look."""
+        """Add the new lines of `metrics.jsonl` to the view."""
         for text in self._metrics.new_lines() if self._metrics is not None else ():
             with contextlib.suppress(ValueError, RecursionError):
                 view = _with_line(view, json.loads(text))
@@ -145,14 +145,14 @@ class RunFollower:
 
 
 def client_of(url: str) -> redis.Redis:
-    """Returns a client that answers or fails soon. Raises WrongBroker: `url` is not the URL of a Redis."""
+    """Return a client that answers or fails soon. Raises WrongBroker: `url` is not the URL of a Redis."""
     return redis_client(
         url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
     )
 
 
 def ended_view(name: str, folder: Path) -> RunView | None:
-    """Makes the view of a run that has ended and whose Redis is gone, of its folder; None where no end is known."""
+    """Make the view of an ended run without Redis, from its folder; None where no end is known."""
     found = read_run(folder)
     if found.status not in ENDED:
         return None
@@ -176,7 +176,7 @@ def ended_view(name: str, folder: Path) -> RunView | None:
 
 
 def completion_rates(before: Snapshot, now: Snapshot) -> dict[tuple[str, str], float]:
-    """Returns the completions a second of each queue and scorer between two looks; none where no time has passed."""
+    """Return the completions per second of each queue and scorer between two snapshots; none without elapsed time."""
     if now.at <= before.at:
         return {}
     known = {(stats.queue, stats.scorer): stats.completions for stats in before.scorers}
@@ -188,7 +188,7 @@ def completion_rates(before: Snapshot, now: Snapshot) -> dict[tuple[str, str], f
 
 
 def _with_line(view: RunView, line: Mapping[str, Any]) -> RunView:
-    """Adds one more line of `metrics.jsonl` to the view."""
+    """Add one more line of `metrics.jsonl` to the view."""
     if is_step(line):
         view = replace(view, last_step=line, rewards=(*view.rewards, float(line["reward_mean"])))
     return replace(view, pass_rates=(*view.pass_rates, *pass_rates_of([line])))

@@ -1,7 +1,7 @@
-"""The tail of a file reads the lines that a process appends to its log, as they come.
+"""Read the lines that a process appends to its log, as they come.
 
-Processes write their logs themselves, not through a pipe of `millrace up`. So their last words are kept even when `up`
-is killed, and a slow terminal never holds a role up.
+Processes write their logs themselves, not through a pipe of `millrace up`. So their last lines are kept even when `up`
+is killed, and a slow terminal never blocks a role.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
-MOST_BYTES = 1 << 20  # read at once; a role that writes faster is shown a little later
+MOST_BYTES = 1 << 20  # read at once; faster output is shown a little later
 
 
 class LogTail:
-    """Reads what is appended to `path` from now on."""
+    """Read the lines appended to `path` from now on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -21,7 +21,7 @@ class LogTail:
         self._rest = b""
 
     def new_lines(self) -> list[str]:
-        """Returns the whole lines since the last call; where carriage returns overwrote a line, its last state."""
+        """Return the complete lines since the last call; of lines overwritten with carriage returns, the last state."""
         try:
             with self.path.open("rb") as stream:
                 stream.seek(self._position)
@@ -34,7 +34,7 @@ class LogTail:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """Returns the last `count` lines of a log; none where there is no log."""
+    """Return the last `count` lines of a log; none where there is no log."""
     try:
         with path.open("rb") as stream:
             return [_last_state(line) for line in deque(stream, maxlen=count)]

@@ -1,7 +1,7 @@
-"""What the screens of `millrace up` and `millrace top` share: how they are drawn, their frame, tables and colours.
+"""Share the drawing, frames, tables and colours of the screens of `millrace up` and `millrace top`.
 
-In: what a verb shows, as something that rich prints. Out: a terminal that shows the newest of it. Which facts a screen
-has is the verb's: `tools.up.console` and `tools.top.screen`.
+In: something that rich prints. Out: a terminal that shows the newest of it. The content of a screen is the verb's:
+`tools.up.console` and `tools.top.screen`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ STREAM_COLOURS = {
 
 
 class RunScreen:
-    """A place on a terminal where the newest drawing takes the place of the one before.
+    """Show drawings on a terminal, each in place of the one before.
 
     Args:
         console: the terminal.
-        is_whole: the drawing takes the whole terminal, as a pager does, and is cut where the terminal is low. Else it
-            stays below the lines that are printed meanwhile.
+        is_whole: use the whole terminal, as a pager does, and cut the drawing at its height. Otherwise it stays below
+            the lines printed meanwhile.
     """
 
     def __init__(self, console: Console, *, is_whole: bool = False) -> None:
@@ -59,31 +59,31 @@ class RunScreen:
         self.stop()
 
     def start(self) -> None:
-        """Begins to show drawings."""
+        """Start showing drawings."""
         self._live.start()
 
     def stop(self) -> None:
-        """Leaves the newest drawing, or the terminal as it was before where the whole of it was taken."""
+        """Leave the newest drawing, or restore the terminal where all of it was used."""
         self._live.stop()
 
     def draw(self, drawing: RenderableType) -> None:
-        """Shows `drawing` in place of what is there."""
+        """Show `drawing` in place of the current one."""
         self._live.update(drawing, refresh=True)
 
 
 def frame(body: RenderableType, title: str, name: str, subtitle: str | None = None) -> Panel:
-    """Puts a frame round a drawing; its title is the verb's and the run's name."""
+    """Put a frame round a drawing, with the verb's and the run's name as title."""
     heading = Text.assemble((f"{title} ", "dim"), (name, "bold"))
     return Panel(body, title=heading, subtitle=subtitle, border_style="dim", padding=(0, 1))
 
 
 def table(*columns: str, right: tuple[str, ...] = (), is_wide: bool = False) -> Table:
-    """Makes a table without lines, whose cells are cut where there is no room.
+    """Make a table without rules, whose cells are truncated where there is no room.
 
     Args:
         columns: their headings.
-        right: those of the columns that are numbers.
-        is_wide: the last column has what the others leave of the width.
+        right: the numeric columns.
+        is_wide: the last column gets the remaining width.
     """
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=is_wide)
     for column in columns:
@@ -98,21 +98,21 @@ def table(*columns: str, right: tuple[str, ...] = (), is_wide: bool = False) -> 
 
 
 def clock(seconds: float) -> str:
-    """Writes seconds as minutes and seconds, or with the hours before them."""
+    """Format seconds as minutes and seconds, or with hours."""
     hours, rest = divmod(int(seconds), 3600)
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
 def role_of(process: Process) -> Text:
-    """Returns a process's role in its colour."""
+    """Return a process's role in its colour."""
     return Text(process.role, ROLE_COLOURS.get(process.role, "white"))
 
 
 def policy_of(process: Process, now: Snapshot) -> str:
-    """Returns the policy version that a process holds; "-" where it holds none."""
+    """Return a process's policy version; "-" for none."""
     return str(max(0, now.version)) if process.role == "learner" else process.version or "-"
 
 
 def depth_bar(stream: str, depth: int, largest: int, width: int) -> Text:
-    """Makes a bar for the depth of a stream, `width` characters long for the deepest one."""
+    """Make a bar for the depth of a stream, `width` characters for the deepest one."""
     return Text("■" * -(-width * depth // largest), STREAM_COLOURS[stream])

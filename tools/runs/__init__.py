@@ -1,1 +1,1 @@
-"""The verbs that manage runs (`runs`, `rm`, `pause`, `resume`, `drain`, `redis-cli`), and the view of a folder."""
+"""Manage runs with the verbs `runs`, `rm`, `pause`, `resume`, `drain` and `redis-cli`, and read their folders."""

@@ -1,6 +1,6 @@
-"""`millrace runs`: the runs that are here.
+"""`millrace runs`: list the runs of a folder.
 
-In: every folder of the runs' folder, and nothing else: no Redis is asked. Out: a line a run, the newest last.
+In: every folder in the folder of runs, and nothing else: no Redis is asked. Out: a line per run, the newest last.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from tools.arguments import add_json, add_runs_dir
 from tools.runs.folder import RunFolder, holder, read_run
 
 HEADINGS = ("run", "status", "step", "reward", "held-out", "when")
-MARKS = ("status.json", "config.yaml", "up.lock", "redis")  # any of these makes a folder a run's
+MARKS = ("status.json", "config.yaml", "up.lock", "redis")  # any of these identifies a run's folder
 
 
 class NoRunsFolder(Permanent):
-    """The folder of the runs is not there; the message names it."""
+    """The folder of runs does not exist; the message names it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace runs`."""
+    """Add the arguments of `millrace runs`."""
     add_runs_dir(parser)
     add_json(parser, "an object a line, a run each")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Lists the runs. Raises NoRunsFolder."""
+    """List the runs. Raises NoRunsFolder."""
     return list_runs(options.runs_dir, as_json=options.json)
 
 
 def list_runs(runs_dir: Path, *, as_json: bool = False) -> int:
-    """Prints the table, or an object a line. Returns 0. Raises NoRunsFolder."""
+    """Print the table, or an object per line. Returns 0. Raises NoRunsFolder."""
     if not runs_dir.is_dir():
         raise NoRunsFolder(f"there is no folder {runs_dir.absolute()}; --runs-dir says where runs are")
     folders = [path for path in runs_dir.glob("*") if is_run(path) and path.name not in RESERVED_NAMES]
@@ -59,7 +59,7 @@ def list_runs(runs_dir: Path, *, as_json: bool = False) -> int:
 
 
 def is_run(folder: Path) -> bool:
-    """Tells whether `folder` is a run's."""
+    """Return whether `folder` is a run's."""
     return folder.is_dir() and any((folder / mark).exists() for mark in MARKS)
 
 
@@ -92,7 +92,7 @@ def _object(found: RunFolder) -> dict[str, Any]:
 
 
 def _progress(found: RunFolder) -> str:
-    """Returns how far a run is: its steps, or the rows of one that trains on nothing."""
+    """Return a run's progress: its steps, or the rows of a run without training."""
     if found.rows is not None:
         return f"{found.rows[0]}/{found.rows[1]} rows"
     return f"{_step(found)}/{found.steps}" if found.steps else "-"
@@ -103,11 +103,11 @@ def _step(found: RunFolder) -> int:
 
 
 def _status(found: RunFolder) -> str:
-    """Returns the learner's word, with a mark where the lock of `millrace up` says that no process keeps the word."""
+    """Return the learner's status, with a mark where the lock of `millrace up` shows that no process runs it."""
     is_held = holder(found.path) is not None
     if found.status == "running":
         word = {PAUSE: "paused", DRAIN: "draining"}.get(found.wanted, "running")
-        return word if is_held else f"{word}?"  # elsewhere, or killed before it could say so
+        return word if is_held else f"{word}?"  # on another machine, or killed before it could update it
     return found.status or ("starting" if is_held else "not begun")
 
 

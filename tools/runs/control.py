@@ -2,7 +2,7 @@
 
 In: the run's name. Out: a request in Redis, which the learner reads within about a second and obeys after its step. The
 request stays for the next learner where none runs now. Exit code 1 where the run is finished, did not end within
-`--wait`, or has no learner that could.
+`--wait`, or has no learner that could obey.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ANSWERS = {
 
 
 class HasEnded(PipelineError):
-    """The run has no learner to ask, and none will come."""
+    """The run has no learner, and none will come."""
 
 
 WANTED = {"drain": DRAIN, "pause": PAUSE, "resume": GO_ON}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace drain|pause|resume`."""
+    """Add the arguments of `millrace drain|pause|resume`."""
     add_run(parser)
     if parser.get_default("verb") == "drain":
         parser.add_argument(
@@ -52,15 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Asks a run's learner. Raises HasEnded."""
+    """Send a request to a run's learner. Raises HasEnded."""
     return control(options.run, options.runs_dir, WANTED[options.verb], wait_s=getattr(options, "wait", 0.0))
 
 
 def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> int:
-    """Asks the learner, and waits up to `wait_s` seconds for the end of a run that is drained.
+    """Send the request, and wait up to `wait_s` seconds for the end of a drained run.
 
     Raises:
-        HasEnded: the run is over, or there is none of that name.
+        HasEnded: the run has ended, or does not exist.
     """
     with server.ensure_readable(name, runs_dir) as url:
         link, keys = RedisLink(url, outage_s=OUTAGE_S, key=""), Keys(name)
@@ -80,12 +80,12 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
 
 
 def _is_there(link: RedisLink, keys: Keys) -> bool:
-    """Tells whether a run has begun, or begins: a learner that loads has taken back what the last one said."""
+    """Return whether a run has begun or is beginning: a learner that is loading has deleted the last status."""
     return is_known(link, keys) or has_learner(link, keys)
 
 
 def _wait(link: RedisLink, keys: Keys, wait_s: float, *, had_ended: bool) -> int:
-    """Waits for an end that comes after the request; an end before it, `had_ended`, does not count."""
+    """Wait for an end after the request; an end before it, `had_ended`, does not count."""
     deadline = time.monotonic() + wait_s
     while not (state := state_of(link, keys)).has_ended or (had_ended and asked(link, keys) == DRAIN):
         had_ended &= state.has_ended  # else the next learner has begun meanwhile

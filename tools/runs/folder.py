@@ -1,7 +1,7 @@
-"""A run's folder as the tools see it: its status, its steps, whether `millrace up` runs it here. Needs no Redis.
+"""Read a run's folder: its status, its steps, whether `millrace up` runs it here. Needs no Redis.
 
-In: `runs/NAME/`, written by the learner (`status.json`, `metrics.jsonl`) and by `millrace up` (`up.lock`). Out: what is
-shown of it, and which name a new run takes.
+In: `runs/NAME/`, written by the learner (`status.json`, `metrics.jsonl`) and by `millrace up` (`up.lock`). Out: its
+facts for display, and the name for a new run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from learner.reporting.metrics_file import read_metrics
 
 
 class RunTaken(PipelineError):
-    """The name belongs to a run that is not finished; the message says how to go on."""
+    """The name belongs to an unfinished run; the message says how to continue."""
 
 
 class NoJournal(Permanent):
-    """There is no journal in the folder where one was looked for."""
+    """A folder has no journal."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -37,32 +37,32 @@ class NoJournal(Permanent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
-    """What is known of a run from its folder alone."""
+    """The facts of a run in its folder."""
 
     path: Path
-    status: str = ""  # running | finished | stopped | failed, or "" where no learner has come so far
+    status: str = ""  # running | finished | stopped | failed, or "" before a learner's first status
     reason: str = ""
-    version: int = -1  # the newest policy's
+    version: int = -1  # the newest policy version
     steps: int = 0  # of the whole run
-    rows: tuple[int, int] | None = None  # with an outcome, and in all; None: a run that trains
+    rows: tuple[int, int] | None = None  # with an outcome, and in all; None: a training run
     has_begun: bool = True  # False: it failed before its first group was issued
-    wanted: str = ""  # what an operator asked a run for that goes on: broker.protocol.run_state
+    wanted: str = ""  # an operator's request to an unfinished run: broker.protocol.run_state
     at: float = 0.0  # Unix seconds of the last change of status
     metrics: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
     @property
     def last_step(self) -> dict[str, Any]:
-        """Returns the newest step's object of metrics.jsonl."""
+        """Return the newest step's record of metrics.jsonl."""
         return self.metrics[-1] if self.metrics else {}
 
     @property
     def pass_rates(self) -> list[tuple[int, float]]:
-        """Returns (policy version, held-out pass rate) of every evaluation, in order."""
+        """Return (policy version, held-out pass rate) of every evaluation, in order."""
         return sorted(pass_rates_of(self.metrics))
 
 
 def read_run(path: Path) -> RunFolder:
-    """Reads a run's folder; a file that is missing or half written counts as empty."""
+    """Read a run's folder; a missing or partial file counts as empty."""
     try:
         status = json.loads((path / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -82,7 +82,7 @@ def read_run(path: Path) -> RunFolder:
 
 
 def pass_rates_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, float]]:
-    """Yields (policy version, held-out pass rate) of each evaluation that these lines of `metrics.jsonl` bring."""
+    """Yield (policy version, held-out pass rate) of each evaluation in these lines of `metrics.jsonl`."""
     for line in lines:
         for result in line.get("evaluations", ()):
             if result["pass_rate"] is not None:
@@ -90,13 +90,13 @@ def pass_rates_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, flo
 
 
 def free_name(run: Run) -> str:
-    """Returns the name that `up` gives to `run`: its own, under which a run goes on, or -2, -3 ... after it.
+    """Return the name that `up` gives to `run`: its own, which continues a run, or with -2, -3 ... appended.
 
-    A number is added where a run of that name is finished. So the same command goes on with the first run that is
-    not, unless another `up` runs it now, or `learner.resume` says never to go on.
+    A number is appended where a run of that name is finished. So the same command continues the first unfinished run,
+    unless another `up` is running it, or `learner.resume` forbids continuing.
 
     Raises:
-        RunTaken: the run of that name has begun, and `learner.resume` says never to go on.
+        RunTaken: the run of that name has begun, and `learner.resume` forbids continuing.
     """
     found = read_run(run.folder)
     if found.status != "finished":
@@ -108,7 +108,7 @@ def free_name(run: Run) -> str:
 
 
 def _may_take(folder: Path, run: Run) -> bool:
-    """Returns whether a folder has no run, or one that is not finished, that nobody runs now and that may go on."""
+    """Return whether a folder has no run, or an unfinished one that no process runs and that may be continued."""
     status = read_run(folder).status
     goes_on = status != "finished" and run.learner.resume != "never" and holder(folder) is None
     return not status or goes_on
@@ -116,10 +116,10 @@ def _may_take(folder: Path, run: Run) -> bool:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Holds a run's folder for the one `millrace up` that runs it; the kernel lets go when this process ends.
+    """Lock a run's folder for its `millrace up`; the kernel unlocks it when this process ends.
 
     Raises:
-        RunTaken: another one holds it.
+        RunTaken: another process has the lock.
         RunFailed: it can't be written.
     """
     try:
@@ -143,7 +143,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def _name_holder(lock: TextIO) -> None:
-    """Writes who holds the folder. On a full disk nobody learns the name, and the lock holds all the same."""
+    """Write who holds the lock. On a full disk the name is missing, and the lock still holds."""
     words = f"{os.getpid()} {socket.gethostname()}".encode()
     with contextlib.suppress(OSError):
         os.ftruncate(lock.fileno(), 0)
@@ -151,7 +151,7 @@ def _name_holder(lock: TextIO) -> None:
 
 
 def holder(folder: Path) -> tuple[int, str] | None:
-    """Returns process id and host of the `millrace up` that runs this folder now; None where there is none."""
+    """Return process id and host of the `millrace up` that runs this folder; None for none."""
     try:
         with (folder / "up.lock").open(encoding="utf-8") as lock:
             try:
@@ -165,7 +165,7 @@ def holder(folder: Path) -> tuple[int, str] | None:
 
 
 def holder_text(folder: Path) -> str:
-    """Writes the holder: `pid 12 on host`."""
+    """Format the holder: `pid 12 on host`."""
     found = holder(folder)
     return f"pid {found[0]} on {found[1]}" if found else "just ended"
 

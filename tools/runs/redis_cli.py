@@ -1,7 +1,7 @@
-"""`millrace redis-cli RUN [args ...]`: redis-cli on the Redis of a run.
+"""`millrace redis-cli RUN [args ...]`: run redis-cli on the Redis of a run.
 
-In: a run's name. Out: redis-cli's exit code. A private server that is stopped is started for as long as this lasts. The
-password goes by the environment, not by the command line, where other users could read it.
+In: a run's name. Out: redis-cli's exit code. A stopped private server is started meanwhile. The password is passed in
+the environment, not on the command line, where other users could read it.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ TLS_OPTIONS = {
     "ssl_certfile": "--cert",
     "ssl_keyfile": "--key",
 }
-HANDS_ON = True  # all after the run's name is redis-cli's
+HANDS_ON = True  # everything after the run's name is redis-cli's
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace redis-cli`; all after the run's name is redis-cli's."""
+    """Add the arguments of `millrace redis-cli`; everything after the run's name is redis-cli's."""
     add_runs_dir(parser)
     add_run(parser)
     parser.add_argument("args", nargs=argparse.REMAINDER, help="as for redis-cli; none opens its prompt")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs redis-cli on the Redis of a run. Raises WrongBroker."""
+    """Run redis-cli on the Redis of a run. Raises WrongBroker."""
     return redis_cli(options.run, options.runs_dir, options.args)
 
 
 def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
-    """Runs redis-cli with `args`, or its prompt without any.
+    """Run redis-cli with `args`, or its prompt without any.
 
     Raises:
-        WrongBroker: no Redis is known for that run, or it can't be started, or REDIS_URL is none, or it asks for TLS
+        WrongBroker: no Redis is known for that run, or it can't be started, or REDIS_URL is invalid, or it needs TLS
             and redis-cli has none.
     """
     with server.ensure_readable(name, runs_dir) as url:
@@ -55,7 +55,7 @@ def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
         program = _with_tls() if "--tls" in options else _any_program()
         before = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # Ctrl-C is for its prompt
         try:
-            own = {"REDISCLI_AUTH": password} if password else {}  # an empty one is sent, and refused
+            own = {"REDISCLI_AUTH": password} if password else {}  # an empty one would be sent, and refused
             return subprocess.run(
                 [program, *options, *args], check=False, env={**os.environ, **own}
             ).returncode
@@ -64,7 +64,7 @@ def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
 
 
 def options_of(url: str) -> tuple[list[str], str]:
-    """Returns the options by which redis-cli reaches `url`, and the password, which is not among them."""
+    """Return redis-cli's options for `url`, and the password separately."""
     parts = parse_url(url)
     if "path" in parts:
         options = ["-s", parts["path"]]
@@ -89,7 +89,7 @@ def _any_program() -> str:
 
 
 def _with_tls() -> str:
-    """Returns the first redis-cli that knows TLS: an environment's, which comes with the wheel, does not.
+    """Return the first redis-cli with TLS: an environment's, which comes with the wheel, has none.
 
     Raises:
         WrongBroker: there is none.

@@ -1,7 +1,7 @@
-"""`millrace rm RUN`: remove a run for good.
+"""`millrace rm RUN`: delete a run.
 
 In: a run's name. Out: its keys in Redis and RQ's for its queues and jobs, its folder, and the file with its private
-Redis' address are gone. The verb asks first. It leaves a run that is alive alone, unless `--force` has it killed.
+Redis' address are deleted. Asks first. Refuses a run that is alive, unless `--force` has it killed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from tools.runs.command import is_run
 from tools.runs.folder import holder, holder_text
 
 END_S = 20.0  # for the processes of a killed run
-BATCH = 1000  # keys that one command deletes
-# What RQ keeps of a queue beside its list; each is followed by the queue's name.
+BATCH = 1000  # keys per delete command
+# RQ's keys of a queue in addition to its list; each is followed by the queue's name.
 RQ_KINDS = ("queue", "wip", "finished", "failed", "deferred", "scheduled", "canceled", "workers")
 
 
 class NotRemoved(PipelineError):
-    """Says why a run stays."""
+    """The run was not deleted, for the given reason."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace rm`."""
+    """Add the arguments of `millrace rm`."""
     add_run(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--force", action="store_true", help="even if the run is alive: it is killed")
@@ -51,12 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Removes a run. Raises NotRemoved."""
+    """Delete a run. Raises NotRemoved."""
     return remove(options.run, options.runs_dir, is_sure=options.yes, is_forced=options.force)
 
 
 def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
-    """Removes the run `name`. Returns 0, or 1 where the answer was no.
+    """Delete the run `name`. Returns 0, or 1 where the answer was no.
 
     Raises:
         NotRemoved: there is no such run, it is alive, or its Redis does not answer.
@@ -90,7 +90,7 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
 
 
 def _client(folder: Path) -> redis.Redis | None:
-    """Opens the Redis to clear. A private one that is stopped needs no clearing: its data lie in the folder."""
+    """Open the Redis to clear. A stopped private one needs no clearing: its data are in the folder."""
     external = redis_url()
     known = addresses.read(folder)
     url = external.get_secret_value() if external else known.url if known else None
@@ -126,7 +126,7 @@ def _delete(client: redis.Redis, keys: list[bytes]) -> None:
 
 
 def _living(client: redis.Redis | None, name: str, folder: Path) -> str:
-    """Says which process of the run is alive; "" where none is."""
+    """Name a living process of the run; "" for none."""
     if holder(folder) is not None:
         return f"`millrace up` runs it ({holder_text(folder)})"
     if client is not None and (beats := keys_of(client, Keys(name).alive("learner", ""))):
@@ -135,7 +135,7 @@ def _living(client: redis.Redis | None, name: str, folder: Path) -> str:
 
 
 def _kill(folder: Path) -> None:
-    """Kills the `millrace up` that runs this folder, if one does; its processes die with it."""
+    """Kill the `millrace up` that runs this folder, if any; its processes die with it."""
     found = holder(folder)
     if found is None:
         return

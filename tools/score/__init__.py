@@ -1,1 +1,1 @@
-"""`millrace score`: responses scored without a run."""
+"""`millrace score`: score responses without a run."""

@@ -1,10 +1,10 @@
-"""`millrace score FILE.jsonl`: lines with a response and a row in, a JSON result a line out, in their order.
+"""`millrace score FILE.jsonl`: score lines with a response and a row, and write one JSON result per line, in order.
 
 In: a file or standard input. Out: results on standard output or in a file, written as they come; progress and a summary
-on standard error. A thread reads. As many threads as there are workers each wait for a process that scores
-(`scorers.rows.row_workers`). A thread waits for the process of all lines that a served model judges
-(`scorers.rows.judged_lines`). The main thread writes. Memory holds a few lines a worker, and the results that wait for
-an earlier line. Whatever is wrong with a line is its result; what is wrong with the file ends the command.
+on standard error. A thread reads. One thread per worker waits for a scoring process (`scorers.rows.row_workers`). One
+more waits for the process of all lines that a served model judges (`scorers.rows.judged_lines`). The main thread
+writes. Memory holds a few lines per worker, and the results that wait for an earlier line. An error in a line is its
+result; an error of the file ends the command.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from scorers.rows.judged_lines import JudgedLines, asks
 from scorers.rows.row_workers import RowWorkers
 from tools.arguments import UsageError, add_workers
 
-MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not held
-WAITING_RESULTS: Final = 4096  # results that an earlier line holds up, before reading waits too
+MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not kept
+WAITING_RESULTS: Final = 4096  # results waiting for an earlier line, before reading stops
 LINES_A_WORKER: Final = 3  # lines that are read and not scored yet
 DRAW_EVERY_S: Final = 0.1
 SHOWN_CHARS: Final = 240  # of the first error, for people
 REFUSED: Final = 3  # lines that are no rows; the others have their scores
 INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141  # as a shell says it of a program that SIGPIPE ended
+BROKEN_PIPE: Final = 141  # as in a shell for a program that SIGPIPE ended
 CUSTOM_HINT: Final = ", or a custom task's with --config CONFIG"
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -53,13 +53,13 @@ _BOM: Final = b"\xef\xbb\xbf"
 class Line(NamedTuple):
     """A line of the input."""
 
-    number: int  # from 1, empty lines counted
+    number: int  # from 1, including empty lines
     data: bytes | None  # None: too long
-    end: int  # bytes of the input up to its end
+    end: int  # position of its end in the input, bytes
 
 
 class Numbered(NamedTuple):
-    """A line's place, and its result to come."""
+    """A line's place, and its future result."""
 
     number: int
     end: int
@@ -67,7 +67,7 @@ class Numbered(NamedTuple):
 
 
 def read_lines(stream: IO[bytes]) -> Iterator[Line]:
-    """Yields every line that is not empty; of a line that is too long only its place."""
+    """Yield every nonempty line; for a line that is too long only its place."""
     number = end = 0
     while data := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -86,11 +86,11 @@ def read_lines(stream: IO[bytes]) -> Iterator[Line]:
 
 
 class Scoring:
-    """Turns lines into results, in order, by several processes.
+    """Turn lines into results, in order, with several processes.
 
     Args:
-        config: the scorers; None: every scorer that there is.
-        workers: processes at most; each starts when there is a line for it.
+        config: the scorers; None: all scorers.
+        workers: most processes; each starts when there is a line for it.
     """
 
     def __init__(self, config: ScorersConfig | None, workers: int) -> None:
@@ -102,25 +102,25 @@ class Scoring:
         self._results: queue.Queue[Numbered | Exception | None] = queue.Queue(WAITING_RESULTS)
 
     def start(self, stream: IO[bytes]) -> None:
-        """Begins to read."""
+        """Start reading."""
         threading.Thread(target=self._read, args=(stream,), name="read", daemon=True).start()
 
     def next(self) -> tuple[Numbered, Result] | None:
-        """Returns the result of the next line; None after the last. Raises ScoringFailed, or the input's OSError."""
+        """Return the result of the next line; None after the last. Raises ScoringFailed, or the input's OSError."""
         item = self._results.get()
         if isinstance(item, Exception):
             raise item
         return None if item is None else (item, item.result.result())
 
     def finished(self) -> Iterator[tuple[Numbered, Result]]:
-        """Yields the results of later lines that are there already, for a caller who does not wait for the others."""
+        """Yield the results of later lines that are already there, for a caller that does not wait for the others."""
         with suppress(queue.Empty):
             while isinstance(item := self._results.get_nowait(), Numbered):
                 if item.result.done() and not item.result.cancelled() and item.result.exception() is None:
                     yield item, item.result.result()
 
     def close(self, *, is_interrupted: bool) -> None:
-        """Ends the processes, at once where the rest is not wanted."""
+        """End the processes, at once where the rest is not wanted."""
         if self._judged is not None:
             self._judged.close(is_interrupted=is_interrupted)
         self._workers.close(is_interrupted=is_interrupted)
@@ -130,12 +130,12 @@ class Scoring:
             for line in read_lines(stream):
                 self._results.put(Numbered(line.number, line.end, self._begun(line.data)))
             self._results.put(None)
-        # RuntimeError: the threads are shut down, nothing reads this.
+        # RuntimeError: the threads are shut down, and nothing reads this.
         except (OSError, RuntimeError) as error:
             self._results.put(error)
 
     def _begun(self, data: bytes | None) -> Future[Result]:
-        """Begins a line, and waits while too many lines are held. Returns the result to come."""
+        """Start a line, waiting while too many lines are held. Returns the future result."""
         if data is not None and self._judged is not None and self._judged.takes(data):
             return self._judged.submit(data)
         self._free_lines.acquire()
@@ -154,7 +154,7 @@ class Scoring:
 
 
 class Summary:
-    """Counts results, and says at the end what they were."""
+    """Count results, and summarize them at the end."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -164,7 +164,7 @@ class Summary:
         self._first_error = ""
 
     def count(self, result: Result) -> None:
-        """Counts one more line."""
+        """Count one more line."""
         self.statuses[result["status"]] += 1
         self._total += result["value"] or 0.0
         if result["scorer"]:
@@ -200,7 +200,7 @@ EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace score`."""
+    """Add the arguments of `millrace score`."""
     parser.add_argument("file", metavar="FILE", help="JSON lines; - reads standard input")
     parser.add_argument(
         "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.credit=all"
@@ -213,7 +213,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Scores a file. Raises ConfigError, ScoringFailed."""
+    """Score a file. Raises ConfigError, ScoringFailed."""
     if options.values and options.config is None:
         raise UsageError(f"{options.values[0]!r} sets a key of a configuration: give --config too")
     config = None
@@ -223,11 +223,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def score_file(source: str, out: Path | None, config: ScorersConfig | None, workers: int) -> int:
-    """Scores every line of `source`, `-` being standard input. Returns the exit code.
+    """Score every line of `source`, `-` for standard input. Returns the exit code.
 
     Raises:
         ConfigError: the files can't be opened, or are one and the same.
-        ScoringFailed: no process that scores can be started.
+        ScoringFailed: no scoring process can be started.
     """
     with ExitStack() as stack:
         stream = open_input(source, out, stack)
@@ -242,7 +242,7 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
         except KeyboardInterrupt:
             for line, result in scoring.finished():
                 _write(target, line, result, summary)
-        except BrokenPipeError:  # `| head` has seen enough
+        except BrokenPipeError:  # `| head` has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return BROKEN_PIPE
         finally:
@@ -252,7 +252,7 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
 
 
 def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
-    """Opens `source`, `-` being standard input, until the stack ends. Raises ConfigError, also where `out` can't be."""
+    """Open `source`, `-` for standard input, until the stack ends. Raises ConfigError, also for an unusable `out`."""
     path = Path(source)
     if source != "-" and out is not None and out.exists() and path.exists() and out.samefile(path):
         raise ConfigError(f"--out {out} is the input itself")
@@ -267,7 +267,7 @@ def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
 
 
 def _run(scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: Summary, *, shows_bar: bool) -> int:
-    """Writes every result. A bar on the terminal shows progress, unless results may go to the same terminal."""
+    """Write every result. A progress bar is shown, unless results may go to the same terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("scored"),

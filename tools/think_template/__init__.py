@@ -1,1 +1,1 @@
-"""`millrace think-template`: a copy of a model whose chat template has it think before it answers."""
+"""`millrace think-template`: copy a model with a chat template that makes it think before it answers."""

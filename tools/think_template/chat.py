@@ -1,8 +1,8 @@
-"""A chat template is read by what it renders: where a question ends, how a turn ends, whether it thinks already.
+"""Analyze a chat template by its output: where a question ends, how a turn ends, whether the model thinks already.
 
-In: a tokenizer with its template. Out: a `Reading`, and a template that opens a thought and says so in the system's
-turn. Nothing is looked for in the template's own text: families write the same prompt in many ways, and what counts is
-the prompt. Pure but for the rendering, which transformers does in its sandbox.
+In: a tokenizer with its template. Out: a `Reading`, and a template that opens a thought and announces it in the system
+message. The template's own text is not parsed: families write the same prompt in many ways, and the prompt is what
+counts. Pure except for the rendering, which transformers does in its sandbox.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPENED: Final = f"{THINK.texts[0]}\n"
 INSTRUCTION: Final = (
     "You are a helpful assistant. Think within <think> and </think> first, then give your answer."
 )
-# Each family by the mark that ends its turns.
+# Each family by the mark at the end of its turns.
 FAMILIES: Final[Mapping[str, str]] = {
     "qwen": "<|im_end|>",
     "llama": "<|eot_id|>",
@@ -36,8 +36,8 @@ FAMILIES: Final[Mapping[str, str]] = {
 SWITCHES: Final = (
     "enable_thinking",
     "thinking",
-)  # arguments of templates whose models may think: Qwen3's, Granite's
-# Words that no template has, so that they are found again in what it renders.
+)  # arguments of templates of thinking models: Qwen3's, Granite's
+# Words that no template contains, so that they can be found in its output.
 QUESTION: Final = "Quo-vadis-17"
 ANSWER: Final = "Quid-est-42"
 SYSTEM: Final = "Nota-bene-99"
@@ -51,27 +51,27 @@ class CannotThink(Permanent):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a template renders."""
+    """The properties of a template's output."""
 
     template: str
     end: str  # the token that ends the model's turn
-    takes_system: bool  # whether a chat may have a system's turn
+    takes_system: bool  # whether a chat may have a system message
 
     @property
     def family(self) -> str:
-        """Return the family whose turns end so; others may share the mark. "" where none does."""
+        """Return the family with this end of turns; others may share the mark. "" for none."""
         return next((name for name, mark in FAMILIES.items() if mark == self.end), "")
 
 
 def read_template(tokenizer: PreTrainedTokenizerBase, family: str = "") -> Reading:
-    """Read the tokenizer's template.
+    """Analyze the tokenizer's template.
 
     Args:
         tokenizer: with a template.
-        family: what its turns have to end like; "": anything.
+        family: the required end of turns; "": any.
     Raises:
-        CannotThink: it has no template or fails, it opens a thought already, no answer follows its prompt, or its turns
-            end with no token of their own or not with the family's.
+        CannotThink: it has no template or fails, it already opens a thought, no answer follows its prompt, or its turns
+            end without a token of their own or not with the family's.
     """
     template = tokenizer.chat_template
     if isinstance(template, dict):
@@ -97,10 +97,10 @@ def read_template(tokenizer: PreTrainedTokenizerBase, family: str = "") -> Readi
 
 
 def thinking_template(reading: Reading, instruction: str) -> str:
-    """Return the template with a thought opened behind the prompt and the instruction before the first turn.
+    """Return the template with a thought opened after the prompt and the instruction before the first turn.
 
-    The instruction is the system's turn where a chat has none; where the template takes none, it begins the user's
-    first turn. jinja takes one line break off a template's end and one behind each tag.
+    The instruction is the system message where a chat has none; where the template supports none, it begins the first
+    user message. jinja removes one line break from a template's end and one after each tag.
     """
     body = reading.template.removesuffix("\n")
     behind = f"{{%+ if add_generation_prompt %}}{{{{ {_quoted(OPENED)} }}}}{{% endif %}}"
@@ -108,7 +108,7 @@ def thinking_template(reading: Reading, instruction: str) -> str:
 
 
 def with_instruction(chat: Sequence[Turn], instruction: str, *, takes_system: bool) -> list[dict[str, str]]:
-    """Return the chat that a changed template renders: the words for what the template does to one."""
+    """Return the chat that the changed template renders for a chat."""
     turns = [dict(turn) for turn in chat]
     first = turns[0]
     if not instruction or (takes_system and first["role"] == "system"):
@@ -123,10 +123,10 @@ def with_instruction(chat: Sequence[Turn], instruction: str, *, takes_system: bo
 def check_rendering(
     own: PreTrainedTokenizerBase, changed: PreTrainedTokenizerBase, reading: Reading, instruction: str
 ) -> None:
-    """Check that a changed template renders what its own did, with the instruction, and a thought that is opened.
+    """Check that a changed template renders the same as its own, with the instruction, and an opened thought.
 
     Raises:
-        CannotThink: a chat is rendered otherwise; the message shows it.
+        CannotThink: a chat is rendered differently; the message shows it.
     """
     followed: list[Turn] = [USER_TURN, ANSWER_TURN, {"role": "user", "content": "And then?"}]
     chats: list[list[Turn]] = [[USER_TURN], followed, [{"role": "system", "content": SYSTEM}, USER_TURN]]
@@ -157,13 +157,13 @@ def _before(reading: Reading, instruction: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    r"""Return a text as jinja writes it."""
+    r"""Return a text as a jinja literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
     return f"'{escaped}'"
 
 
 def _refuse_thinking(tokenizer: PreTrainedTokenizerBase, asked: str) -> None:
-    """Raise CannotThink where the model thinks without a change."""
+    """Raise CannotThink where the model already thinks."""
     if THINK.texts[0] in asked.rpartition(QUESTION)[2] or opened_by(asked):
         raise CannotThink("the template opens a thought already: the model thinks with it as it is")
     for marks in marks_of(str(tokenizer.chat_template)):
@@ -179,7 +179,7 @@ def _refuse_thinking(tokenizer: PreTrainedTokenizerBase, asked: str) -> None:
 
 
 def _end_of_turn(tokenizer: PreTrainedTokenizerBase, tail: str) -> str:
-    """Return the token at the beginning of what follows an answer."""
+    """Return the token at the beginning of the text after an answer."""
     behind = tail.lstrip()
     known = {*tokenizer.get_added_vocab(), *tokenizer.all_special_tokens}
     found = max((token for token in known if token and behind.startswith(token)), key=len, default="")
@@ -194,7 +194,7 @@ def _end_of_turn(tokenizer: PreTrainedTokenizerBase, tail: str) -> str:
 def _takes_system(tokenizer: PreTrainedTokenizerBase) -> bool:
     try:
         text = render(tokenizer, [{"role": "system", "content": SYSTEM}, USER_TURN])
-    except Exception:  # noqa: BLE001 - a template raises what it likes, and says so that it takes none
+    except Exception:  # noqa: BLE001 - a template may raise anything to reject an argument
         return False
     return SYSTEM in text and QUESTION in text
 

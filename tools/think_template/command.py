@@ -1,10 +1,9 @@
-"""`millrace think-template MODEL -o OUT`: a copy of a model whose chat template has it think before it answers.
+"""`millrace think-template MODEL -o OUT`: copy a model with a chat template that makes it think before it answers.
 
-In: a model's folder, or its name on the hub. Out: a folder whose template opens `<think>` behind the prompt and says so
-in the system's turn, whose files agree on what ends a completion, and a sample of its prompts. What was written is
-loaded again and compared with what its own template renders, and a made answer goes through the generators' text and
-the scorers' extraction, before the folder has its name. Exit code: 0 it is there; 1 the template can't be changed; 2
-wrong words.
+In: a model's folder, or its name on the hub. Out: a folder whose template opens `<think>` after the prompt and
+announces it in the system message, whose files agree on the end of a completion, and a sample of its prompts. Before
+the folder gets its name, it is loaded again and compared with its own template's output, and a test answer goes through
+the generators' decoding and the scorers' extraction. Exit code: 0 done; 1 the template can't be changed; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ ANSWER: Final = "\n\nIt is \\boxed{42}."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace think-template`."""
+    """Add the arguments of `millrace think-template`."""
     parser.add_argument("model", metavar="MODEL", help="a model's folder, or its name on the hub")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="OUT", help="folder to write")
     parser.add_argument("--revision", metavar="NAME", help="commit or tag on the hub (the newest)")
@@ -78,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the folder and says what is in it. Raises UsageError, RunFailed, CannotThink."""
+    """Write the folder and report its content. Raises UsageError, RunFailed, CannotThink."""
     out: Path = options.out
     if out.exists() and not (options.force and out.is_dir()):
         raise UsageError(f"--out {out}: exists{'' if options.force else '; --force replaces a folder'}")
@@ -100,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(model: str, revision: str | None, *, with_weights: bool) -> Path:
-    """Return the folder of the model, brought from the hub if it is a name there."""
+    """Return the folder of the model, downloaded if it is on the hub."""
     if Path(model).is_dir():
         return Path(model)
     if is_path(model):
@@ -110,7 +109,7 @@ def _source(model: str, revision: str | None, *, with_weights: bool) -> Path:
     left_out = None if with_weights else [*(f"*{suffix}" for suffix in sorted(WEIGHTS)), "*.index.json"]
     try:
         return Path(snapshot_download(model, revision=revision, ignore_patterns=left_out))
-    except (OSError, ValueError) as error:  # hub's own errors are of these
+    except (OSError, ValueError) as error:  # the hub's own errors derive from these
         raise RunFailed(f"{model}: no folder here, and the hub does not give it: {error}") from error
 
 
@@ -161,10 +160,10 @@ def _change(folder: Path, own: PreTrainedTokenizerBase, reading: Reading, instru
 
 
 def _read_answer(folder: Path, tokenizer: PreTrainedTokenizerBase, prompt: str, end_id: int) -> str:
-    """Return what scorers read of a made answer, as a generator gives it to them.
+    """Return the scorers' reading of a test answer, decoded as in a generator.
 
     Raises:
-        CannotThink: the answer is not the one that was made, or a thought that was cut off counts as one.
+        CannotThink: the answer is changed, or a truncated thought counts as one.
     """
     chat = load_chat(ModelConfig(path=str(folder)), is_offline=True)
 

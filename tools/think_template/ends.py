@@ -1,8 +1,8 @@
-"""What ends a completion is said in three files of a model's folder; here they are made to say the same.
+"""Make the three files of a model's folder agree on what ends a completion.
 
 In: a folder's tokenizer_config.json, config.json and generation_config.json, and the token that ends the model's turn.
-Out: the same files: the token first, and behind it every id that any of them named before. Readers differ in the file
-that they go by: vLLM and transformers by generation_config.json, others by the tokenizer's or by config.json.
+Out: the same files: the token first, followed by every id that any of them had. Readers use different files: vLLM and
+transformers generation_config.json, others the tokenizer's or config.json.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tools.think_template.chat import CannotThink
 CONFIG: Final = "config.json"
 GENERATION: Final = "generation_config.json"
 TOKENIZER: Final = "tokenizer_config.json"
-SPECIAL: Final = "special_tokens_map.json"  # of folders that are older than tokenizer_config.json's say
+SPECIAL: Final = "special_tokens_map.json"  # in folders older than this field of tokenizer_config.json
 KEY: Final = "eos_token_id"
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Read a file's object; an empty one where there is no file. Raises CannotThink, ValueError, OSError."""
+    """Read a file's object; an empty one for a missing file. Raises CannotThink, ValueError, OSError."""
     if not file.exists():
         return {}
     try:
@@ -35,16 +35,16 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def write_json(file: Path, tree: Mapping[str, Any]) -> None:
-    """Write an object as Hugging Face's files have it."""
+    """Write an object in the form of Hugging Face's files."""
     file.write_text(json.dumps(tree, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def all_ends(folder: Path, *first: int | None) -> list[int]:
-    """Return every id that ends a completion, each once.
+    """Return every id that ends a completion, without duplicates.
 
     Args:
-        folder: whose files are read.
-        first: ids that come first, in their order.
+        folder: to read.
+        first: ids that come first, in order.
     """
     config = read_json(folder / CONFIG)
     trees = (read_json(folder / GENERATION), config, config.get("text_config") or {})
@@ -53,7 +53,7 @@ def all_ends(folder: Path, *first: int | None) -> list[int]:
 
 
 def write_ends(folder: Path, end: str, ids: Sequence[int]) -> list[str]:
-    """Write the end of a turn into the files that are there, and return their names.
+    """Write the end of a turn into the existing files, and return their names.
 
     Args:
         folder: of the model.

@@ -1,6 +1,6 @@
-"""A model's folder is copied, and its chat template is replaced, wherever the folder keeps one.
+"""Copy a model's folder, and replace its chat template, in whichever file it is.
 
-In: a model's folder. Out: another one, made beside its place and renamed: it is there whole or not at all. Weights are
+In: a model's folder. Out: a new one, made under a temporary name and renamed: it is complete or missing. Weights are
 hard links where both folders are on one file system, since nothing here changes them; every other file is a copy.
 """
 
@@ -17,14 +17,14 @@ from tools.think_template.chat import CannotThink
 from tools.think_template.ends import TOKENIZER, read_json, write_json
 
 WEIGHTS: Final = frozenset({".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"})
-JINJA: Final = "chat_template.jinja"  # newer folders keep the template here, and transformers reads it first
-OF_PROCESSOR: Final = "chat_template.json"  # of models that see or hear
+JINJA: Final = "chat_template.jinja"  # newer folders have the template here, and transformers reads it first
+OF_PROCESSOR: Final = "chat_template.json"  # of models with image or audio input
 KEY: Final = "chat_template"
 
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """Yield a new folder that is at `out`, in place of whatever was there, when the block has ended well."""
+    """Yield a new folder that replaces `out` after the block has succeeded."""
     part, old = (out.with_name(f".{out.name}.{what}-{os.getpid()}") for what in ("part", "old"))
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
@@ -43,13 +43,13 @@ def whole_folder(out: Path) -> Iterator[Path]:
 
 
 def copy_model(source: Path, target: Path, *, with_weights: bool = True, is_linked: bool = True) -> None:
-    """Copy a model's files into a folder that is there; hidden ones are left out.
+    """Copy a model's files into an existing folder, except hidden ones.
 
     Args:
         source: a model's folder.
         target: the new one.
-        with_weights: copy the weights too, and their index.
-        is_linked: weights are hard links where that is possible, else copies.
+        with_weights: also copy the weights and their index.
+        is_linked: make weights hard links where possible, else copies.
     """
     for path in sorted(source.rglob("*")):
         place = path.relative_to(source)
@@ -64,7 +64,7 @@ def copy_model(source: Path, target: Path, *, with_weights: bool = True, is_link
 
 
 def _is_linked(path: Path, target: Path) -> bool:
-    """Make a hard link; False where the file system has none, or is another one."""
+    """Make a hard link; False where the file system does not support it."""
     try:
         target.hardlink_to(path.resolve())
     except OSError:
@@ -76,7 +76,7 @@ def put_template(folder: Path, text: str) -> list[str]:
     """Replace the template in the files that have it, and return their names; of several templates, the default.
 
     Raises:
-        CannotThink: the template is a processor's.
+        CannotThink: the template belongs to a processor.
     """
     if (folder / OF_PROCESSOR).exists():
         raise CannotThink(
@@ -94,7 +94,7 @@ def put_template(folder: Path, text: str) -> list[str]:
 
 
 def _replaced(found: Any, text: str) -> Any:
-    """Return the value of the key with the new text: older folders have a list of named templates."""
+    """Return the key's value with the new text: older folders have a list of named templates."""
     if not isinstance(found, list):
         return text
     return [{**each, "template": text} if each.get("name") == "default" else each for each in found]

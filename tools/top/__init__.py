@@ -1,1 +1,1 @@
-"""`millrace top`: a live screen of a run, with its bottleneck by name."""
+"""`millrace top`: show a live screen of a run, with its bottleneck."""

@@ -1,9 +1,9 @@
-"""`millrace top RUN`: a live screen of a run, or one look at it.
+"""`millrace top RUN`: show a live screen of a run, or one snapshot of it.
 
-In: the run's name. Out: a screen that is drawn anew every few seconds, until Ctrl-C or the run's end. With `--once`, or
-where the output is no terminal, the verb looks twice, some seconds apart, since one look knows no rate, and prints the
-second look. With `--json` it prints objects, one a line. The verb reads only. While Redis is away it shows what it saw
-last, and how old that is. Exit code: 0; 1 where there is no such run, or the one look got no answer.
+In: the run's name. Out: a screen that is redrawn every few seconds, until Ctrl-C or the run's end. With `--once`, or
+where the output is no terminal, the verb takes two snapshots some seconds apart, since rates need two, and prints the
+second. With `--json` it prints objects, one per line. Only reads. While Redis is away it shows the last snapshot, with
+its age. Exit code: 0; 1 where there is no such run, or the one snapshot got no answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EPILOG = "`millrace keys` says what a key of --json means; docs/metrics.md lists
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace top`."""
+    """Add the arguments of `millrace top`."""
     add_run(parser)
     parser.add_argument(
         "--once", action="store_true", help="look twice, some seconds apart, say it, and stop"
@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Shows a run. Raises NoRun, WrongBroker, BrokerUnavailable."""
-    # A pipe shows no screen that is drawn anew.
+    """Show a run. Raises NoRun, WrongBroker, BrokerUnavailable."""
+    # A pipe gets no redrawn screen.
     is_once = options.once or not (options.json or sys.stdout.isatty())
     every_s = options.every or (ONCE_S if is_once else LIVE_EVERY_S)
     folder = folder_of(options.run, options.runs_dir)
@@ -83,7 +83,7 @@ def _once(follower: RunFollower, folder: Path, every_s: float, *, as_json: bool)
     now = follower.view.snapshot
     if now is not None and not now.status and not now.processes:
         raise NoRun(f"there is no run {follower.view.name} at this redis: no learner has begun it")
-    if not follower.how_it_ended():  # of a run that has ended, one look says all
+    if not follower.how_it_ended():  # for an ended run, one snapshot is enough
         time.sleep(every_s)
         follower.look()
     return _show(follower.view, as_json=as_json)
@@ -99,7 +99,7 @@ def _show(view: RunView, *, as_json: bool) -> int:
 
 
 def _follow(follower: RunFollower, folder: Path, every_s: float, *, as_json: bool) -> int:
-    """Shows the run until it has ended."""
+    """Show the run until it has ended."""
     with _as_lines(follower) if as_json else _on_screen(follower, folder) as draw:
         while True:
             follower.look()
@@ -114,9 +114,9 @@ def _follow(follower: RunFollower, folder: Path, every_s: float, *, as_json: boo
 
 @contextlib.contextmanager
 def _on_screen(follower: RunFollower, folder: Path) -> Iterator[Callable[[], None]]:
-    """Opens a screen of its own, as a pager has; what the screen showed last is printed when it closes.
+    """Open a full screen, as a pager does; its last content is printed when it closes.
 
-    Of a run that has ended, that is its end: its Redis may be gone already.
+    For an ended run, that is its end: its Redis may already be gone.
     """
     console = Console(highlight=False)
     try:
@@ -144,7 +144,7 @@ def _ending(follower: RunFollower) -> str:
 
 
 def _seconds(text: str) -> float:
-    """Reads a number of seconds above 0."""
+    """Read a number of seconds above 0."""
     try:
         seconds = float(text)
     except ValueError:

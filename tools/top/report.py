@@ -1,7 +1,7 @@
-"""A look at a run as one object: what `millrace top --json` prints.
+"""Convert a run's view to one object, for `millrace top --json`.
 
 In: a `RunView`. Out: a tree of mappings, lists, text and numbers, which `tools.top.keys` describes. Seconds and
-shares are numbers, a share from 0 to 1; what is not known is null.
+shares are numbers, a share from 0 to 1; unknown values are null.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DIGITS = 4
 
 
 def report(view: RunView) -> dict[str, Any]:
-    """Makes the object, after the first look that Redis answered."""
+    """Make the object, after the first snapshot that Redis answered."""
     now, flow = view.snapshot, view.flow
     if now is None:
         raise ValueError("nothing has been seen of the run")
@@ -66,7 +66,7 @@ def report(view: RunView) -> dict[str, Any]:
 
 
 def staleness(ages: Mapping[str, float]) -> dict[str, float] | None:
-    """Splits the mean seconds of a trained group from its issue to its step; None before the first step."""
+    """Divide the mean seconds of a trained group from its issue to its step; None before the first step."""
     if not ages:
         return None
     queue = ages["prompts"] + ages["rollouts"] + ages["scored"]
@@ -82,7 +82,7 @@ def staleness(ages: Mapping[str, float]) -> dict[str, float] | None:
 
 
 def episodes(now: Snapshot) -> dict[str, Any] | None:
-    """Sums what the living agents have done; None in a run without agents."""
+    """Sum the counts of the living agents; None in a run without agents."""
     if not now.has_agents:
         return None
     agents = [process for process in now.processes if process.role == "agent"]
@@ -97,7 +97,7 @@ def episodes(now: Snapshot) -> dict[str, Any] | None:
 
 
 def since_s(process: Process, now: Snapshot) -> float:
-    """Returns for how many seconds a process has done what it does, or waited."""
+    """Return for how many seconds a process has been in its state."""
     return process.sums.get("idle_s") or (max(0.0, now.at - process.since) if process.since else 0.0)
 
 

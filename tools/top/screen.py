@@ -1,7 +1,7 @@
-"""The screen of `millrace top`, for 80 columns and more.
+"""Draw the screen of `millrace top`, for 80 columns and more.
 
-In: a `RunView`. Out: something that rich prints. It has the bottleneck, the roles, the streams with the budget, where a
-trained group's time went, and as many processes as there are lines for.
+In: a `RunView`. Out: something that rich prints: the bottleneck, the roles, the streams with the budget, how trained
+groups spent their time, and as many processes as there are lines for.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tools.top.report import episodes, since_s, staleness
 
 BAR_WIDTH = 16
 FRAME = 2  # lines of the panel's border, and columns of its padding on each side
-FEWEST = 3  # processes that are shown, however low the terminal
+FEWEST = 3  # processes shown on any terminal
 STAGES = {"generators": "magenta", "agents": "blue", "scorers": "green", "learner": "cyan"}
 ORDER = ("learner", "generator", "agent", "dispatcher", "scorer")
 NEARLY_ALL = 0.85  # utilisation from which a role is shown as busy
 
 
 def screen(view: RunView, console: Console, *, is_cut: bool) -> RenderableType:
-    """Draws the screen; where `is_cut`, as much of it as the console has lines for."""
+    """Draw the screen; if `is_cut`, as much of it as the console has lines for."""
     now, flow = view.snapshot, view.flow
     if now is None:
         text = f"redis has not answered for {view.silent_s:.0f} s: {mask(view.trouble)}"
@@ -64,10 +64,10 @@ def screen(view: RunView, console: Console, *, is_cut: bool) -> RenderableType:
 
 
 def _lines_left(parts: Sequence[RenderableType], console: Console) -> int:
-    """Counts the processes that there are lines for below `parts`."""
+    """Count the processes that fit below `parts`."""
     inside = console.options.update(width=max(1, console.width - 2 * FRAME), height=None)
     used = sum(len(console.render_lines(part, inside)) for part in parts)
-    return console.height - FRAME - used - 2  # the table's heading, and how many are left out
+    return console.height - FRAME - used - 2  # the table's heading, and the number left out
 
 
 def _subtitle(now: Snapshot, flow: Flow) -> str:
@@ -82,7 +82,7 @@ def _subtitle(now: Snapshot, flow: Flow) -> str:
 
 
 def _roles(flow: Flow) -> RenderableType:
-    """Draws the roles. `s each` is of a group; the learner's is of a step."""
+    """Draw the roles. `s each` is per group; for the learner per step."""
     numbers = ("n", "busy", "groups/s", "s each", "tokens/s")
     made = table("role", *numbers, "waits", right=numbers, is_wide=True)
     for works in flow.works:
@@ -101,7 +101,7 @@ def _roles(flow: Flow) -> RenderableType:
 
 
 def _waits(works: Works) -> str:
-    """Says what a stage waits for, most of its time first."""
+    """Say what a stage waits for, the largest share first."""
     return (
         ", ".join(
             f"{share:.0%} {what}"
@@ -169,7 +169,7 @@ def _fact(name: str, text: str) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=6)
     grid.add_column()
-    # As markup a text that a model has written could end this screen.
+    # As markup a model's text could control this screen.
     grid.add_row(Text(name, "dim"), Text(text))
     return grid
 
@@ -196,7 +196,7 @@ def _processes(now: Snapshot, flow: Flow, most: int) -> RenderableType:
 
 
 def _some(found: list[Process], most: int) -> list[Process]:
-    """Chooses processes of each role in turn, so that a hundred scorers hide no learner."""
+    """Choose processes of each role in turn, so that many scorers do not hide the learner."""
     by_role: dict[str, list[Process]] = {}
     for process in found:
         by_role.setdefault(process.role, []).append(process)
@@ -217,7 +217,7 @@ def _busy(share: float) -> Text:
 
 
 def _short(number: float) -> str:
-    """Writes a number with three digits at most; "" for 0."""
+    """Format a number with at most three digits; "" for 0."""
     if not number:
         return ""
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"

@@ -1,1 +1,1 @@
-"""`millrace trace`: the way of one group through a run."""
+"""`millrace trace`: show the history of one group in a run."""

@@ -1,10 +1,9 @@
-"""`millrace trace RUN GROUP`: where a group was at what time, who worked on it, and what became of it.
+"""`millrace trace RUN GROUP`: show where a group was and when, who worked on it, and its outcome.
 
 In: a run's keys in Redis and its journal on disk. Out: the group's stages and its completions' scores, as text or one
-JSON object. The verb reads only, and may be asked of a run that is going on. Redis is asked first and the journal after
-it, as groups travel. Where Redis is away, the journal alone tells what it knows. Text is without control characters:
-what a model wrote is among it, and the terminal is the operator's. Exit code 0: told; 1: there is no such group, it is
-nowhere, or something of it is damaged.
+JSON object. Only reads, and works while the run continues. Redis is read first and the journal after it, in the order
+that groups travel. While Redis is away, the journal alone is shown. Text has no control characters: a model wrote some
+of it. Exit code 0: shown; 1: there is no such group, it is nowhere, or its data are damaged.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from tools.trace.journal_view import read_account
 from tools.trace.narrative import Story, story_of
 from tools.trace.stages import Stage
 
-OUTAGE_S = 5.0  # no longer than a person waits: the journal tells much without Redis
+OUTAGE_S = 5.0  # no longer than a person waits: the journal shows much without Redis
 WIDTH = 100
 REASON_CHARS = 300
 TURN_CHARS = 200  # of a turn of an episode
@@ -65,7 +64,7 @@ EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace trace`."""
+    """Add the arguments of `millrace trace`."""
     add_run(parser)
     parser.add_argument("group", type=_group_id, metavar="GROUP", help="17, 17-r1 or eval-40-7")
     add_runs_dir(parser)
@@ -73,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Tells a group's story. 0: told; 1: not all of it is well. Raises PipelineError where there is none."""
+    """Show a group's history. 0: shown; 1: with errors. Raises PipelineError where there is none."""
     sight, no_redis = None, ""
     try:
         sight = _sight(options.run, options.runs_dir, options.group)
@@ -89,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _sight(name: str, runs_dir: Path, group_id: str) -> Sight:
-    """Looks at the group in Redis. Raises a PipelineError where Redis can't be asked."""
+    """Read the group from Redis. Raises a PipelineError where Redis can't be read."""
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(server.ensure_readable(name, runs_dir))
         link = stack.enter_context(closing(RedisLink(url, outage_s=OUTAGE_S, key="")))
@@ -106,12 +105,12 @@ def _group_id(text: str) -> str:
 
 
 def as_json(story: Story) -> str:
-    """Makes one JSON object of the story's fields, on a line."""
+    """Make one JSON object of the story's fields, on one line."""
     return json.dumps(asdict(story)) + "\n"
 
 
 def show(story: Story, console: Console | None = None) -> None:
-    """Prints the story."""
+    """Print the story."""
     if console is None:
         console = Console(width=min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns), highlight=False)
     console.print(
@@ -151,7 +150,7 @@ def _what_it_is(story: Story) -> str:
 
 
 def _way(story: Story) -> Table:
-    """Makes a table with a line a stage."""
+    """Make a table with a line per stage."""
     table = _table(
         ("at", "left"), ("after", "right"), ("took", "right"), ("stage", "left"), ("who, and what", "left")
     )
@@ -171,7 +170,7 @@ def _way(story: Story) -> Table:
 
 
 def _completions(story: Story) -> Table:
-    """Makes a table with a line a completion."""
+    """Make a table with a line per completion."""
     cells: dict[tuple[str, str], Callable[[Mapping[str, Any]], str]] = {
         ("#", "right"): lambda row: str(row["completion"]),
         ("tokens", "right"): lambda row: str(row["tokens"]),
@@ -190,7 +189,7 @@ def _completions(story: Story) -> Table:
 
 
 def _versions(row: Mapping[str, Any]) -> str:
-    """Writes how many tokens each version sampled: span by span, of an episode in all."""
+    """Format how many tokens each version sampled: by span, for an episode in total."""
     spans = [(span["version"], span["count"]) for span in row["versions"]]
     if "messages" in row:
         tokens: Counter[int] = Counter()
@@ -201,7 +200,7 @@ def _versions(row: Mapping[str, Any]) -> str:
 
 
 def _print_episode(console: Console, row: Mapping[str, Any]) -> None:
-    """Prints what became of an episode, and the beginning and the end of each turn."""
+    """Print the end of an episode, and the beginning and the end of each turn."""
     about = "; ".join(summary(row))
     console.print(_text(f"completion {row['completion']}: {' '.join(about.split())}"), style="dim")
     for who, said in told_as_text(row):
@@ -209,7 +208,7 @@ def _print_episode(console: Console, row: Mapping[str, Any]) -> None:
 
 
 def _score(row: Mapping[str, Any]) -> str:
-    """Writes `math 0.5 (format 0, math 1): answer 3 equals 3`; a scorer without other parts is named once."""
+    """Format `math 0.5 (format 0, math 1): answer 3 equals 3`; a scorer without other parts is named once."""
     value = row["status"] if row["score"] is None else f"{row['score']:g}"
     is_alone = row["components"] == {row["scorer"]: row["score"]}
     parts = "" if is_alone else ", ".join(f"{name} {part:g}" for name, part in row["components"].items())

@@ -1,8 +1,7 @@
-"""What a run's folder knows of one group: its outcome, and what the journal keeps of it. For `millrace trace`.
+"""Read one group's outcome and data from a run's folder, for `millrace trace`.
 
-In: the run's folder and a group's id. Out: an `Account`. Needs no Redis, no torch and no tokenizer: a completion's text
-is `millrace journal show`'s business. A payload that is gone or damaged is no error here: the ledger still tells how
-the group ended.
+In: the run's folder and a group's id. Out: an `Account`. Needs no Redis, no torch and no tokenizer: `millrace journal
+show` decodes completions. A missing or damaged payload is no error here: the ledger still has the group's outcome.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What the disk knows of a group."""
+    """The data about a group on disk."""
 
     folder: Path  # of the journal
     is_there: bool  # whether there is a journal
     outcome: Outcome | None = None
-    record: Record | None = None  # the record that ended the group: a step's, an end's or an evaluation's
-    born: Record | None = None  # of a retry: the note that the retry would be issued
-    heir: Record | None = None  # the note that the group is issued anew
-    group: ScoredGroup | None = None  # the group as it was trained on, or collected
-    advantages: Sequence[float | None] = ()  # one a completion, of a trained group
-    missing: str = ""  # why a group that was trained on is not here
+    record: Record | None = None  # the record of its outcome: a step's, an end's or an evaluation's
+    born: Record | None = None  # of a retry: the record made before its issue
+    heir: Record | None = None  # the record of the group's own retry
+    group: ScoredGroup | None = None  # as trained or collected
+    advantages: Sequence[float | None] = ()  # one per completion, of a trained group
+    missing: str = ""  # why a trained group is not here
     is_damaged: bool = False  # whether it is missing because of damage
-    committed_at: float = 0.0  # Unix seconds when the group's step was over; 0: not known
-    purge: Record | None = None  # the note of the operator who purged the group's letter
+    committed_at: float = 0.0  # Unix seconds of the end of the group's step; 0: unknown
+    purge: Record | None = None  # the operator's note about purging the group's letter
     problems: Sequence[str] = field(default=())  # damage of the ledger
 
 
 def read_account(folder: Path, group_id: str) -> Account:
-    """Reads what there is in the run's `folder`."""
+    """Read the data in the run's `folder`."""
     journal = folder / "journal"
     if not journal.is_dir():
         return Account(folder=journal, is_there=False)
@@ -86,14 +85,14 @@ def _payload(
 
 
 def _family(ledger: Ledger, group_id: str) -> dict[str, Record | None]:
-    """Finds the note that began a retry, and the note that begins the next."""
+    """Find the record of a retry, and of the next one."""
     number = group_ids.retry_of(group_id)
     notes = {record["number"]: record for record in ledger.followed if record["kind"] == "retry"}
     return {"born": notes.get(number), "heir": notes.get(number + 1)}
 
 
 def _committed_at(folder: Path, record: Record | None) -> float:
-    """Finds when the line of metrics.jsonl was written that comes right after a step's slots are free."""
+    """Find when the line of metrics.jsonl was written, just after a step's slots are freed."""
     if record is None or record["kind"] != "step":
         return 0.0
     line = next(

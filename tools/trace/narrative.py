@@ -1,7 +1,7 @@
-"""The story of one group, for `millrace trace`, put together from what Redis and the journal know of the group.
+"""Combine the data of one group in Redis and in the journal to its history, for `millrace trace`.
 
-In: a `Sight` or why there is none, and an `Account`. Out: a `Story`, or the reason why there is none to tell. The
-ledger has the last word: a group has the outcome that the ledger names, wherever its entry still lies.
+In: a `Sight` or why there is none, and an `Account`. Out: a `Story`, or the reason why there is none. The ledger
+decides: a group has the outcome in the ledger, wherever its entry still is.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from learner.journal.records import step_number
 from tools.trace.journal_view import Account
 from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
 
-NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states beside the streams and the outcomes
+NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
 
 
 class NoStory(Permanent):
-    """There is no such group, or nothing is known of it here; the message says which."""
+    """There is no such group, or no data about it here; the message says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What became of a group. `millrace trace --json` prints these fields."""
+    """The history of a group. `millrace trace --json` prints these fields."""
 
     run: str
     group: str
     state: str  # prompts | episodes | rollouts | scored | letter (dead, and not recorded yet)
     # | trained | dropped | dead | recorded (with its evaluation) | nowhere
     says: str  # the state in a sentence
-    step: int | None  # the step that trained on the group: its number is the version that it made
+    step: int | None  # the step that trained on the group: the version that it made
     lag: tuple[int, int] | None  # of the group's tokens at that step: smallest, largest
-    tokens: int | None  # that were sampled
-    facts: Mapping[str, Any]  # task, row, epoch, floor, n, issued_at and what is known of the work on it
+    tokens: int | None  # sampled ones
+    facts: Mapping[str, Any]  # task, row, epoch, floor, n, issued_at and the known facts of the work on it
     stages: tuple[Stage, ...]
-    # None before the group was sampled, nor once the journal let it go.
+    # None before the group was sampled, and after the journal removed it.
     completions: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]  # what else a person should know
-    redis: str  # "" where Redis was asked; else why not
-    is_whole: bool  # False: something of the group is damaged, or the group is nowhere
+    notes: tuple[str, ...]  # further information for people
+    redis: str  # "" where Redis was read; else why not
+    is_whole: bool  # False: data of the group are damaged, or the group is nowhere
 
 
 def story_of(run: str, group_id: str, sight: Sight | None, no_redis: str, account: Account) -> Story:
-    """Puts together the story of a group from what is known.
+    """Combine the known data of a group.
 
     Raises:
-        NoStory: nothing is.
+        NoStory: there are none.
     """
     if account.record is not None:
         return _ended(run, group_id, sight, no_redis, account)
@@ -110,7 +110,7 @@ def _in_flight(run: str, group_id: str, sight: Sight, account: Account) -> Story
 
 
 def _read(entry: Entry) -> tuple[Message | None, list[str]]:
-    """Reads the message of an entry, or says why it can't be read."""
+    """Read the message of an entry, or return why it can't be read."""
     try:
         match entry.stream:
             case "prompts" | "episodes":
@@ -227,7 +227,7 @@ def _of_round(record: Mapping[str, Any]) -> str:
 
 
 def _nowhere(run: str, group_id: str, sight: Sight, account: Account) -> Story:
-    """Tells of a group that has neither an entry nor an outcome: it is lost, or was never issued."""
+    """Describe a group without entry and outcome: it is lost, or was never issued."""
     if not sight.is_known:
         raise NoStory(
             f"group {group_id} has no outcome in a journal here, and this Redis knows nothing of run {run}; "
@@ -272,7 +272,7 @@ def _nowhere(run: str, group_id: str, sight: Sight, account: Account) -> Story:
 
 
 def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> list[str]:
-    """Says what else a person should know."""
+    """Return further information for people."""
     notes = []
     if account.born is not None:
         number = account.born["number"]
@@ -298,14 +298,14 @@ def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> li
 
 
 def _of_header(entry: Entry) -> dict[str, Any]:
-    """Returns what an entry's header says, where its payload says nothing."""
+    """Return the facts in an entry's header, where its payload has none."""
     return {"task": codec.text(entry.raw, "task", "?"), "floor": entry.floor, "issued_at": entry.issued_at}
 
 
 def completions_of(
     message: Message | None, advantages: Sequence[float | None] = ()
 ) -> list[Mapping[str, Any]]:
-    """Makes an object a completion, with its scores where there are some."""
+    """Make an object per completion, with its scores if there are any."""
     group = message if isinstance(message, ScoredGroup) else None
     rollout = group.rollout if group else message
     if not isinstance(rollout, SampledGroup):

@@ -1,8 +1,8 @@
-"""The way of one group, stage by stage: when each stage began and ended, and which process did it.
+"""List the stages of one group: when each began and ended, and which process did it.
 
-In: the facts of a group (`learner.groups.discarded.facts_of`), and for one that is under way a look at Redis. Out:
-`Stage`s in order, for `millrace trace`. Works on values alone. Times are by the clocks of the machines that did the
-work. Where clocks differ, a stage may seem to end before it began, and lasts 0 s.
+In: the facts of a group (`learner.groups.discarded.facts_of`), and for one in flight its data in Redis. Out: `Stage`s
+in order, for `millrace trace`. Works on values alone. Times are by the clocks of the machines that did the work. Where
+clocks differ, a stage may seem to end before it began, and lasts 0 s.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from broker.keys import EPISODES, PROMPTS, ROLLOUTS, SCORED
 from broker.monitoring.group_view import ROLES, Sight
 from broker.protocol.streams import NOBODY
 
-STATES = 2  # how many states of a role's processes are named
-# Between the streams that a group waits in; groups of episodes are played, all others sampled.
+STATES = 2  # of a role's processes, named
+# Between the streams in which a group waits; groups of episodes are played, all others sampled.
 SAMPLING, PLAYING, SCORING, TRAINING = "sampling", "playing", "scoring", "training"
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One piece of a group's way."""
+    """One stage of a group's history."""
 
     stage: str  # prompts | sampling | rollouts | scoring | scored | training | dropped | dead | …
-    began: float | None  # Unix seconds; None: not known
-    ended: float | None  # Unix seconds; None: the stage has not ended, or it is not known
+    began: float | None  # Unix seconds; None: unknown
+    ended: float | None  # Unix seconds; None: the stage has not ended, or unknown
     seconds: float | None  # until now, where the stage has not ended
-    who: str  # the process that does the work or has the group meanwhile; "" for none
+    who: str  # the process that does the work or has the group; "" for none
     says: str  # for people
 
 
 def done(facts: Facts) -> Iterator[Stage]:
-    """Yields the stages that a group has behind it, by what its messages say: the last of them is work, and no wait."""
+    """Yield the completed stages of a group, from its messages: the last of them is work, and no wait."""
     issued = facts.get("issued_at") or None
     if "generator" not in facts:
         return
@@ -67,7 +67,7 @@ def done(facts: Facts) -> Iterator[Stage]:
 
 
 def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
-    """Yields the stages that a group has behind it, and the stage that it is in."""
+    """Yield the completed stages of a group, and its current one."""
     stages = list(done(_filled(facts, sight)))
     yield from stages
     since = (stages[-1].ended if stages else facts.get("issued_at")) or sight.arrived_at
@@ -90,18 +90,18 @@ def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
 
 
 def wait(stage: str, began: float | None, ended: float | None, says: str) -> Stage:
-    """Makes a stage in which a group lay in a stream."""
+    """Make a stage in which a group waited in a stream."""
     seconds = max(0.0, ended - began) if began is not None and ended is not None else None
     return Stage(stage=stage, began=began, ended=ended, seconds=seconds, who="", says=says)
 
 
 def moment(stage: str, at: float | None, says: str) -> Stage:
-    """Makes a stage that takes no time."""
+    """Make a stage that takes no time."""
     return Stage(stage=stage, began=at or None, ended=at or None, seconds=None, who="", says=says)
 
 
 def rewards_text(rewards: list[float | None]) -> str:
-    """Writes the mean of rewards, and how many completions have none."""
+    """Format the mean of rewards, and how many completions have none."""
     known = [reward for reward in rewards if reward is not None]
     if not known:
         return "no reward: none could be scored"
@@ -163,7 +163,7 @@ def _in_rollouts(sight: Sight, since: float) -> Iterator[Stage]:
 
 
 def _delivery(sight: Sight) -> str:
-    """Says how far a group is that no worker has taken."""
+    """Describe the state of a group that no worker has taken."""
     if sight.lease is None:
         return "waits for a dispatcher"
     if sight.lease.consumer == NOBODY:
@@ -176,7 +176,7 @@ def _delivery(sight: Sight) -> str:
 
 
 def _tries(sight: Sight) -> Iterator[str]:
-    """Yields how far its episodes are, which workers began the group before, how they ended, and what went wrong."""
+    """Yield the progress of its episodes, the workers that began the group before, how they ended, and errors."""
     if sight.played:
         yield str(sight.played)
     if sight.began:
@@ -188,7 +188,7 @@ def _tries(sight: Sight) -> Iterator[str]:
 
 
 def _began(beat: Mapping[str, str] | None, group_id: str) -> float | None:
-    """Returns since when a generator samples a group, by its heartbeat."""
+    """Return since when a generator has sampled a group, from its heartbeat."""
     for word in (beat or {}).get("began", "").split():
         name, _, at = word.rpartition("@")
         if name == group_id:
@@ -197,7 +197,7 @@ def _began(beat: Mapping[str, str] | None, group_id: str) -> float | None:
 
 
 def _crew(sight: Sight, role: str) -> str:
-    """Says which processes could take the group, and what they do instead."""
+    """Return which processes could take the group, and what they do instead."""
     states = Counter(beat.get("state", "?") for beat in (sight.beats or {}).values())
     if not states:
         return f"no {role} is alive"
@@ -218,13 +218,13 @@ def _open(stage: str, began: float | None, sight: Sight, who: str, *says: str) -
 
 
 def _filled(facts: Facts, sight: Sight) -> Facts:
-    """Returns the facts, with the time of the entry where the worker did not say when."""
+    """Return the facts, with the entry's time where the worker gave none."""
     said = {"rollouts": "sampled_at", "scored": "scored_at"}.get(sight.stream)
     return {**facts, said: facts.get(said) or sight.arrived_at} if said else facts
 
 
 def _work(facts: Facts, ended_at: str, seconds: str) -> tuple[float | None, float | None]:
-    """Returns when a piece of work began and ended."""
+    """Return when a piece of work began and ended."""
     ended = facts[ended_at] or None
     return (ended - facts[seconds], ended) if ended else (None, None)
 

@@ -1,1 +1,1 @@
-"""`millrace up`: the roles of a run as processes of this machine, and what their user sees."""
+"""`millrace up`: run the roles of a run as processes of this machine, and show them to the user."""

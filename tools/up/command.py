@@ -1,9 +1,9 @@
-"""`millrace up CONFIG`: a whole run on this machine.
+"""`millrace up CONFIG`: run a whole run on this machine.
 
-In: a configuration. Out: the run's folder, and the learner's exit code. The verb starts a private Redis where REDIS_URL
-names none, then the same commands that any other launcher would, one process each. It starts again what fails, and ends
-everything when the learner ends. The first Ctrl-C or SIGTERM lets the learner finish its step and commit. The second
-signal ends all at once. A kill -9 takes every process along.
+In: a configuration. Out: the run's folder, and the learner's exit code. Starts a private Redis where REDIS_URL names
+none, then the same commands that any other launcher would, one process each. Restarts what fails, and ends everything
+when the learner ends. The first Ctrl-C or SIGTERM lets the learner finish its step and commit. The second signal ends
+everything at once. A kill -9 takes every process along.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from tools.up.supervisor import BAD_CONFIG, START_S, Outcome, Supervisor
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
-WINDOW_S = 10.0  # between the first and the last look that a rate and the finding are of
+WINDOW_S = 10.0  # between the first and the last snapshot of a rate and the finding
 LOG_LINES = 15
-REASON_LINES = 3  # the last lines of a role that keeps failing: they are part of the run's reason
+REASON_LINES = 3  # the last lines of a role that keeps failing, included in the run's reason
 REASON_CHARS = 200  # of each of these lines
 BESIDE_START_S = 60.0  # of a role's start: imports, and joining the run
-OUTAGE_S = 5.0  # the longest that the run's end waits for Redis
+OUTAGE_S = 5.0  # longest wait for Redis at the run's end
 
 Company = Callable[[Supervisor, RedisKeeper, threading.Event], AbstractContextManager[Callable[[], None]]]
 
@@ -67,7 +67,7 @@ def _no_company(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `millrace up`."""
+    """Add the arguments of `millrace up`."""
     add_config(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="show the commands and their GPUs; start nothing"
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs a configuration. Raises ConfigError, PipelineError."""
+    """Run a configuration. Raises ConfigError, PipelineError."""
     given = given_config(options)
     wanted = load_run(given)
     if options.dry_run:
@@ -87,11 +87,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
-    """Runs `run`, which was loaded from `words` (`--config FILE key=value ...`).
+    """Run `run`, which was loaded from `words` (`--config FILE key=value ...`).
 
     Raises:
         ConfigError: the configuration can't be used.
-        PipelineError: the run can't be started, or its Redis can't be kept.
+        PipelineError: the run can't be started, or its Redis keeps failing.
     """
     if (name := free_name(run)) != run.name:
         sys.stdout.write(f"run {run.name} is finished; this one is called {name}\n")
@@ -116,10 +116,10 @@ def start(
     *,
     tell: Callable[[Run, Outcome, float], None] | None = None,
 ) -> Outcome:
-    """Takes the run's folder, runs `plan` and says how the run ended.
+    """Take the run's folder, run `plan` and report how the run ended.
 
     Args:
-        tell: says it, given the seconds that it took; None: `report`.
+        tell: reports it, given the duration in seconds; None: `report`.
     Raises:
         PipelineError: the run can't be started.
     """
@@ -128,7 +128,7 @@ def start(
         try:
             check_room(run)
             outcome = perform(run, plan, console)
-        except RunFailed as error:  # of a role that could not be started, or a Redis that could not be kept
+        except RunFailed as error:  # of a role that could not start, or a Redis that kept failing
             write_failed(run, str(error))
             raise
     (tell or report)(run, outcome, time.monotonic() - started)
@@ -138,11 +138,11 @@ def start(
 def perform(
     run: Run, plan: Sequence[Command], console: RunConsole, *, company: Company = _no_company
 ) -> Outcome:
-    """Runs `plan` on the run's Redis until the run ends. For the main thread, once: it listens to signals.
+    """Run `plan` on the run's Redis until the run ends. From the main thread, once: it handles signals.
 
     Args:
-        company: what watches beside the console, and may act. It is entered before the first process starts, and left
-            after the last has ended and before Redis does. The function that it gives is called at every tick.
+        company: observes in addition to the console, and may act. It is entered before the first process starts, and
+            exited after the last has ended and before Redis does. The function that it yields is called at every tick.
     """
     supervisors: list[Supervisor] = []
     stop = processes.stop_on_signals(lambda: _kill_at_once(supervisors))
@@ -178,7 +178,7 @@ def perform(
 def _run_until_the_disk_is_full(
     supervisor: Supervisor, stop: threading.Event, reason: _FailureReason
 ) -> Outcome:
-    """Runs all roles; a disk without room is an outcome like any other, and its reason is kept."""
+    """Run all roles; a full disk is an outcome like any other, with its reason."""
     try:
         return supervisor.run(stop)
     except DiskFull as error:
@@ -187,7 +187,7 @@ def _run_until_the_disk_is_full(
 
 
 def _start_s(run: Run) -> float:
-    """Returns the seconds that the start of any role of `run` may take."""
+    """Return the longest start of a role of `run`, in seconds."""
     engine = run.generators.engine
     asked = engine.start_timeout_s if isinstance(engine, VllmEngineConfig) else 0.0
     served = 0.0 if run.judge.serve is None else run.judge.serve.start_timeout_s
@@ -195,14 +195,14 @@ def _start_s(run: Run) -> float:
 
 
 def _discard_last_words(run: Run, url: str, stop: threading.Event) -> None:
-    """Discards what the run's last learner has said: no role may take that learner's configuration for the new one."""
+    """Discard the run's last status: no role may take the last learner's configuration for the new one."""
     with contextlib.closing(RedisLink(url, outage_s=run.broker.outage_s, stop=stop)) as link:
         reset_run_state(link, Keys(run.name))
         explain(link, Keys(run.name), "")
 
 
 class _DeathRecorder:
-    """Writes to Redis how a role's process died: the dead letter of a group that killed the process will say so."""
+    """Record in Redis how a role's process died, for the dead letter of a group that killed it."""
 
     def __init__(self, run: Run, url: str) -> None:
         self._keys = Keys(run.name)
@@ -221,21 +221,21 @@ class _DeathRecorder:
 
 
 class _FailureReason:
-    """Keeps why a run ends though its learner is well: another role keeps failing. The run's status will say it."""
+    """Record why a run ends although its learner works: another role keeps failing. For the run's status."""
 
     def __init__(self, run: Run, url: str) -> None:
         self._run = run
         self._url = url
         self._keys = Keys(run.name)
         self._text = ""
-        self._before = read_status(run.folder)  # an earlier incarnation's, so far
+        self._before = read_status(run.folder)  # of an earlier incarnation, until now
 
     def keep(self, reason: str) -> None:
-        """Keeps a reason that no role can be told any more."""
+        """Store a reason that no role can receive any more."""
         self._text = mask(reason)
 
     def give(self, role: str, reason: str) -> None:
-        """Tells the learner the reason, before the learner is sent a signal: its last words will say it."""
+        """Give the learner the reason, before it is sent a signal, for its last status."""
         self._text = self._with_last_lines(role, reason)
         with contextlib.closing(RedisLink(self._url, outage_s=OUTAGE_S, key="")) as link:
             try:
@@ -244,12 +244,12 @@ class _FailureReason:
                 log.warning("reason_not_told reason=%r error=%s", self._text, error)
 
     def make_sure(self, outcome: Outcome) -> None:
-        """Writes the reason for a learner that was not there, or ended before it could say anything."""
+        """Write the reason for a learner that was missing, or ended before it could."""
         if not self._text and outcome.failed_role and outcome.code != BAD_CONFIG and not self._is_told():
             self._text = self._with_last_lines(outcome.failed_role, outcome.reason)
         if not self._text:
             return
-        if not self._is_told():  # first on the disk: Redis may be away for the same reason
+        if not self._is_told():  # first on disk: Redis may be away for the same reason
             write_failed(self._run, self._text)
         try:
             self._tell_redis()
@@ -262,7 +262,7 @@ class _FailureReason:
             if state_of(link, self._keys).has_ended:
                 return
             ledger = read_ledger(self._run.folder / "journal", strict=False)
-            # With this fence: a newer learner's run, in another folder, has not failed.
+            # With this fence, so that a newer learner's run, in another folder, is not marked as failed.
             gone = RunOwner(link, self._keys, fence=ledger.fence)
             status = Status(self._run, link, self._keys, gone)
             if ledger.incarnations:
@@ -271,7 +271,7 @@ class _FailureReason:
                 status.end("failed", self._text, 0)
 
     def _is_told(self) -> bool:
-        """Tells whether this incarnation has ended with a reason in status.json."""
+        """Return whether this incarnation has ended with a reason in status.json."""
         now = read_status(self._run.folder)
         return now != self._before and now.get("status") not in {"", "running"}
 
@@ -297,7 +297,7 @@ class _ToConsole(logging.Handler):
 
 @contextlib.contextmanager
 def _logging_to(console: RunConsole) -> Iterator[None]:
-    """Sends what the tools themselves log to the place of the roles' lines."""
+    """Send the tools' own log to the place of the roles' lines."""
     root = logging.getLogger()
     handler = _ToConsole(console)
     root.addHandler(handler)
@@ -309,7 +309,7 @@ def _logging_to(console: RunConsole) -> Iterator[None]:
 
 
 def _kill_at_once(supervisors: Sequence[Supervisor]) -> None:
-    """Kills all processes before an end at once; the private Redis flushes and ends by itself."""
+    """Kill all processes at an immediate end; the private Redis flushes and ends by itself."""
     for supervisor in supervisors:
         supervisor.kill()
     restore_terminal()
@@ -328,7 +328,7 @@ def _show(run: Run, plan: Sequence[Command]) -> None:
 
 
 def report(run: Run, outcome: Outcome, seconds: float) -> None:
-    """Says how the run ended, and where its files are."""
+    """Print how the run ended, and where its files are."""
     found = read_run(run.folder)
     how = found.status or ("stopped" if outcome.reason == "stopped" else "failed")
     write = sys.stdout.write

@@ -1,8 +1,8 @@
-"""The console of `millrace up` shows the roles' lines, and how the run stands.
+"""Show the roles' output and the state of the run: the console of `millrace up`.
 
-In: lines by role, and a `RunView` at every tick. Out: on a terminal, one table that stays, with the newest sample and
-the time that is left; only warnings and errors are printed above it. Elsewhere the learner's lines, what other roles
-warn of, and a progress line every minute. Every line of every role is in `logs/ROLE.log`.
+In: lines by role, and a `RunView` at every tick. Out: on a terminal, one fixed table, with the newest sample and the
+remaining time; only warnings and errors are printed above it. Elsewhere the learner's lines, warnings of other roles,
+and a progress line every minute. Every line of every role is in `logs/ROLE.log`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tools.run_view.follower import RunView
 from tools.run_view.screen import ROLE_COLOURS, RunScreen, clock, depth_bar, frame, policy_of, role_of, table
 
 PLAIN_EVERY_S, STARTING_EVERY_S = 60.0, 5.0
-RATE_WINDOW_S = 60.0  # over which the time that is left is judged
+RATE_WINDOW_S = 60.0  # over which the remaining time is estimated
 SAMPLE_CHARS = 110  # of a question or an answer in the table
 LIVE_EVERY_S = 0.25
 STALE_S = 5.0
@@ -36,7 +36,7 @@ BAR_WIDTH = 24
 HEADLINE_BAR, HEADLINE_REWARDS = (
     16,
     12,
-)  # of the progress and of the newest rewards: the headline fits 105 columns
+)  # widths of the progress and of the newest rewards: the headline fits 105 columns
 SHOW_CURSOR = b"\x1b[?25h\n"
 
 # The format of config.logs.
@@ -48,14 +48,14 @@ LEVELS = {"WARNING": "yellow", "ERROR": "bold red", "CRITICAL": "bold red"}
 
 
 class RunConsole(Protocol):
-    """The place where a run is shown."""
+    """A display of a run."""
 
     def line(self, role: str, text: str) -> None:
-        """Shows a line of a role's output."""
+        """Show a line of a role's output."""
         ...
 
     def tick(self, view: RunView, running: int) -> None:
-        """Shows how the run stands; called often."""
+        """Show the state of the run; called often."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -66,10 +66,10 @@ class RunConsole(Protocol):
 
 
 class PlainConsole:
-    """Shows a run in a file, in a pipe or in CI.
+    """Show a run in a file, in a pipe or in CI.
 
     Args:
-        stream: where it writes; None: standard output.
+        stream: the output; None: standard output.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -85,13 +85,13 @@ class PlainConsole:
         pass
 
     def line(self, role: str, text: str) -> None:
-        """Prints a line behind its role, if the line is one to show."""
+        """Print a line after its role's name, if it is to be shown."""
         if is_shown(role, text):
             self._stream.write(f"{role:<{ROLE_WIDTH}} | {text}\n")
             self._stream.flush()
 
     def tick(self, view: RunView, running: int) -> None:
-        """Prints the progress line if it is due and says something new."""
+        """Print the progress line if it is due and has changed."""
         has_begun = view.snapshot is not None and view.snapshot.version > 0
         if view.snapshot is not None:
             self._rate.add(view.snapshot.version, time.monotonic())
@@ -126,16 +126,16 @@ class LiveConsole:
         _show_control_characters(True)
 
     def line(self, role: str, text: str) -> None:
-        """Prints an alarm above the table; a sample goes into it, and any other line only to its log."""
+        """Print an alarm above the table; a sample goes into it, and any other line only to its log."""
         if (found := LOG_LINE.match(text)) is not None:
             self._alarming = role if found["level"] in LEVELS else ""
             if role == "learner" and (sample := SAMPLE.match(found["text"])):
                 self._sample = sample.groupdict()
-        if self._alarming == role:  # with a traceback's lines, which have no level of their own
+        if self._alarming == role:  # a traceback's lines have no level of their own
             self._console.print(_pretty(role, text), soft_wrap=True)
 
     def tick(self, view: RunView, running: int) -> None:
-        """Draws the table anew, if it is due."""
+        """Redraw the table, if due."""
         if time.monotonic() - self._drawn_at >= LIVE_EVERY_S:
             self._drawn_at = time.monotonic()
             if view.snapshot is not None:
@@ -146,13 +146,13 @@ class LiveConsole:
 
 
 class StepRate:
-    """Judges from the newest steps how long the others will take."""
+    """Estimate the remaining time from the newest steps."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, float]] = deque()  # (version, when it was first seen), the newest last
 
     def add(self, version: int, now: float) -> None:
-        """Take a look at the run.
+        """Add a snapshot of the run.
 
         Args:
             version: optimizer steps done; -1 before the run has begun.
@@ -164,7 +164,7 @@ class StepRate:
             self._seen.popleft()
 
     def seconds_to(self, steps: int) -> float | None:
-        """Returns the seconds until step `steps` at the rate of the last minute; None where no step has come yet."""
+        """Return the seconds until step `steps` at the rate of the last minute; None before the first step."""
         if len(self._seen) < 2:
             return None
         (first, began), (last, seen) = self._seen[0], self._seen[-1]
@@ -172,7 +172,7 @@ class StepRate:
 
 
 def _show_control_characters(shown: bool) -> None:
-    """Sets whether the terminal echoes Ctrl-C as ^C, which would shift the table by a line."""
+    """Set whether the terminal echoes Ctrl-C as ^C, which would shift the table by a line."""
     if sys.stdin.isatty():
         settings = termios.tcgetattr(sys.stdin)
         settings[3] = settings[3] | termios.ECHOCTL if shown else settings[3] & ~termios.ECHOCTL
@@ -180,20 +180,20 @@ def _show_control_characters(shown: bool) -> None:
 
 
 def restore_terminal() -> None:
-    """Brings cursor and echo back, as `LiveConsole` does at its end, for a process that ends without that end."""
+    """Restore cursor and echo, as `LiveConsole` does at its end, for a process that ends without that."""
     if sys.stdout.isatty():
         os.write(sys.stdout.fileno(), SHOW_CURSOR)
         _show_control_characters(True)
 
 
 def is_shown(role: str, text: str) -> bool:
-    """Tells whether a line goes to the console, or only to its log."""
+    """Return whether a line goes to the console, or only to its log."""
     found = LOG_LINE.match(text)
     return role in {"learner", "up"} or (found is not None and found["level"] in LEVELS)
 
 
 def _pretty(role: str, text: str) -> Text:
-    """Makes a line for a terminal: what the prefix says already is left out, and alarms are coloured."""
+    """Format a line for a terminal, without repeating its prefix, and with coloured alarms."""
     prefix = ((f"{role:<{ROLE_WIDTH}} ", ROLE_COLOURS.get(role.partition("-")[0], "white")), ("│ ", "dim"))
     if (found := LOG_LINE.match(text)) is None:
         return Text.assemble(*prefix, text)
@@ -209,7 +209,7 @@ def _pretty(role: str, text: str) -> Text:
 
 
 def progress_line(view: RunView, running: int, *, left_s: float | None = None) -> str:
-    """Says how the run stands, as key=value; `left_s` seconds are left, None where that is not known."""
+    """Format the state of the run as key=value; `left_s` seconds remain, None where unknown."""
     found = view.snapshot
     if found is None or not found.steps:
         return f"starting processes={running}"
@@ -254,14 +254,14 @@ def panel(
     left_s: float | None = None,
     sample: Mapping[str, str] | None = None,
 ) -> RenderableType:
-    """Draws the table at the bottom of the terminal.
+    """Draw the table at the bottom of the terminal.
 
     Args:
         view: the run.
-        running: processes that `up` has started and that live.
+        running: number of living processes that `up` has started.
         seconds: since `up` began.
-        left_s: until the last step; None where that is not known.
-        sample: `question`, `answer` and `reward` of the newest sample, as the log has them; empty where there is none.
+        left_s: until the last step; None where unknown.
+        sample: `question`, `answer` and `reward` of the newest sample, from the log; empty for none.
     """
     found = view.snapshot
     times = clock(seconds) if left_s is None else f"{clock(seconds)}, about {clock(left_s)} left"
@@ -293,7 +293,7 @@ def panel(
 def _sample(sample: Mapping[str, str]) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
     for name in ("question", "answer"):
-        text = sample[name][1:-1].replace("\\\\", "\\")  # the log has it in quotes
+        text = sample[name][1:-1].replace("\\\\", "\\")  # quoted in the log
         grid.add_row(Text(name, "dim"), Text(_shortened(text)))
     grid.add_row(Text("reward", "dim"), Text(sample["reward"], "bold"))
     return grid
@@ -381,13 +381,13 @@ def _scorers(view: RunView, found: Snapshot) -> RenderableType:
 
 
 def _troubles(stats: ScorerStats) -> str:
-    """Says in words what went wrong; "" where nothing did."""
+    """Describe what went wrong; "" for nothing."""
     counts = {"unscorable": stats.unscorable, "over their limits": stats.over_limit, "retries": stats.retries}
     return ", ".join(f"{number} {what}" for what, number in {**counts, **stats.failures}.items() if number)
 
 
 def sparkline(values: Sequence[float], width: int = 20) -> str:
-    """Draws the last values as bars between the lowest and the highest of them."""
+    """Draw the last values as bars between their minimum and maximum."""
     shown = values[-width:]
     low, high = min(shown), max(shown)
     return "".join(

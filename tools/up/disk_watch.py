@@ -1,6 +1,6 @@
-"""The watch on the disks of a run: it says that one is full when it is, and ends the run that can't go on.
+"""Watch the disks of a run: report a full one, and end a run that can't continue.
 
-In: the folders that the roles write to. Out: a line in the terminal, since the roles' own logs find no room either;
+In: the folders that the roles write to. Out: a line in the terminal, since the roles' own logs have no space either;
 then `DiskFull`. Run by `millrace up` and `chaos`, in their main thread, at every tick.
 """
 
@@ -19,18 +19,18 @@ from learner.weight_sync.version_folder import published
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
-WAIT_S = 10.0  # somebody may make room; what waits for Redis meanwhile goes on then
-LEAST_BYTES = 64 << 10  # less room takes neither a log's block nor a line of Redis' file
+WAIT_S = 10.0  # somebody may free space; roles waiting for Redis then continue
+LEAST_BYTES = 64 << 10  # with less space neither a log's block nor a line of Redis' file can be written
 ADVICE = "Make room there, and give the same command again: the run goes on"
-WORDS = ("No space left on device", "Disk quota exceeded")  # of the system, in any role's log
+WORDS = ("No space left on device", "Disk quota exceeded")  # in the system's messages, in any role's log
 
 
 class DiskFull(RunFailed):
-    """A disk that the run writes to has no room."""
+    """A disk that the run writes to is full."""
 
 
 def folders_of(run: Run) -> tuple[Path, ...]:
-    """Returns the folders that a run's roles write to, or the nearest ones above that are there."""
+    """Return the folders that a run's roles write to, or their nearest existing ancestors."""
     places = (run.folder.absolute(), published(run))
     return tuple(
         dict.fromkeys(next(each for each in (place, *place.parents) if each.is_dir()) for place in places)
@@ -38,11 +38,11 @@ def folders_of(run: Run) -> tuple[Path, ...]:
 
 
 def without_room(folders: Sequence[Path]) -> str:
-    """Returns which of these folders is on a full disk, in words; "" where each has room."""
+    """Return which of these folders is on a full disk, in words; "" for none."""
     for folder in folders:
         try:
             found = os.statvfs(folder)
-        except OSError:  # removed meanwhile: what writes there says so
+        except OSError:  # removed meanwhile: its writers report it
             continue
         blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
         if blocks * found.f_frsize < LEAST_BYTES or (found.f_files and not found.f_ffree):
@@ -53,13 +53,13 @@ def without_room(folders: Sequence[Path]) -> str:
 
 
 def check_room(run: Run) -> None:
-    """Refuses a start on a full disk. Raises DiskFull."""
+    """Refuse to start on a full disk. Raises DiskFull."""
     if full := without_room(folders_of(run)):
         raise DiskFull(f"{full}. {ADVICE}")
 
 
 class DiskWatch:
-    """Looks at the disks of a run."""
+    """Watch the disks of a run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -67,7 +67,7 @@ class DiskWatch:
         self._full_since: float | None = None
 
     def tick(self) -> None:
-        """Says that a disk is full, and that it has room again. Raises DiskFull where it stays full."""
+        """Report that a disk is full, and that it has space again. Raises DiskFull where it stays full."""
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY_S:
             return

@@ -1,7 +1,7 @@
-"""The watch on a server that a run has started: whether it has answered, and for how long it has not.
+"""Watch a server that a run has started: whether it has answered, and how long it has been silent.
 
-In: a URL. Out: what `tools.up.supervisor` asks at every tick, and never waits for. A thread of its own makes the calls:
-a server that hangs holds up nobody else. What goes wrong in a call is silence, whatever it is.
+In: a URL. Out: values that `tools.up.supervisor` reads at every tick, without waiting. A separate thread makes the
+calls, so that a hanging server blocks nothing else. Any error in a call counts as silence.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from http.client import HTTPException
 
 EVERY_S = 0.5  # between two calls while the server starts
 MOST_S = 5.0  # between two calls later, and for a reply
-CALLS = 4  # at least so many are made before a server counts as silent
+CALLS = 4  # fewest calls before a server counts as silent
 
 # Loopback is never behind a proxy, whatever HTTP_PROXY says.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class HealthWatch:
-    """Calls one URL again and again until it is closed.
+    """Call one URL repeatedly until closed.
 
     Args:
-        url: answered by 200 where the server is well.
-        silence_s: after which its owner takes the server for dead.
+        url: returns 200 where the server is well.
+        silence_s: after which its owner considers the server dead.
     """
 
     def __init__(self, url: str, *, silence_s: float) -> None:
@@ -38,16 +38,16 @@ class HealthWatch:
 
     @property
     def has_answered(self) -> bool:
-        """Tells whether the server has answered 200 since the watch began."""
+        """Return whether the server has returned 200 since the watch began."""
         return self._has_answered
 
     @property
     def silent_s(self) -> float:
-        """Returns the seconds since the last answer, or since the watch began."""
+        """Return the seconds since the last answer, or since the watch began."""
         return time.monotonic() - self._since
 
     def close(self) -> None:
-        """Ends the calls; one that is under way ends by itself."""
+        """End the calls; one in progress ends by itself."""
         self._closed.set()
 
     def _look(self) -> None:
@@ -58,7 +58,7 @@ class HealthWatch:
 
 
 def answers(url: str, *, timeout_s: float) -> bool:
-    """Tells whether GET `url` gives 200 in time."""
+    """Return whether GET `url` returns 200 in time."""
     try:
         with _OPENER.open(url, timeout=timeout_s) as reply:
             return bool(reply.status == HTTPStatus.OK)

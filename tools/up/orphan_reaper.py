@@ -1,9 +1,9 @@
-"""The orphan reaper ends the processes of a run whose `millrace up` was killed with -9.
+"""Kill the processes of a run whose `millrace up` was killed with -9.
 
-Each role is a process group, and the kernel ends the role itself with its parent. What a role has started in turn, a
-library's helpers above all, would live on. So `up` tells one small process the groups that it starts, through a
-pipe. The pipe ends when `up` does, however that ends, and then the reaper kills every group that is still on its list.
-The module imports the standard library alone, and runs as a file, so that the reaper is there at once and small.
+Each role is a process group, and the kernel ends the role itself with its parent. But processes that a role has
+started, such as a library's helpers, would survive. So `up` sends the groups that it starts to one small process,
+through a pipe. The pipe closes when `up` ends, however that happens, and then the reaper kills every group still on its
+list. It only imports the standard library, and runs as a file, so that it starts fast and stays small.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO
 
 
 class OrphanReaper:
-    """The reaper's process, and the pipe on which `up` tells it the process groups."""
+    """The reaper's process, and the pipe with which `up` sends it the process groups."""
 
     def __init__(self) -> None:
         # No other process inherits the writer: it must close with this process.
@@ -34,25 +34,25 @@ class OrphanReaper:
             os.close(reader)
 
     def watch(self, group: int) -> None:
-        """Has a process group killed when this process dies."""
+        """Have a process group killed when this process dies."""
         self._send(f"+{group}\n")
 
     def release(self, group: int) -> None:
-        """Takes a group that has ended off the list: its number may come to belong to other processes."""
+        """Remove an ended group from the list: its id may be reused."""
         self._send(f"-{group}\n")
 
     def close(self) -> None:
-        """Ends the reaper, which kills the groups that are still on its list."""
+        """End the reaper, which kills the groups still on its list."""
         os.close(self._writer)
         self._process.wait(timeout=10)
 
     def _send(self, line: str) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the reaper was killed: what the kernel does remains
+        with contextlib.suppress(BrokenPipeError):  # the reaper was killed: the kernel's part still works
             os.write(self._writer, line.encode())
 
 
 def reap(orders: IO[str]) -> None:
-    """Follows `orders` to their end, then kills the groups that are still on the list."""
+    """Read `orders` to the end, then kill the groups still on the list."""
     groups: set[int] = set()
     for order in orders:
         (groups.add if order[0] == "+" else groups.discard)(int(order[1:]))

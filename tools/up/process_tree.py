@@ -1,7 +1,7 @@
-"""The tree of processes below one process, as psutil reads it from the kernel.
+"""Read the tree of processes below one process with psutil.
 
 In: a process id. Out: its descendants with their command lines. `millrace chaos` and the benchmarks kill some of them;
-tests make sure that none is left.
+tests check that none is left.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Process:
     words: tuple[str, ...]  # of its command line; none for a zombie
 
     def has_words(self, *words: str) -> bool:
-        """Tells whether the command line holds these words, in this order, beside each other."""
+        """Return whether the command line contains these words, adjacent and in this order."""
         return any(self.words[start : start + len(words)] == words for start in range(len(self.words)))
 
     def kill(self, number: int) -> bool:
-        """Sends the process a signal. Returns False where the process has ended."""
+        """Send the process a signal. Returns False where the process has ended."""
         try:
             os.kill(self.pid, number)
         except ProcessLookupError:
@@ -35,7 +35,7 @@ class Process:
 
 
 def below(pid: int) -> list[Process]:
-    """Returns every living descendant of a process, parents first; none where the process has ended."""
+    """Return every living descendant of a process, parents first; none where the process has ended."""
     found = []
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children(recursive=True):

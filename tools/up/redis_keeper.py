@@ -1,8 +1,8 @@
-"""The keeper of a run's Redis keeps it alive for as long as the run goes on, on this machine.
+"""Keep a run's Redis alive for as long as the run continues, on this machine.
 
-In: a run. Out: the URL under which every role finds Redis. An external server, which REDIS_URL names, is left alone. A
-private server that died is started again on its data, at its address; a server that keeps dying ends the run. Run by
-`millrace up` and `millrace chaos`, in their main thread.
+In: a run. Out: the URL of Redis for every role. An external server, named by REDIS_URL, is left alone. A private server
+that died is restarted on its data, at its address; one that keeps dying ends the run. Run by `millrace up` and
+`millrace chaos`, in their main thread.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class RedisKeeper:
 
     @property
     def is_private(self) -> bool:
-        """Tells whether the server is this run's alone, on this machine."""
+        """Return whether the server belongs to this run alone, on this machine."""
         return self._server is not None
 
     def forgive(self, away_s: float = 0.0) -> None:
-        """Expects the server's next death, which no limit counts; it is not started again for `away_s` seconds."""
+        """Expect the server's next death, which does not count; it is restarted only after `away_s` seconds."""
         self._is_forgiven = True
         self._not_before = time.monotonic() + away_s
 
     def restart_if_dead(self) -> None:
-        """Starts a private Redis that died again; called often, it looks once a second.
+        """Restart a private Redis that died; call it often, it checks once a second.
 
         Raises:
-            RunFailed: the server keeps dying, or can't come back to the address that the roles know.
+            RunFailed: the server keeps dying, or can't return to the address that the roles know.
         """
         now = time.monotonic()
         if self._server is None or now - self._looked < LOOK_EVERY_S or now < self._not_before:
@@ -79,7 +79,7 @@ class RedisKeeper:
             )
 
     def stop(self) -> None:
-        """Flushes and ends a private server."""
+        """Flush and stop a private server."""
         if self._server is not None:
             self._server.stop()
 
@@ -93,7 +93,7 @@ class RedisKeeper:
 
 @contextlib.contextmanager
 def redis_of(run: Run) -> Iterator[RedisKeeper]:
-    """Keeps the Redis of `run` for as long as this context lasts."""
+    """Keep the Redis of `run` alive within the block."""
     keeper = RedisKeeper(run)
     try:
         yield keeper

@@ -1,8 +1,7 @@
-"""The commands that make up a run on one machine, the same that other launchers use, one process each.
+"""Build the commands of a run on one machine, the same that other launchers use, one process each.
 
 In: the configuration and how it was given. Out: a `Command` for the judge that the run serves, if there is one, the
-learner, each generator and the scorers, with the GPUs that each sees. `millrace up` starts them; `--dry-run` shows
-them.
+learner, each generator and the scorers, with the GPUs of each. `millrace up` starts them; `--dry-run` shows them.
 """
 
 from __future__ import annotations
@@ -25,26 +24,27 @@ LEARNER = ("learner",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """The command of one process of a run, and the GPUs that the process sees."""
+    """The command of one process of a run, and its GPUs."""
 
-    role: str  # learner, generator-0, scorers-0: the name of its log
+    role: str  # learner, generator-0, scorers-0: also the name of its log
     args: tuple[str, ...]
-    gpus: str = ""  # the GPUs that the process sees, as `CUDA_VISIBLE_DEVICES` names them; empty: all of them
+    gpus: str = ""  # the process's GPUs, in the form of `CUDA_VISIBLE_DEVICES`; empty: all of them
     ends_the_run: bool = (
-        False  # the end of the process is the run's; other processes are started again when they die
+        False  # the end of the process ends the run; other processes are restarted when they die
     )
-    again: tuple[str, ...] = ()  # words that are added when the process is started again
-    variables: Mapping[str, str] = field(default_factory=dict)  # of its environment, secrets among them
-    health_url: str = ""  # of a server: what is behind it in the plan starts when this answers
-    start_timeout_s: float = 0.0  # that a server may take to answer
-    silence_s: float = 0.0  # for which it may not answer afterwards
+    again: tuple[str, ...] = ()  # arguments added when the process is restarted
+    variables: Mapping[str, str] = field(default_factory=dict)  # of its environment, including secrets
+    health_url: str = ""  # of a server: later processes of the plan start when it answers
+    start_timeout_s: float = 0.0  # longest time until a server answers
+    silence_s: float = 0.0  # longest silence afterwards
 
     @property
     def environment(self) -> dict[str, str]:
-        """Returns the variables beside the parent's.
+        """Return the variables to add to the parent's.
 
-        Output is unbuffered, so that lines are seen as they come. The folder of the start is not first on Python's
-        path: a user's `config.py` is no package of this program (`config.custom.import_own` finds what is theirs).
+        Output is unbuffered, so that lines are seen as they come. The current folder is not first on Python's path: a
+        user's `config.py` must not replace a package of this program (`config.custom.import_own` finds the user's
+        modules).
         """
         return {
             "PYTHONUNBUFFERED": "1",
@@ -59,18 +59,18 @@ class Command:
 
 
 def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) -> list[Command]:
-    """Returns the commands of `run`, which was loaded from `words` (`--config FILE key=value ...`).
+    """Return the commands of `run`, which was loaded from `words` (`--config FILE key=value ...`).
 
     Args:
-        owner: the module of the process that owns the run, with words before `words`.
+        owner: the module of the process that owns the run, with arguments before `words`.
     Raises:
-        ConfigError: an engine needs more GPUs than are handed out, or a scheduler handed out fewer than are named.
+        ConfigError: an engine needs more GPUs than there are, or a scheduler gave fewer than are named.
     """
     learner = Command(
         role="learner",
         args=(sys.executable, "-m", *owner, *words),
         gpus=visible("learner.gpus", run.learner.gpus),
-        ends_the_run=True,  # started again, the run has begun by its own doing
+        ends_the_run=True,  # when it is restarted, the run has begun because of itself
         again=("learner.resume=auto",) if run.learner.resume == "never" else (),
     )
     generators = [
@@ -97,7 +97,7 @@ def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) 
 
 
 def judge_command(serve: ServeConfig, judge: ServedJudge) -> Command:
-    """Returns the command of a served judge. It is the first of a plan: a run that can't be scored samples nothing."""
+    """Return the command of a served judge. It comes first in a plan: a run that can't be scored samples nothing."""
     return Command(
         role="judge",
         args=judge.args,
@@ -110,7 +110,7 @@ def judge_command(serve: ServeConfig, judge: ServedJudge) -> Command:
 
 
 def gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
-    """Takes `tensor_parallel` GPUs of the list, going round it; generators share GPUs where the list is too short."""
+    """Take `tensor_parallel` GPUs of the list, cyclically; generators share GPUs where the list is too short."""
     gpus = run.generators.gpus
     if not gpus:
         return ()
@@ -125,7 +125,7 @@ def gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
 
 
 def judge_gpus(run: Run) -> tuple[int, ...]:
-    """Returns the GPUs of the judge that the run serves: those it names, else the first; none where none is served."""
+    """Return the GPUs of the run's served judge: those it names, else the first; none where none is served."""
     serve = run.judge.serve
     if serve is None:
         return ()

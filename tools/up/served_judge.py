@@ -1,9 +1,8 @@
-"""The judge that a run serves itself: the words of its `vllm serve`, its address, and the key that it asks for.
+"""Define the judge that a run serves itself: its `vllm serve` command, its address, and its key.
 
-In: the run's section `judge.serve`. Out: a command with its environment for `tools.up.role_commands`, and what the
-scorers have to know of it. Nothing is started here; `tools.up.supervisor` starts the command, waits until it answers,
-watches it and ends it. The server listens on loopback, and whoever has no key, which is made anew at every start and
-is in no file, is refused there.
+In: the run's section `judge.serve`. Out: a command with its environment for `tools.up.role_commands`, and the variables
+for the scorers. Nothing is started here; `tools.up.supervisor` starts the command, waits until it answers, watches it
+and ends it. The server listens on loopback, and requires a key, which is random at every start and is in no file.
 """
 
 from __future__ import annotations
@@ -19,38 +18,38 @@ from config.gpus import visible
 from generators.engines.vllm.environment import LIBRARIES, library_path, own_libnuma, variables
 
 HOST = "127.0.0.1"
-# What `vllm serve` runs. That command itself asks for the metadata of a package `vllm`, and ends without it: the wheel
-# of the build for the CPU has another name.
+# The program behind `vllm serve`. That command itself reads the metadata of a package `vllm`, and fails without it: the
+# wheel of the CPU build has another name.
 SERVER = "vllm.entrypoints.openai.api_server"
 KEY_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedJudge:
-    """A served judge that is about to be started."""
+    """A served judge, to be started."""
 
     args: tuple[str, ...]
-    gpus: str  # as `CUDA_VISIBLE_DEVICES` names them; "": all
+    gpus: str  # in the form of `CUDA_VISIBLE_DEVICES`; "": all
     variables: dict[str, str]  # of its environment, the key among them
     address: str  # http://HOST:PORT
     key: str
 
     @property
     def health_url(self) -> str:
-        """Where it says that it is ready."""
+        """The URL that answers when it is ready."""
         return f"{self.address}/health"
 
     @property
     def for_scorers(self) -> dict[str, str]:
-        """Returns the variables by which scorers know it."""
+        """Return the variables for the scorers."""
         return {URL_VARIABLE: f"{self.address}/v1", KEY_VARIABLE: self.key}
 
 
 def served_judge(serve: ServeConfig, *, on_cpu: bool) -> ServedJudge:
-    """Returns the judge of `serve`, on a port that is free now.
+    """Return the judge of `serve`, on a port that is free now.
 
     Raises:
-        ConfigError: a scheduler handed out fewer GPUs than are named.
+        ConfigError: a scheduler gave fewer GPUs than are named.
     """
     port = serve.port or free_port()
     key = secrets.token_urlsafe(KEY_BYTES)
@@ -70,7 +69,7 @@ def served_judge(serve: ServeConfig, *, on_cpu: bool) -> ServedJudge:
 
 
 def words(serve: ServeConfig, port: int) -> tuple[str, ...]:
-    """Returns the command line of the server."""
+    """Return the command line of the server."""
     options = {
         "--host": HOST,
         "--port": port,
@@ -92,7 +91,7 @@ def words(serve: ServeConfig, port: int) -> tuple[str, ...]:
 
 
 def free_port() -> int:
-    """Returns a port of loopback that nobody has now; another process may take it before the server does."""
+    """Return a free port of loopback; another process may take it before the server does."""
     with socket.socket() as listening:
         listening.bind((HOST, 0))
         port: int = listening.getsockname()[1]

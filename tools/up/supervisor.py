@@ -1,13 +1,13 @@
-"""Keeps the processes of a run alive, and ends them all.
+"""Keep the processes of a run alive, and end them all.
 
 In: a list of commands and a stop event. Out: every line that the processes write, in `logs/ROLE.log` and to `on_line`,
 and an `Outcome`. Run by `millrace up`, in its main thread alone: the kernel ends a process with the thread that forked
-it. A process that fails is started again after a pause. A process that keeps failing ends the run, and so does exit
-code 2, by which a role says that it would fail each time. A full disk ends the run at once, and so do three starts that
+it. A process that fails is restarted after a pause. A process that keeps failing ends the run, and so does exit code 2,
+with which a role says that a restart would fail, too. A full disk ends the run at once, and so do three starts that
 fail for the same reason, however long they take. The learner's end is the run's, whatever the code: the learner has
-said why. A learner that a signal killed could say nothing, and is started again like the others. A server in the plan
-has to answer before what is behind it starts, within a deadline of its own; a server that falls silent afterwards is
-killed, and started again like the others.
+given the reason. A learner killed by a signal could give none, and is restarted like the others. A server in the plan
+must answer before later processes start, within its own deadline; a server that falls silent afterwards is killed, and
+restarted like the others.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 SAY_EVERY_S = 10.0
 BAD_CONFIG = 2  # the exit code of a role that would fail each time
-MOST_ALIKE = 3  # starts that fail for the same reason end the run
-START_S = 600.0  # a process that has lived longer has started, and its failures before count no more
+MOST_ALIKE = 3  # consecutive starts failing for the same reason that end the run
+START_S = 600.0  # a process that lived longer has started, and earlier failures no longer count
 REASON_CHARS = 300  # of a role's own reason
 OWN_REASON = re.compile(r"\breason=(.+)")
 REDIS_AWAY = re.compile(r"redis at .*\(for \d+ s\b")  # a role has waited for Redis for `broker.outage_s`
 NUMBERS = re.compile(r"\d+")  # pids, ports and times differ between two deaths for the same reason
-GRACE_S = 20.0  # more than a generator or the pool of scorers takes to end or hand back what it has begun
+GRACE_S = 20.0  # more than a generator or the pool of scorers needs to end or hand back its work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How a run ended, and whose log explains it."""
 
-    code: int  # 0 done, 1 failed, 128 + signal where the learner was told to end by one
+    code: int  # 0 done, 1 failed, 128 + signal where a signal ended the learner
     reason: str  # for people; "" where all went well
     failed_role: str = ""  # the role whose log explains the reason
 
 
 class StartFailures:
-    """Counts how often a role's start has failed for the same reason, one start after the other.
+    """Count consecutive failures of a role's start for the same reason.
 
     Args:
-        start_s: a start takes at most so many seconds.
+        start_s: longest start, in seconds.
     """
 
     def __init__(self, start_s: float) -> None:
@@ -70,10 +70,10 @@ class StartFailures:
         self._alike = 0
 
     def count(self, *, code: int, lived_s: float, reason: str) -> int:
-        """Counts a death; returns how many there were in a row like it.
+        """Count a death; returns how many equal ones there were in a row.
 
-        A kill from outside and a Redis that is away say nothing of the role, and what has worked for a while had
-        started: these count as none.
+        Deaths by an outside kill or while Redis is away, and of a process that had started, are not counted: they say
+        nothing about the start.
         """
         if code == -signal.SIGKILL or lived_s > self._start_s or REDIS_AWAY.search(reason):
             self._alike = 0
@@ -85,49 +85,49 @@ class StartFailures:
 
 
 class RoleProcess:
-    """A role's command, the process that runs it now, and how often it was started again."""
+    """A role's command, its current process, and its restarts."""
 
     def __init__(self, command: Command, log_file: Path, restarts: Restarts, start_s: float) -> None:
         self.command = command
         self.start_failures = StartFailures(start_s)
         self.started_at = 0.0  # monotonic seconds
-        self.log_begins_at = 0  # bytes of the log that are of earlier processes
+        self.log_begins_at = 0  # bytes of the log from earlier processes
         self.log = LogTail(log_file)
         self.process: subprocess.Popen[bytes] | None = None
         self.restarts = restarts
         self.was_started = False
-        self.is_done = False  # the process ended with 0, and is not started again
-        self.is_forgiven = False  # the next death is meant: no restart is counted for it
+        self.is_done = False  # the process ended with 0, and is not restarted
+        self.is_forgiven = False  # the next death is intended: it does not count
         self.health: HealthWatch | None = None  # of a server's process
         self.was_ready = not command.health_url  # a process of the server has answered once
-        self.is_ready = False  # the server's present process has answered
-        self.said_at = 0.0  # monotonic seconds: when it was last said that the server is waited for
+        self.is_ready = False  # the server's current process has answered
+        self.said_at = 0.0  # monotonic seconds: when the wait for the server was last reported
 
     @property
     def is_running(self) -> bool:
-        """Tells whether the process has started and not ended."""
+        """Return whether the process has started and not ended."""
         return self.process is not None and not processes.has_ended(self.process)
 
     def close_health(self) -> None:
-        """Ends the watch on a server's process."""
+        """End the watch on a server's process."""
         if self.health is not None:
             self.health.close()
             self.health = None
 
 
 class Supervisor:
-    """Starts `commands`, starts again those that fail, and ends them all.
+    """Start `commands`, restart those that fail, and end them all.
 
     Args:
-        environment: of every process, under the command's own.
+        environment: of every process, overridden by the command's own.
         logs: folder of ROLE.log; appended to.
-        on_line: told (role, line) for every line that a process writes.
-        on_tick: called at each look; raises what ends the run.
-        on_death: told (role, pid, how) of every process that a signal or an error ended.
-        on_giving_up: told (role, reason) when a role's failures end the run, before the learner is asked to end.
-        start_s: that the start of a process takes at most, see `StartFailures`.
+        on_line: receives (role, line) for every line that a process writes.
+        on_tick: called at each tick; raises what ends the run.
+        on_death: receives (role, pid, how) for every process that a signal or an error ended.
+        on_giving_up: receives (role, reason) when a role's failures end the run, before the learner is asked to end.
+        start_s: longest start of a process, see `StartFailures`.
         grace_s: for a process other than the learner to end by itself when the run is over.
-        tick_s: between two looks at the processes.
+        tick_s: between two checks of the processes.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Supervisor:
             RoleProcess(command, logs / f"{command.role}.log", Restarts(restarts or RestartPolicy()), start_s)
             for command in commands
         ]
-        self.is_ending = False  # nothing is started again any more
+        self.is_ending = False  # nothing is restarted any more
         self._environment = environment
         self._on_line = on_line
         self._on_tick = on_tick
@@ -164,11 +164,11 @@ class Supervisor:
 
     @property
     def running(self) -> int:
-        """Counts the processes that run now."""
+        """Count the processes that run now."""
         return sum(role_process.is_running for role_process in self.role_processes)
 
     def pids(self) -> dict[str, int]:
-        """Returns the ids of the processes that run now, by role."""
+        """Return the ids of the processes that run now, by role."""
         return {
             role_process.command.role: role_process.process.pid
             for role_process in self.role_processes
@@ -176,12 +176,12 @@ class Supervisor:
         }
 
     def forgive(self, role: str) -> None:
-        """Expects the next death of this role's process: its killer did it, and no limit counts it."""
+        """Expect the next death of this role's process: it is intended, and does not count."""
         for role_process in self.role_processes:
             role_process.is_forgiven |= role_process.command.role == role
 
     def run(self, stop: threading.Event) -> Outcome:
-        """Runs until the learner ends, a process keeps failing, or `stop` is set. Leaves no process."""
+        """Run until the learner ends, a process keeps failing, or `stop` is set. Leaves no process."""
         self._orphan_reaper = OrphanReaper()
         try:
             outcome = None
@@ -198,7 +198,7 @@ class Supervisor:
             self._read_logs()
 
     def kill(self) -> None:
-        """Ends every process group at once; for another thread than the one in `run`."""
+        """End every process group at once; for another thread than that of `run`."""
         for role_process in self.role_processes:
             if role_process.process is not None and role_process.process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -220,11 +220,11 @@ class Supervisor:
             ) is not None:
                 return outcome
             if not role_process.was_ready:
-                break  # what is behind a server starts when the server answers
+                break  # later processes start when the server answers
         return None
 
     def _look_at(self, role_process: RoleProcess) -> Outcome | None:
-        """Waits for a server's first answer, and ends a server that has fallen silent."""
+        """Wait for a server's first answer, and end a server that has fallen silent."""
         command, health, now = role_process.command, role_process.health, time.monotonic()
         if health is None or role_process.process is None:
             return None
@@ -269,13 +269,13 @@ class Supervisor:
         log.info("started role=%s pid=%d", role_process.command.role, role_process.process.pid)
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
-        """Kills what is left of a process's group; returns the process's exit code."""
+        """Kill the rest of a process's group; returns the process's exit code."""
         code = processes.stop(process, grace_s=0)
         self._orphan_reaper.release(process.pid)
         return code
 
     def _ended(self, role_process: RoleProcess) -> Outcome | None:
-        """Decides what the end of a process means; kills what the process left in its group."""
+        """Handle the end of a process; kill the rest of its group."""
         assert role_process.process is not None  # noqa: S101 - for mypy
         role, pid, code = role_process.command.role, role_process.process.pid, self._end(role_process.process)
         role_process.process = None
@@ -296,7 +296,7 @@ class Supervisor:
         return self._start_again(role_process, code, reason)
 
     def _start_again(self, role_process: RoleProcess, code: int, reason: str) -> Outcome | None:
-        """Plans the next start of a process, or ends the run where the process has failed too often."""
+        """Plan the restart of a process, or end the run where it has failed too often."""
         role, now, restarts = role_process.command.role, time.monotonic(), role_process.restarts
         if role_process.is_forgiven:
             role_process.is_forgiven = False
@@ -329,7 +329,7 @@ class Supervisor:
         return Outcome(code=1, failed_role=role, reason=reason)
 
     def _finish(self, outcome: Outcome | None) -> Outcome:
-        """Ends the learner first, so that it commits what it has begun, then the other processes together."""
+        """End the learner first, so that it commits its work, then the other processes together."""
         self.is_ending = True
         for role_process in self.role_processes:
             if role_process.command.ends_the_run:
@@ -338,7 +338,7 @@ class Supervisor:
                     if role_process.process is not None
                     else -signal.SIGTERM
                 )
-                # The learner was not there, or had nothing left to commit.
+                # The learner was missing, or had nothing left to commit.
                 if outcome is None and code == -signal.SIGTERM:
                     outcome = Outcome(code=128 + signal.SIGTERM, reason="stopped")
                 outcome = outcome or _outcome_of(role_process.command.role, code)
@@ -357,7 +357,7 @@ class Supervisor:
         return outcome or Outcome(code=0, reason="")
 
     def _finish_learner(self, role_process: RoleProcess, process: subprocess.Popen[bytes]) -> int:
-        """Sends SIGTERM to the learner and waits for as long as its step takes; a second Ctrl-C cuts the wait short."""
+        """Send SIGTERM to the learner and wait for its step; a second Ctrl-C cuts the wait short."""
         since = said = time.monotonic()
         log.info("stopping: %s finishes its step and commits (again Ctrl-C: now)", role_process.command.role)
         if not processes.has_ended(process):
@@ -382,7 +382,7 @@ class Supervisor:
 
 
 def _opened(log_file: Path) -> IO[bytes]:
-    """Opens a role's log to append to it. Raises RunFailed."""
+    """Open a role's log for appending. Raises RunFailed."""
     try:
         return log_file.open("ab")
     except OSError as error:
@@ -390,10 +390,10 @@ def _opened(log_file: Path) -> IO[bytes]:
 
 
 def own_reason(log_file: Path, begins_at: int) -> str:
-    """Returns the reason that a process left in its log: its last `reason=`, else its last line; "" where none is.
+    """Return the reason that a process left in its log: its last `reason=`, else its last line; "" for none.
 
     Args:
-        begins_at: bytes of the log before that process; an earlier one's reason is not this one's.
+        begins_at: length of the log before that process; an earlier process's reason does not count.
     """
     try:
         with log_file.open("rb") as stream:
@@ -414,7 +414,7 @@ def _outcome_of(role: str, code: int) -> Outcome:
 
 
 def _was_killed(code: int) -> bool:
-    """Return whether a signal ended a process unasked. A learner of ranks ends with 128 + N where signal N ended it."""
+    """Return whether an unexpected signal ended a process. A learner of ranks exits with 128 + N for signal N."""
     number = -code if code < 0 else code - 128
     return number in set(signal.Signals) - set(processes.STOP_SIGNALS)
 

@@ -1,1 +1,1 @@
-"""Programs against their tests: rows, the program of an answer, and runs in the sandbox."""
+"""Programs against their tests: rows, the program in an answer, and runs in the sandbox."""

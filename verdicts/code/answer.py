@@ -1,7 +1,7 @@
-"""The program that a completion answers with, and the names of the languages that it may be written in.
+"""Find the program in a completion, and its language.
 
 In: the completion's text, and the language of its row. Out: the text of a code block, or `Unanswered` with the reason.
-Called in the scorer's process; linear in the length of the text, and nothing is run here.
+Called in the scorer's process; takes time linear in the length of the text, and runs nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from sandbox.program import Language
 from verdicts.extract import Unanswered, answering_part, last_block
 
-# As rows name a language, and as code blocks are tagged.
+# Names of languages in rows, and tags of code blocks.
 ALIASES: Final[Mapping[str, Language]] = {
     "python": Language.PYTHON,
     "py": Language.PYTHON,
@@ -29,7 +29,7 @@ ALIASES: Final[Mapping[str, Language]] = {
 
 
 def language_of(verification_info: Mapping[str, Any]) -> str:
-    """Return the name of a row's language: its answer's, else that beside the answer, else Python."""
+    """Return the name of a row's language: its answer's, else the row's own, else Python."""
     answer = verification_info.get("answer")
     own = answer.get("language") if isinstance(answer, Mapping) else None
     return str(own or verification_info.get("language") or "python")
@@ -41,7 +41,7 @@ def tags_of(language: Language) -> set[str]:
 
 
 def program_of(text: str, language: Language) -> str:
-    """Return the last closed code block in that language, else the last without one. Raises Unanswered."""
+    """Return the last closed code block in that language, else the last one without a tag. Raises Unanswered."""
     block = last_block(answering_part(text), tags_of(language))
     if block is None:
         raise Unanswered("no closed code block after the thinking")

@@ -1,17 +1,15 @@
-"""This module writes into a row's tests where they mean what they gave an answer, and where what the answer made of it.
+"""Mark in a row's tests where values must be as the tests made them, and where as the answer left them.
 
-In: the tests of a row, parsed, and the names of the answer. Out: the same tests, with `__own__(...)` and
-`__kept__(...)` in them, which are in `sandbox.harness.arguments`. Nothing is run here. Called by
-`verdicts.code.rows`.
+In: the parsed tests of a row, and the names of the answer. Out: the same tests, with calls of `__own__(...)` and
+`__kept__(...)`, which `sandbox.harness.arguments` defines. Nothing is run here. Called by `verdicts.code.rows`.
 
-An answer is handed the tests' own lists and objects, and Python shows the tests what it does to them. Some tests ask
-for that: `sort(xs); assert xs == [1, 2, 3]`, or `k = dedupe(xs); assert xs[:k] == [1, 2]`. Others compare what the
-answer gives with what they gave it: `assert order(xs) == sorted(xs)` holds for an answer that empties `xs` and gives
-`[]`. So wherever an expression brings a value of the answer together with something else (in a comparison, an operator,
-a call with both among its arguments, an index), the something else is the tests' own, as it was before the answer was
-handed it. A statement that is nothing but a call of the answer is made for its changes, and they are the tests' own
-after it. Everywhere else a change is seen, as Python has it: a test that an argument is left alone fails where it is
-not.
+An answer receives the tests' own lists and objects, and in Python the tests see how it changes them. Some tests require
+that: `sort(xs); assert xs == [1, 2, 3]`, or `k = dedupe(xs); assert xs[:k] == [1, 2]`. Others compare the answer's
+result with its argument: `assert order(xs) == sorted(xs)` holds for an answer that empties `xs` and returns `[]`. So
+wherever an expression combines a value of the answer with another value (in a comparison, an operator, a call with both
+among its arguments, an index), the other value is the tests' own, as it was before the answer received it. A statement
+that only calls the answer is made for its changes, and these become the tests' own values. Everywhere else changes are
+visible, as in Python: a test that an argument is not changed fails if it is.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ from typing import Any, Final
 
 from verdicts.code.names import Flow, is_class
 
-OWN: Final = "__own__"  # as `sandbox.harness.arguments` calls them, which runs inside the sandbox alone
+OWN: Final = "__own__"  # named as in `sandbox.harness.arguments`, which runs only inside the sandbox
 KEPT: Final = "__kept__"
-# Methods of data that change nothing: what they are called with is brought together with what they belong to.
+# Methods of data that change nothing: their arguments are combined with the object that they belong to.
 _METHODS: Final = frozenset(
     name for kind in (str, tuple, frozenset, dict) for name in dir(kind) if name[:1] != "_"
 ) - {"clear", "pop", "popitem", "setdefault", "update"}
@@ -39,12 +37,12 @@ _CONTAINERS: Final = (ast.List, ast.Set, ast.Dict, ast.Tuple, ast.ListComp, ast.
 def with_own_arguments(
     trees: Sequence[ast.Module], own: Iterable[str], module: str | None = None
 ) -> list[bool]:
-    """Write into the trees where the tests' own arguments are meant. Returns which of them it changed.
+    """Mark in the trees where the tests' own arguments are required. Returns which trees were changed.
 
     Args:
-        trees: the prefix, the set-up and the tests; a name of one may be used in the others.
+        trees: the prefix, the set-up and the tests; names of one may be used in the others.
         own: the names of the answer.
-        module: the module whose attributes are the answer's, too.
+        module: a module whose attributes belong to the answer, too.
     """
     everywhere = _Scope(trees, own, module)
     scopes: dict[int, _Scope] = {}  # by id of a tree or a function
@@ -84,14 +82,14 @@ def attributes_written(trees: Iterable[ast.Module]) -> tuple[str, ...]:
 
 
 class _Scope(Flow):
-    """What the variables of one function are made from, or of one text outside its functions; or of all of them."""
+    """Sources of the variables of one function, of one text outside its functions, or of all of them."""
 
     def __init__(self, trees: Sequence[ast.Module], own: Iterable[str], module: str | None) -> None:
         super().__init__(trees, own, module)
         self._hand_on()
         self._outside: _Scope | None = None
-        self._bound: frozenset[str] = frozenset()  # variables that are made here, and here alone
-        self._ranges: dict[str, list[ast.AST]] = {}  # variable -> the ranges that it counts
+        self._bound: frozenset[str] = frozenset()  # variables that are only assigned here
+        self._ranges: dict[str, list[ast.AST]] = {}  # variable -> the ranges that it iterates over
         self._sources = {}
         within = {id(node) for tree in trees for function in _functions(tree) for node in ast.walk(function)}
         self.nodes = [node for node in self._nodes if id(node) not in within]
@@ -99,7 +97,7 @@ class _Scope(Flow):
             self._note_source(node)
 
     def _hand_on(self) -> None:
-        """Note what methods of the tests, and functions that they have under a name, are called with."""
+        """Record the arguments of the tests' methods, and of functions that are assigned to a name."""
         known: dict[str, list[ast.arg]] = {}
         for node in self._nodes:
             if isinstance(node, ast.ClassDef):
@@ -134,7 +132,7 @@ class _Scope(Flow):
         if not isinstance(node, _LOOPS) or not _is_call_of(node.iter, "range"):
             self._note(node)
             return
-        for part in ast.walk(node.target):  # how often makes no value: `for i in range(k): assert xs[i] == 1`
+        for part in ast.walk(node.target):  # their number is no value: `for i in range(k): assert xs[i] == 1`
             if isinstance(part, ast.Name):
                 self._ranges.setdefault(part.id, []).append(node.iter)
 
@@ -156,13 +154,13 @@ class _Scope(Flow):
         return super()._of_variable(name)
 
     def sources(self, name: str) -> list[ast.AST]:
-        """Return what a variable is made from, or counts."""
+        """Return the expressions that a variable is made from or iterates over."""
         if self._outside is not None and name not in self._bound:
             return self._outside.sources(name)
         return [*self._sources.get(name, ()), *self._ranges.get(name, ())]
 
     def is_of_answer(self, node: ast.AST) -> bool:
-        """Return whether a value may come from the answer, but for the end of a slice: `xs[:k]` is of `xs`."""
+        """Return whether a value may come from the answer, except as the end of a slice: `xs[:k]` is of `xs`."""
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.lower is None:
             return self.is_of_answer(node.value)
         if isinstance(node, ast.Name) and self._is_list_of_objects(node.id):
@@ -181,16 +179,16 @@ class _Scope(Flow):
         )
 
     def is_its_function(self, node: ast.AST) -> bool:
-        """Return whether a node is the name of one of the answer's functions, and no value of it."""
+        """Return whether a node is the name of one of the answer's functions, and not a value from it."""
         return self._name(node) is not None
 
     def is_variable(self, name: str) -> bool:
-        """Return whether a name is a variable of the tests, or may be."""
+        """Return whether a name is a variable of the tests, or may be one."""
         known = name in self._functions or hasattr(builtins, name) or name in self._own
         return not known and (not self._of_variable(name) or self._is_list_of_objects(name))
 
     def is_call_of_answer(self, node: ast.AST) -> bool:
-        """Return whether a node calls the answer: no function of the tests, and no list of theirs for its values."""
+        """Return whether a node calls the answer: no function of the tests, and none of their lists of its values."""
         if not isinstance(node, ast.Call) or not self.names(node.func):
             return False
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
@@ -199,7 +197,7 @@ class _Scope(Flow):
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the functions that are in no other."""
+    """Yield the functions that are not inside another function."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         for node in ast.iter_child_nodes(waiting.pop()):
@@ -210,7 +208,7 @@ def _functions(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _operands(node: ast.AST, flow: _Scope) -> list[ast.AST]:
-    """Return what a node brings together; nothing where it brings nothing together."""
+    """Return the values that a node combines; none if it combines nothing."""
     found: list[ast.AST] = []
     match node:
         case ast.Compare() if not all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
@@ -230,7 +228,7 @@ def _operands(node: ast.AST, flow: _Scope) -> list[ast.AST]:
 
 
 def _looped(node: ast.AST) -> tuple[list[ast.expr], list[ast.AST]]:
-    """Return what a loop goes over, and what it does."""
+    """Return the iterables of a loop, and its body."""
     match node:
         case ast.For() | ast.AsyncFor():
             return [node.iter], [*node.body]
@@ -244,7 +242,7 @@ def _looped(node: ast.AST) -> tuple[list[ast.expr], list[ast.AST]]:
 
 
 def _mark_operands(node: ast.AST, flow: _Scope, marked: set[int]) -> None:
-    """Mark by id what a node brings together with a value of the answer, and what that is made from."""
+    """Mark by id the values that a node combines with a value of the answer, and their sources."""
     operands = _operands(node, flow)
     waiting = [operand for operand in operands if not flow.is_of_answer(operand)]
     if len(waiting) == len(operands):
@@ -262,7 +260,7 @@ def _mark_operands(node: ast.AST, flow: _Scope, marked: set[int]) -> None:
 
 
 class _Writer(ast.NodeTransformer):
-    """Writes `__own__` around the variables of what is marked, and around each step from them to what they hold."""
+    """Writes `__own__` around the variables in marked nodes, and around each access to their content."""
 
     def __init__(self, outside: _Scope, inside: dict[int, _Scope], marked: set[int]) -> None:
         self._flow, self._inside, self._marked = outside, inside, marked
@@ -270,7 +268,7 @@ class _Writer(ast.NodeTransformer):
         self.is_changed = False
 
     def visit(self, node: ast.AST) -> Any:
-        """Write a node."""
+        """Rewrite a node."""
         before = self._flow, self._is_marked
         self._flow = self._inside.get(id(node), self._flow)
         self._is_marked |= id(node) in self._marked
@@ -280,7 +278,7 @@ class _Writer(ast.NodeTransformer):
             self._flow, self._is_marked = before
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        """Write a call of the answer that nobody takes the value of."""
+        """Rewrite a call of the answer whose value is not used."""
         is_call = self._flow.is_call_of_answer(node.value)
         self.generic_visit(node)
         if is_call:
@@ -288,20 +286,20 @@ class _Writer(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Write a variable."""
+        """Rewrite a variable."""
         is_read = self._is_marked and isinstance(node.ctx, ast.Load)
         return self._call(OWN, node) if is_read and self._flow.is_variable(node.id) else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Write what something holds under a name."""
+        """Rewrite an access to an attribute."""
         return self._step(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Write what something holds at an index."""
+        """Rewrite an access by an index."""
         return self._step(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Write a call: its function stays as it is, but for the variable whose method it is."""
+        """Rewrite a call: its function is not changed, except a variable whose method it is."""
         if isinstance(node.func, ast.Attribute):
             node.func.value = self.visit(node.func.value)
         elif not isinstance(node.func, ast.Name):
@@ -326,7 +324,7 @@ def _is_bound(method: ast.FunctionDef) -> bool:
 
 
 def _name_of(node: ast.expr) -> str | None:
-    """Return the name that a function is called by, be it a method's."""
+    """Return the name of the called function or method."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 

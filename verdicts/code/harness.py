@@ -1,8 +1,8 @@
-"""The harness's program and payload, and how its line is read: between `verdicts.code.judging` and the sandbox.
+"""Build the harness's program and payload, and read its report: between `verdicts.code.judging` and the sandbox.
 
-In: an answer and the cases to run. Out: a `HarnessReport`, from the line that carries this run's nonce; without it
-nothing passed. The harness (`sandbox.harness`) is one source file, the same for every run, and what is secret
-comes on its standard input: so it runs in every sandbox, one behind HTTP too.
+In: an answer and the cases to run. Out: a `HarnessReport`, from the line with this run's nonce; without such a line
+nothing passed. The harness (`sandbox.harness`) is one source file, the same for every run, and secrets are sent on its
+standard input, so that it runs in every sandbox, also over HTTP.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ MODULES: Final = (
     *("pipe", "codec", "link", "candidate", "arguments", "views", "remote", "checks", "cases", "pytest_file"),
     "stubs",
 )
-BROKEN: Final = 70  # exit code of sandbox.harness.start where the machinery failed
-# The end by its watchdog, also as a shell says it: the tests were in a call that heard no alarm, `sum(range(10**15))`.
+BROKEN: Final = 70  # exit code of sandbox.harness.start after a failure of the machinery
+# Exit codes after a kill by its watchdog, also as a shell reports them: a call in the tests ignored the alarm,
+# `sum(range(10**15))`.
 DEAF: Final = frozenset({-signal.SIGPROF, 128 + signal.SIGPROF})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarnessReport:
-    """What one run of the harness proved."""
+    """Proven results of one run of the harness."""
 
     cases: tuple[tuple[bool, str], ...]  # passed and reason of each case that ended, in order
     broken: str | None = None  # why no case can pass: the answer can't be loaded
-    stopped: str | None = None  # why the case after them, and this run, did not end
-    is_limit: bool = False  # whether that was time, memory or output
-    is_loaded: bool = True  # whether the answer was loaded before it stopped
+    stopped: str | None = None  # why the next case, and this run, did not end
+    is_limit: bool = False  # whether the reason was time, memory or output
+    is_loaded: bool = True  # whether the answer was loaded before the run stopped
 
 
 @functools.cache
@@ -53,10 +54,10 @@ def harness() -> Program:
 
 
 def harness_source(files: Mapping[str, str]) -> bytes:
-    """Return the one source file of a harness: its start, which carries the other modules as text.
+    """Return the single source file of a harness: its start, which contains the other modules as text.
 
     Args:
-        files: the name under which the start loads each module -> the file's name in `sandbox.harness`.
+        files: name under which the start loads each module -> the file's name in `sandbox.harness`.
     """
     sources = {name: harness_text(file) for name, file in files.items()}
     return f"{harness_text('start')}\nmain({sources!r})\n".encode()
@@ -80,7 +81,7 @@ def harness_text(module: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run: which cases of which tests, for which answer, within which time."""
+    """One run: which cases of which tests, for which answer, with which time limit."""
 
     source: str
     tests: Harnessed
@@ -88,11 +89,11 @@ class Job:
     case_s: float
     total_s: float
     memory_bytes: int
-    stop: bool  # at the first case that fails
-    stubs: Sequence[str] = ()  # answers that are tried in place of `source`
+    stop: bool  # whether to stop at the first case that fails
+    stubs: Sequence[str] = ()  # stub answers that are tried instead of `source`
 
     def payload(self, nonce: str) -> bytes:
-        """Return what the harness reads."""
+        """Return the input of the harness."""
         tests = self.tests
         fields = {
             "nonce": nonce,
@@ -121,19 +122,20 @@ class Job:
 
 
 def new_nonce() -> str:
-    """Make a text that nobody can guess."""
+    """Return a text that can't be guessed."""
     return secrets.token_hex(16)
 
 
 def report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
-    """Return what a run proved.
+    """Return the proven results of a run.
 
     Args:
-        outcome: of the sandbox.
-        nonce: of this run.
-        expected: the number of cases that it was given; None where only the tests know it (pytest).
+        outcome: the sandbox's outcome.
+        nonce: the run's nonce.
+        expected: number of cases in the run; None if only the tests know it (pytest).
     Raises:
-        SandboxUnavailable: the harness could not do its work on this machine, or the answer perhaps not its own.
+        SandboxUnavailable: the harness could not do its work on this machine, or other programs may have made the
+            answer fail.
     """
     report = _report_of(outcome, nonce, expected)
     if outcome.is_crowded and (
@@ -144,17 +146,17 @@ def report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessRepo
 
 
 def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> Any:
-    """Return what the harness says of a run in its last line, which carries the run's nonce; None without such a line.
+    """Return the content of the harness's last line, which contains the run's nonce; None without such a line.
 
     Args:
-        outcome: of the sandbox.
-        nonce: of this run.
-        of: what else to call the harness in the error: " of reasoning-gym".
+        outcome: the sandbox's outcome.
+        nonce: the run's nonce.
+        of: addition to the harness's name in the error: " of reasoning-gym".
     Raises:
-        SandboxUnavailable: the harness says that it could not do its work.
+        SandboxUnavailable: the harness reports that it could not do its work.
     """
     last = outcome.stdout.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
-    if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):  # whole
+    if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):  # complete
         return json.loads(last.removeprefix(f"{nonce} "))
     if outcome.exit_code == BROKEN:
         reason = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
@@ -189,5 +191,5 @@ def _proven(said: dict[str, Any], expected: int | None) -> HarnessReport:
 
 
 def _utf8(reason: str) -> str:
-    """Return a reason without lone surrogates, which an answer may have put there and no message can carry."""
+    """Return a reason without lone surrogates, which an answer may have put in and no message can contain."""
     return reason.encode("utf-8", "replace").decode("utf-8")

@@ -1,16 +1,16 @@
-"""One program against the tests of its row, as far as its time and the first failure allow.
+"""Run one program against the tests of its row, within its time limits and up to the first failure.
 
 In: a program and a `Suite`. Out: a `CaseTally`. Called by `scorers.code.scorer`, and between the tries of an episode by
-the environment `code`. The program runs in the sandbox only.
+the environment `code`. The program runs only in the sandbox.
 
-A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. The harness
-(`sandbox.harness`) judges everything else in a process of its own beside the answer's. Its word counts only
-where its line carries the run's nonce. The first case that exceeds a limit is tried once more, alone in a fresh
-sandbox, and then is wrong with that reason. An answer that has exceeded its limits twice has little time for each of
-its other cases, and none after the next case over a limit: so a hang costs twice a case's limit and half a second,
-however many cases a row has. A deadline that the answer itself has used up fails what is left. What the sandbox
-itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks, and a module
-that it should have and an answer imports (`sandbox.lacks`), are told by `Obstacles`. Never a wrong answer.
+A stdin/stdout case is a separate run of the program; the expected output never enters the sandbox. The harness
+(`sandbox.harness`) judges all other cases in a separate process, next to the answer's. Its result counts only if its
+line has the run's nonce. The first case that exceeds a limit is tried again, alone in a fresh sandbox, and then is
+wrong with that reason. After an answer has exceeded its limits twice, each of its other cases has little time, and none
+is run after the next case over a limit: so a hang costs twice a case's limit and half a second, for any number of
+cases. If the answer itself has used up the deadline, the remaining cases fail. If the sandbox fails or is too slow,
+`SandboxUnavailable` is raised, a `Retryable`. If it lacks a language, or a module that it should have and an answer
+imports (`sandbox.lacks`), `Obstacles` reports it. None of these makes an answer wrong.
 """
 
 from __future__ import annotations
@@ -39,47 +39,47 @@ from verdicts.code.harness import HarnessReport, Job, harness, new_nonce, report
 from verdicts.code.output import difference
 from verdicts.code.rows import Harnessed, StdioCase, Suite
 
-MOST_FAILURES: Final = 4  # of a tally that are kept with what the program printed
-_KEPT_BYTES: Final = 20_000  # of it
-_OVERTIME_S: Final = 1.0  # after the deadline, for the harness to say what it knows
-_HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept from the answer for the process that judges it
+MOST_FAILURES: Final = 4  # of a tally, stored with the program's output
+_KEPT_BYTES: Final = 20_000  # of this output
+_OVERTIME_S: Final = 1.0  # after the deadline, for the harness to report its results
+_HARNESS_BYTES: Final = 128 << 20  # of a run's memory, reserved for the process that judges the answer
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
 _SHOWN_CHARS: Final = 200  # of a reason
-_OVERRUNS: Final = 2  # of an answer's limits, in one case or in two; a case after them is brief
-_BRIEF_S: Final = 0.5  # for each case then; the first that takes longer is the last one that is run
+_OVERRUNS: Final = 2  # of an answer's limits, in one case or in two; later cases have less time
+_BRIEF_S: Final = 0.5  # for each case then; no case is run after the first that takes longer
 _GIVEN_UP: Final = "not run: the program had exceeded its limits before"
-_COMPILER_S: Final = 10.0  # that a compiler has at least, however brief a case is, if the deadline allows it
+_COMPILER_S: Final = 10.0  # minimum for a compiler, for any time of a case, if the deadline allows it
 
 
 class OutOfPatience(Exception):
-    """A case took longer than the caller waits, which says nothing of the answer."""
+    """A case took longer than the caller waits, which does not make the answer wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One of the first cases that failed, for whoever may see it."""
+    """One of the first cases that failed, for people and policies that may see it."""
 
     number: int  # of the case, from 1
     reason: str
-    printed: str = ""  # the beginning of what the program printed
-    error: str = ""  # the end of what it, or its compiler, said of its failure
-    is_of_all: bool = False  # whether no case could be run, and the others that are open failed by it too
+    printed: str = ""  # beginning of the program's output
+    error: str = ""  # end of the error output of the program or its compiler
+    is_of_all: bool = False  # whether no case could be run, so that all other open cases failed, too
 
 
 @dataclass(slots=True)
 class CaseTally:
-    """The cases of one completion, as they become known."""
+    """Cases of one completion, as their results arrive."""
 
-    total: int | None  # None until the tests themselves say how many they are
+    total: int | None  # None until the tests themselves report their number
     is_all: bool  # whether one failure decides
     results: list[bool] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)  # the first MOST_FAILURES
-    is_over_limit: bool = False  # whether the first failure is that the answer exceeded a limit
+    is_over_limit: bool = False  # whether the first failure is an exceeded limit
     overruns: int = 0  # runs that exceeded a limit
     was_alone: bool = False  # whether the last of these runs was the second one of its case
 
     def add(self, reason: str | None, *, is_limit: bool = False, printed: str = "", error: str = "") -> None:
-        """Add the next case: None where it passed, else why not, with what the program printed and said."""
+        """Add the next case: None if it passed, else the reason, with the program's output and error output."""
         self.results.append(reason is None)
         if reason is None:
             return
@@ -90,17 +90,17 @@ class CaseTally:
 
     @property
     def is_decided(self) -> bool:
-        """Return whether nothing that is still open can change the score."""
+        """Return whether no open case can change the score."""
         return len(self.results) == self.total or (self.is_all and not all(self.results))
 
     def overrun(self, *, alone: bool) -> None:
-        """Note that a run exceeded a limit, and whether it was the second run of the same case."""
+        """Record that a run exceeded a limit, and whether it was the second run of the same case."""
         self.overruns += 1
         self.was_alone = alone
 
     @property
     def is_brief(self) -> bool:
-        """Return whether the answer has exceeded its limits as often as it may: its other cases have little time."""
+        """Return whether the answer has exceeded its limits as often as it may: its other cases have less time."""
         return self.overruns >= _OVERRUNS
 
     @property
@@ -130,15 +130,15 @@ class CaseTally:
 
 
 class Obstacles:
-    """Why a program can't be judged by one sandbox: it was never wrong then."""
+    """Reasons why a sandbox can't judge a program; the program then does not count as wrong."""
 
     def __init__(self, sandbox: LazySandbox) -> None:
-        """Ask nothing yet."""
+        """Prepare; ask nothing yet."""
         self._sandbox = sandbox
         self.lacks = Lacks(sandbox)
 
     def of(self, suite: Suite) -> str:
-        """Return why no answer to a row can be judged here; "" where it can. Raises Retryable."""
+        """Return why no answer to a row can be judged here; "" if it can. Raises Retryable."""
         sandbox = self._sandbox.get()
         if suite.language not in sandbox.languages:
             return f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
@@ -152,7 +152,7 @@ class Obstacles:
         return ""
 
     def of_failure(self, source: str, suite: Suite, tally: CaseTally) -> str:
-        """Return what a program that is not right may have lacked here; "" where that is nothing. Raises Retryable."""
+        """Return what a failed program may have lacked in this sandbox; "" if nothing. Raises Retryable."""
         if suite.language is Language.PYTHON or not tally.is_over_limit:
             return self.lacks.of_program(source, suite.language)
         return ""
@@ -162,11 +162,11 @@ class Judging:
     """One program against the tests of its row.
 
     Args:
-        sandbox: where it runs.
-        config: its limits, and how output is compared.
+        sandbox: where the program runs.
+        config: the limits, and how output is compared.
         is_all: whether the first failure decides.
         most_s: seconds for all cases together.
-        patience_s: seconds of one case after which `OutOfPatience` is raised, where the case's own limit is longer.
+        patience_s: seconds for one case after which `OutOfPatience` is raised, if the case's own limit is longer.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Judging:
 
     @property
     def used_s(self) -> float:
-        """Return the seconds that the program took by itself."""
+        """Return the seconds that the program itself used."""
         return self._budget.used_s
 
     def judge(self, source: str, suite: Suite) -> CaseTally:
@@ -192,7 +192,7 @@ class Judging:
 
         Raises:
             Retryable: the sandbox failed.
-            ProgramTooLarge: the program is more than the sandbox takes.
+            ProgramTooLarge: the program is larger than the sandbox allows.
             OutOfPatience: a case took longer than `patience_s`.
         """
         budget = self._budget
@@ -241,7 +241,7 @@ class Judging:
     def _run_cases(
         self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, budget: TimeBudget
     ) -> None:
-        """Cases of standard input and output, each a run of its own."""
+        """Run the cases of standard input and output, each separately."""
         for case in cases:
             if tally.is_decided:
                 return
@@ -263,7 +263,7 @@ class Judging:
                 tally.fail_rest(_GIVEN_UP, is_limit=True)
 
     def _run_case(self, prepared: Prepared, stdin: bytes, tally: CaseTally, budget: TimeBudget) -> Outcome:
-        """Run one case; once more where that is the answer's first run over a limit."""
+        """Run one case; again if this is the answer's first run over a limit."""
         for alone in (False, True):
             outcome = budget.run(prepared, stdin, self._limits(min(budget.left_s, self._case_s(tally))))
             if outcome.ending not in _LIMITS:
@@ -305,7 +305,7 @@ class Judging:
     def _run_open_cases(
         self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
     ) -> HarnessReport:
-        """Run what is open, up to a case that does not end; such a case once more where it is the first over a limit.
+        """Run the open cases, up to one that does not end; run that again if it is the first over a limit.
 
         Returns:
             The last run's report; its cases are in the tally.
@@ -328,7 +328,7 @@ class Judging:
     def _run_pytest(
         self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
     ) -> None:
-        """Run a whole pytest file: how many tests the file has is known when it has run."""
+        """Run a whole pytest file: its number of tests is known only after the run."""
         report = self._run(prepared, source, tests, (), tally=tally, budget=budget)
         if report.is_limit:
             self._overrun(tally, alone=False)
@@ -370,13 +370,13 @@ class Judging:
         return report_of(outcome, nonce, None if tests.pytest is not None else len(cases))
 
     def _overrun(self, tally: CaseTally, *, alone: bool) -> None:
-        """Note a run over a limit. Raises OutOfPatience where that was the caller's patience, not the answer's own."""
+        """Record a run over a limit. Raises OutOfPatience if it was the caller's limit, not the answer's own."""
         if self._patience_s is not None and self._patience_s < self._config.case_timeout_s:
             raise OutOfPatience(f"a case exceeded its limits, of which time was {self._patience_s:g} s")
         tally.overrun(alone=alone)
 
     def _case_s(self, tally: CaseTally) -> float:
-        """Return the seconds of the next case."""
+        """Return the time limit of the next case in seconds."""
         most_s = _BRIEF_S if tally.is_brief else math.inf if self._patience_s is None else self._patience_s
         return min(self._config.case_timeout_s, most_s)
 
@@ -396,7 +396,7 @@ def _take(report: HarnessReport, tally: CaseTally) -> None:
 
 
 def _over_limit(what: str, tally: CaseTally) -> str:
-    """Return the reason of a case whose last run was over a limit."""
+    """Return the reason for a case whose last run was over a limit."""
     if tally.was_alone:
         return f"exceeded its limit: {what}, and again alone"
     earlier = tally.overruns - 1

@@ -1,9 +1,9 @@
-"""Integers of many digits in a row's tests: read and written beyond the limit that Python sets.
+"""Read and write integers in a row's tests that have more digits than Python allows.
 
 In: nothing. Out: a context in which this process converts integers of up to MAX_DIGITS digits. Used by `verdicts.code`
-around what reads a row's JSON and Python, and around the payload that is made of them, never around a text of a
-model's: a conversion takes time that grows with the square of the digits, a sixth of a second at MAX_DIGITS. An integer
-of more raises ValueError there, as Python itself has it.
+for reading a row's JSON and Python, and for writing the payload that is made of them, never for a model's text: the
+time of a conversion grows with the square of the digits, to a sixth of a second at MAX_DIGITS. Longer integers raise
+ValueError in the context, as in Python itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_DIGITS: Final = 100_000
 
 @contextmanager
 def long_integers() -> Iterator[None]:
-    """Convert integers of up to MAX_DIGITS digits in here."""
+    """Convert integers of up to MAX_DIGITS digits within the context."""
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(MAX_DIGITS)
     try:

@@ -1,7 +1,7 @@
-"""This module says which names of a row's tests are the answer's, and refuses rows whose checks an answer could forge.
+"""Find the names in a row's tests that the answer must define, and refuse rows whose checks an answer could forge.
 
-In: the tests of a row, parsed, and the text that runs before them. Out: a `Usage`, or `BadMessage` naming the name. An
-answer may define every name that it is asked for, so no name that decides a check is asked of it: `assert f(1) ==
+In: the parsed tests of a row, and the text that runs before them. Out: a `Usage`, or `BadMessage` with the name. An
+answer may define every name that it must provide, so it must provide no name that decides a check: `assert f(1) ==
 Decimal("1.5")` without an import means the library's `Decimal`. Nothing is run here. Called by `verdicts.code.rows`.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 from broker.errors import BadMessage
 
 CONSTANTS: Final = frozenset({"true", "false", "null"})  # of JSON, in tests that were made from it
-CHECKERS: Final[Mapping[str, str]] = {  # names that decide a check: a library's, whatever the answer says
+CHECKERS: Final[Mapping[str, str]] = {  # names that decide a check: the library's, never the answer's
     "np": "import numpy as np",
     "pd": "import pandas as pd",
     "pytest": "import pytest",
@@ -44,7 +44,7 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "typing": ("Any", "Callable", "Dict", "Iterable", "List", "Optional", "Set", "Tuple", "Union"),
     "uuid": ("UUID",),
 }
-# Functions: the library's beside a name that only the answer can have, and the answer's where they alone are tested.
+# Functions: the library's in checks with another name of the answer, and the answer's if they alone are tested.
 FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "bisect": ("bisect_left", "bisect_right", "insort"),
     "copy": ("deepcopy",),
@@ -88,29 +88,29 @@ FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 STARRED: Final = frozenset(
     {*VALUES, *FUNCTIONS, "cmath", "random", "re", "time"}
-)  # known by `from ... import *`
+)  # imported by `from ... import *`
 ANY_OF_THEM: Final = "the function that the tests are handed"
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The names that tests use and do not define."""
+    """Names that tests use and do not define."""
 
     answer: tuple[str, ...]  # of the answer
-    modules: tuple[str, ...]  # of the standard library, without an import
-    header: str  # imports of what is a library's
+    modules: tuple[str, ...]  # of the standard library, used without an import
+    header: str  # imports of the library's names
     constants: bool  # whether `true`, `false` and `null` mean JSON's
 
 
 def usage_of(tree: ast.Module, prefix: str, prefix_name: str = "prefix") -> Usage:
-    """Return what tests use.
+    """Return the names that tests use.
 
-    A built-in name is the answer's only where the tests use nothing else of it (`assert sum(10, 15) == 6`): else an
-    answer could redefine the `sorted` or `all` that judges it. So is a function's name of the standard library, and
-    where a check tests it alone (`assert gcd(4, 6) == 2`).
+    A built-in name belongs to the answer only if the tests use nothing else of it (`assert sum(10, 15) == 6`):
+    otherwise an answer could redefine the `sorted` or `all` that judges it. The same holds for functions of the
+    standard library, which also belong to the answer if a check tests them alone (`assert gcd(4, 6) == 2`).
 
     Raises:
-        BadMessage: the tests use nothing of the answer, or something of it that an answer could forge a check with.
+        BadMessage: the tests use no name of the answer, or one with which an answer could forge a check.
     """
     before = ast.parse(prefix)
     free = free_names(f"{prefix}\n{ast.unparse(tree)}") - _starred([before, tree])
@@ -138,17 +138,17 @@ def usage_of(tree: ast.Module, prefix: str, prefix_name: str = "prefix") -> Usag
 
 
 def header_for_star(tree: ast.Module) -> str:
-    """Return the imports of what tests use of the standard library, which `import *` must not take of the answer."""
+    """Return imports of the standard library's names in tests, which `import *` must not take from the answer."""
     libraries = _modules_of(VALUES) | _modules_of(FUNCTIONS)
     free = free_names(ast.unparse(tree)) & libraries.keys() - set(dir(builtins))
     return "\n".join(f"from {libraries[name]} import {name}" for name in sorted(free))
 
 
 def refuse_forgeable(flow: Flow) -> None:
-    """Raise BadMessage where a check depends on two names of the answer, or compares objects of its classes.
+    """Raise BadMessage if a check depends on two names of the answer, or compares objects of its classes.
 
     `assert f(2) == helper(3)`, `assert same(f(2), 3)` and `assert decode(encode("a")) == "a"` hold for an answer that
-    defines `helper`, `same` or `encode` to suit. Objects of the answer's own classes are compared by identity.
+    defines a suitable `helper`, `same` or `encode`. Objects of the answer's own classes are compared by identity.
     """
     for check in flow.checks():
         if (kind := flow.compared_class(check)) is not None:
@@ -166,9 +166,9 @@ def refuse_forgeable(flow: Flow) -> None:
 
 
 def refuse_stubs(before: ast.Module, tree: ast.Module, where: str) -> None:
-    """Raise BadMessage where the text before the tests stubs what they test: they would test the stub.
+    """Raise BadMessage if the text before the tests stubs what they test: they would test the stub.
 
-    A stub that they hand to the answer, a callback that does nothing, is one of the tests' own.
+    A stub that they pass to the answer, a callback that does nothing, belongs to the tests.
     """
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     checkers = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
@@ -203,22 +203,22 @@ def _is_stub(function: ast.FunctionDef) -> bool:
 
 
 class Flow:
-    """Which names of the answer a value of the tests may come from, without regard to the order of statements."""
+    """Names of the answer that a value of the tests may come from, without regard to the order of statements."""
 
     def __init__(self, trees: Iterable[ast.Module], own: Iterable[str], module: str | None = None) -> None:
-        """Take the tests, the names that are the answer's, and the module whose attributes are, too."""
+        """Use the tests, the names of the answer, and the module whose attributes belong to the answer, too."""
         self._own = frozenset(own)
         self._module = module
         self._nodes = [node for tree in trees for node in ast.walk(tree)]
         self._functions = {node.name: node for node in self._nodes if isinstance(node, ast.FunctionDef)}
-        self._sources: dict[str, list[ast.AST]] = {}  # variable -> what it is made from
-        self._handed: dict[str, list[ast.AST]] = {}  # parameter -> what its function is called with
+        self._sources: dict[str, list[ast.AST]] = {}  # variable -> expressions that it is made from
+        self._handed: dict[str, list[ast.AST]] = {}  # parameter -> arguments of its function
         for node in self._nodes:
             self._note(node)
         self._found: dict[str, frozenset[str]] = {}
 
     def checks(self) -> Iterator[ast.AST]:
-        """Yield what is checked, the parts of a conjunction one by one."""
+        """Yield the checked expressions; the parts of a conjunction separately."""
         for node in self._nodes:
             if isinstance(node, ast.Assert | ast.If):
                 yield from _conjuncts(node.test)
@@ -226,7 +226,7 @@ class Flow:
                 yield ast.Tuple(elts=node.args, ctx=ast.Load())
 
     def heads(self, check: ast.AST) -> frozenset[str]:
-        """Return the names of the answer that decide a check: functions, and classes that make no mere argument."""
+        """Return the names of the answer that decide a check: functions, and classes that are not only arguments."""
         found = {name for name in self.names(check) if not is_class(name)}
         waiting = [check]
         while waiting:
@@ -241,9 +241,9 @@ class Flow:
         return frozenset(found)
 
     def compared_class(self, check: ast.AST) -> str | None:
-        """Return the answer's class of which an object is compared with what is the answer's, too, by == or !=.
+        """Return the answer's class of which an object is compared with another value of the answer, by == or !=.
 
-        A call with a class's spelling that is compared with something of the tests may be one of a function.
+        If it is compared with a value of the tests, a call that is spelt like a class may be one of a function.
         """
         for node in ast.walk(check):
             if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
@@ -272,7 +272,7 @@ class Flow:
         return None
 
     def _note(self, node: ast.AST) -> None:
-        """Note which variables a node makes from what, and what it hands to a function of the tests."""
+        """Record from what a node makes variables, and its arguments for functions of the tests."""
         if isinstance(node, ast.Assign):
             self._bind(node.targets, node.value)
         elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
@@ -299,7 +299,7 @@ class Flow:
     def _of_variable(self, name: str) -> frozenset[str]:
         """Return the names of the answer behind a variable, parameter or function of the tests."""
         if name not in self._found:
-            self._found[name] = frozenset()  # of what is made from itself
+            self._found[name] = frozenset()  # for a variable that is made from itself
             found = {source for value in self._sources.get(name, ()) for source in self.names(value)}
             if name in self._functions:
                 found |= self._free_of(self._functions[name])
@@ -309,14 +309,14 @@ class Flow:
         return self._found[name]
 
     def _free_of(self, function: ast.FunctionDef) -> set[str]:
-        """Return the answer's names in a function of the tests, but for what it is handed."""
+        """Return the answer's names in a function of the tests, except those in its arguments."""
         parameters = {argument.arg for argument in function.args.args}
         names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)} - parameters
         inner = {name for part in names & self._functions.keys() for name in self._of_variable(part)}
         return (names & self._own) | inner
 
     def _object_of(self, node: ast.expr) -> str | None:
-        """Return the answer's class that a side of a comparison is an object of, or holds one of."""
+        """Return the answer's class whose object a side of a comparison is or contains."""
         if isinstance(node, ast.Call):
             name = self._name(node.func)
             return name if name is not None and is_class(name) else None
@@ -332,7 +332,7 @@ class Flow:
 
 
 def is_check(function: ast.expr) -> bool:
-    """Return whether a call of this is a check: `self.assertEqual`, `np.testing.assert_allclose`."""
+    """Return whether a call of this function is a check: `self.assertEqual`, `np.testing.assert_allclose`."""
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     return str(name).startswith("assert")
 
@@ -346,7 +346,7 @@ def _conjuncts(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def is_class(name: str) -> bool:
-    """Return whether a name is a class's by its spelling, and no constant's."""
+    """Return whether a name is spelt like a class, and not like a constant."""
     return name[:1].isupper() and not (name.isupper() and len(name) > 1)
 
 
@@ -356,7 +356,7 @@ def _modules_of(table: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 
 def _is_module(name: str, tree: ast.Module) -> bool:
-    """Return whether tests use a name as a module of the standard library: for its attributes, which it has."""
+    """Return whether tests use a name as a module of the standard library: for attributes that the module has."""
     nodes = list(ast.walk(tree))
     attributes = [
         node.attr
@@ -369,7 +369,7 @@ def _is_module(name: str, tree: ast.Module) -> bool:
 
 
 def _starred(trees: Iterable[ast.Module]) -> set[str]:
-    """Return the names that come by `from MODULE import *` of modules that are known here."""
+    """Return the names from `from MODULE import *` of known modules."""
     found: set[str] = set()
     for tree in trees:
         for node in ast.walk(tree):

@@ -1,13 +1,13 @@
-"""This module says whether a program printed what a case expects, by pure functions on text.
+"""Compare a program's output with the output that a case expects; pure functions on text.
 
-In: expected and printed standard output. Out: None where they are the same, else a short reason. Called by
+In: expected and printed standard output. Out: None if they are equal, else a short reason. Called by
 `verdicts.code.judging` outside the sandbox: the expected text never enters it.
 
-Strict, the default: the lines are the same, where white space at the end of a line and empty lines at the end do not
-count. A token that the case writes as a float (`0.5`, `1e-3`) is matched by a number within 1e-6, relative, or absolute
-below 1. All else is compared to the letter: upper and lower case, whole numbers, numbers that overflow a float, the
-space between tokens. Compatible, II-Thought's and SandboxFusion's rule: lines stripped on both sides, upper and lower
-case the same, floats within 1e-5, relative.
+Strict, the default: the lines are equal, except for white space at the end of a line and empty lines at the end. A
+token that the case writes as a float (`0.5`, `1e-3`) is matched by a number within 1e-6, relative, or absolute below 1.
+Everything else is compared exactly: upper and lower case, whole numbers, numbers that overflow a float, the space
+between tokens. Compatible, II-Thought's and SandboxFusion's rule: lines stripped on both sides, upper and lower case
+equal, floats within 1e-5, relative.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_NUMBER_CHARS: Final = 400  # longer ones are compared as text
 
 
 def difference(printed: str, expected: str, *, compatible: bool = False) -> str | None:
-    """Return why the output is wrong; None where it is right."""
+    """Return why the output is wrong; None if it is right."""
     got, wanted = _lines(printed, compatible), _lines(expected, compatible)
     for number, (mine, theirs) in enumerate(zip(got, wanted, strict=False), start=1):
         if mine != theirs and not _same_line(mine, theirs, compatible):

@@ -1,8 +1,8 @@
-"""Which of a row's tests a policy may see, and what it is told of those that its program fails.
+"""Select the tests of a row that a policy may see, and describe those that its program fails.
 
 In: a code row, as `verdicts.code.rows` reads it. Out: `PublicTests`: the tests that the row itself calls public, or the
-first of its own. No other test of the row is in there, so none can be run or shown. Used by the environment `code`.
-What has no public tests raises `BadMessage` that says what to do.
+first ones of its own. It contains no other tests of the row, so none can be run or shown. Used by the environment
+`code`. A row without public tests raises `BadMessage` that says what to do.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from verdicts.code.judging import CaseTally, Failure
 from verdicts.code.long_integers import long_integers
 from verdicts.code.rows import Harnessed, Suite, first_of, suite_of
 
-# Where rows have them, beside the answer or as a column: Code Contests' name and LiveCodeBench's.
+# Where rows have them, in the answer or as a column: Code Contests' name and LiveCodeBench's.
 KEYS: Final = ("public_tests", "public_test_cases")
 MOST_TOLD: Final = 3  # failed tests that are shown
 _ERROR_LINES: Final = 12
-_PLACE: Final = re.compile(r"[^\s\"'(]*/(main\.(?:py|cpp|js))")  # whose folder is another one in each run
+_PLACE: Final = re.compile(r"[^\s\"'(]*/(main\.(?:py|cpp|js))")  # its folder is another one in each run
 
 
 @dataclass(frozen=True, slots=True)
 class ShownTest:
-    """A test as a policy reads it."""
+    """A test in a policy's form."""
 
     given: str
-    expected: str | None = None  # None: it stands in `given`, an assert
+    expected: str | None = None  # None: it is in `given`, an assert
     is_stdio: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PublicTests:
-    """The tests of a row that a policy may see."""
+    """Tests of a row that a policy may see."""
 
     suite: Suite
     shown: tuple[ShownTest, ...]  # one for each case of the suite
 
     def told(self, tally: CaseTally, most_chars: int) -> str:
-        """Say which of them a program failed, and by what.
+        """Describe which of them a program failed, and why.
 
         Args:
-            tally: of the program, against `suite`.
-            most_chars: of an input, of what was expected, and of what the program gave.
+            tally: the program's, with `suite`.
+            most_chars: of an input, of the expected output, and of the program's output.
         """
         passed, total = sum(tally.results), len(self.shown)
         told = [self._failed(failure, most_chars) for failure in tally.failures[:MOST_TOLD]]
@@ -72,8 +72,8 @@ def public_tests(row: Mapping[str, Any], first: int | None) -> PublicTests:
     Args:
         row: `type`, `answer` and `language` of its `verification_info`, and maybe one of `KEYS`: a list of cases with
             `input` and `output`, an object of such lists, or a list of asserts; or the JSON text of one.
-        first: of the row's own tests, where it calls none public; at least one stays hidden. None: such a row is
-            refused.
+        first: number of the row's own tests to use if it calls none public; at least one stays hidden. None: such a row
+            is refused.
     Raises:
         BadMessage: there is no such test, or the row can't be read.
     """
@@ -97,14 +97,14 @@ def public_tests(row: Mapping[str, Any], first: int | None) -> PublicTests:
 
 
 def _reason(failure: Failure, most_chars: int) -> list[str]:
-    """Return why a test failed, and the end of what the program or its compiler said of it."""
+    """Return why a test failed, and the end of the error output of the program or its compiler."""
     lines = _PLACE.sub(r"\1", failure.error.strip("\n")).split("\n")[-_ERROR_LINES:]
     said = cut("\n".join(lines), most_chars, keeps_end=True)
     return [text for text in (cut(_PLACE.sub(r"\1", failure.reason), most_chars), said) if text]
 
 
 def cut(text: str, most_chars: int, *, keeps_end: bool = False) -> str:
-    """Return a text of at most so many characters, and a word on those that are left out."""
+    """Cut a text to `most_chars` characters, with a note about the omitted ones."""
     text = text.strip("\n")
     if (more := len(text) - most_chars) <= 0:
         return text
@@ -113,7 +113,7 @@ def cut(text: str, most_chars: int, *, keeps_end: bool = False) -> str:
 
 
 def _first(suite: Suite, number: int) -> Suite:
-    """Return a suite with the first of its tests, and at least one less than all. Raises BadMessage."""
+    """Return a suite with the first of its tests, at least one less than all. Raises BadMessage."""
     if isinstance(suite.tests, Harnessed) and suite.tests.pytest is not None:
         raise BadMessage("a pytest file can't be shown in part: such a row has to name its public tests")
     cases = suite.tests.cases if isinstance(suite.tests, Harnessed) else suite.tests
@@ -125,7 +125,7 @@ def _first(suite: Suite, number: int) -> Suite:
 
 
 def _answer(row: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return an answer with the public tests alone, and what the row says of how they run."""
+    """Return an answer with only the public tests, and the row's keys about how they run."""
     answer = row.get("answer")
     own = answer if isinstance(answer, Mapping) else {}
     about = {name: own[name] for name in ("language",) if not is_nothing(own.get(name))}

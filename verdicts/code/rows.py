@@ -1,9 +1,8 @@
-"""This module makes of a row's `verification_info` the tests that it means: checked, typed, once a row.
+"""Convert a row's `verification_info` to checked, typed tests, once a row.
 
 In: `{"type": "code" | "code_verifiable", "answer": {...}}` in one of six shapes. Out: a `Suite`. Called by
-`scorers.code.scorer`, once for a row's whole group, and by the environment `code`, before anything is judged. What
-could never be scored raises `BadMessage` naming what the row lacks. Tests are parsed here, never run: only the sandbox
-runs anything.
+`scorers.code.scorer`, once for a row's whole group, and by the environment `code`, before anything is judged. A row
+that can't be scored raises `BadMessage` naming what it lacks. Tests are only parsed here; they run only in the sandbox.
 """
 
 from __future__ import annotations
@@ -40,24 +39,24 @@ class StdioCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harnessed:
-    """Python tests that the harness runs beside the answer. The fields are what the harness is sent."""
+    """Python tests that the harness runs against the answer. The fields are sent to the harness."""
 
     cases: tuple[Mapping[str, Any], ...]  # {"text", "asserts"} or {"entry", "arguments", "expected"}
     module: str = "solution"
     prefix: str = ""  # runs before the answer and before the tests
-    own_prefix: str = ""  # what runs before the tests in place of it
+    own_prefix: str = ""  # runs before the tests instead of it
     setup: str = ""  # runs before the tests
     pytest: str | None = None
-    names: tuple[str, ...] = ()  # what the tests use of the answer
-    modules: tuple[str, ...] = ()  # what they use of the standard library without importing it
-    imports: tuple[str, ...] = ()  # what they import
+    names: tuple[str, ...] = ()  # names of the answer that the tests use
+    modules: tuple[str, ...] = ()  # of the standard library, used without an import
+    imports: tuple[str, ...] = ()  # imports of the tests
     constants: bool = False  # whether `true`, `false` and `null` mean JSON's
-    written: tuple[str, ...] = ()  # the attributes that they write
-    texts: tuple[str, ...] = ()  # the text of each case as the row has it; (): they are calls
+    written: tuple[str, ...] = ()  # attributes that the tests write
+    texts: tuple[str, ...] = ()  # the text of each case as in the row; (): they are calls
 
     @property
     def packages(self) -> frozenset[Import]:
-        """Return the packages beside the standard library that the tests import."""
+        """Return the packages outside the standard library that the tests import."""
         return frozenset((name, "") for name in self.imports if name.partition(".")[0] in MODULES)
 
 
@@ -66,12 +65,12 @@ class Suite:
     """The tests of one row."""
 
     language: Language
-    is_fraction: bool  # whether the row's users know the share of passed cases as its score
+    is_fraction: bool  # whether the usual score of such rows is the share of passed cases
     tests: tuple[StdioCase, ...] | Harnessed
 
     @property
     def longest_output(self) -> int:
-        """Return the bytes that the longest case wants to see."""
+        """Return the largest size of a case's expected output in bytes."""
         if isinstance(self.tests, Harnessed):
             return 0
         return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in self.tests)
@@ -82,10 +81,10 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
 
     Args:
         verification_info: `{"type", "answer"}`.
-        split: whether each top-level assert of a functional test is a case of its own.
-        max_cases: the most that are run; more are drawn from with a seed, the same ones always. None: all.
+        split: whether each top-level assert of a functional test is a separate case.
+        max_cases: the most cases to run; of more, always the same ones are drawn with a seed. None: all.
     Raises:
-        BadMessage: naming what the row lacks.
+        BadMessage: names what the row lacks.
     """
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
@@ -111,7 +110,7 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
 
 
 def first_of(suite: Suite, number: int) -> Suite:
-    """Return a suite with the first of its cases; it is not that of a pytest file."""
+    """Return a suite with the first of its cases; not for a pytest file."""
     return replace(suite, tests=_chosen(suite.tests, range(number)))
 
 
@@ -146,7 +145,7 @@ def _cases(answer: Mapping[str, Any]) -> tuple[StdioCase, ...] | Harnessed:
 
 
 def _before(tests: Harnessed) -> Harnessed:
-    """Return tests that bring no imports with those that run before the answer alone."""
+    """Return tests without imports, with the standard imports that run only before the answer."""
     return replace(tests, prefix=prelude_for(tests.names), own_prefix=tests.own_prefix or "pass")
 
 
@@ -200,7 +199,7 @@ def _test_cases(cases: Any, fn_name: Any) -> tuple[StdioCase, ...] | Harnessed:
 
 
 def _stdio(value: Any, key: str) -> str:
-    """Return a case's text, which some rows hold as a list of lines, each line ended by a line feed alone."""
+    """Return a case's text, which some rows have as a list of lines, each ended by only a line feed."""
     if (
         isinstance(value, Sequence)
         and not isinstance(value, str)
@@ -285,7 +284,7 @@ def _asserts(tests: list[Any], setup: str) -> Harnessed:
 
 
 def _has_asserts(tree: ast.Module) -> bool:
-    """Return whether a right answer gets to an assert; it gets to none in `try: f(-1); assert False`."""
+    """Return whether a right answer reaches an assert; it reaches none in `try: f(-1); assert False`."""
     return any(
         isinstance(node, ast.Assert) and not (isinstance(node.test, ast.Constant) and not node.test.value)
         for node in ast.walk(tree)
@@ -329,9 +328,9 @@ def _pytest(text: str, module: str) -> Harnessed:
 
 
 def _reaching_tool(tree: ast.Module) -> str | None:
-    """Return the tool that can't work here, since answer and tests run in two processes; None: the file uses none.
+    """Return the tool that can't work, since answer and tests run in two processes; None: the file uses none.
 
-    Such a tool looks at the answer's output or replaces its objects: with it every answer would be wrong.
+    Such a tool reads the answer's output or replaces its objects: every answer would be wrong.
     """
     nodes = list(ast.walk(tree))
     if found := next((name for node in nodes for name in _fixtures_of(node) if name in FIXTURES), None):
@@ -354,7 +353,7 @@ def _reaching_tool(tree: ast.Module) -> str | None:
 
 
 def _fixtures_of(node: ast.AST) -> Iterator[str]:
-    """Yield the fixtures that a function asks for by its parameters, or a mark by name."""
+    """Yield the fixtures that a function uses by its parameters, or a mark by name."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
             yield argument.arg
@@ -410,7 +409,7 @@ def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
 
 
 def _owning(tests: Harnessed, own: Iterable[str], module: str | None = None) -> Harnessed:
-    """Return the tests with what they mean of their arguments written into them. Raises BadMessage."""
+    """Return the tests with marks for their own arguments written into them. Raises BadMessage."""
     cases = [str(case["text"]) for case in tests.cases]
     texts = [tests.prefix, tests.setup, tests.pytest or "", *cases]
     trees = [_parsed(text, "tests") for text in texts]
@@ -435,7 +434,7 @@ def _owning(tests: Harnessed, own: Iterable[str], module: str | None = None) -> 
 
 
 def _capped(tests: tuple[StdioCase, ...] | Harnessed, most: int | None) -> tuple[StdioCase, ...] | Harnessed:
-    """Return at most so many cases, drawn with a fixed seed and in their order: each worker draws the same."""
+    """Return at most `most` cases in order, drawn with a fixed seed: each worker draws the same."""
     cases = tests.cases if isinstance(tests, Harnessed) else tests
     if most is None or len(cases) <= most:
         return tests

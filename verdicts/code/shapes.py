@@ -1,8 +1,8 @@
-"""Which of its shapes a row's tests have is decided here: every key of the answer is known to it, or the row refused.
+"""Find the shape of a row's tests, and refuse rows with keys that the shape does not have.
 
-In: the answer of a code row. Out: the key that names the shape. A key that is passed over may be what the tests stand
-in: verl's rows of KodCode have them in `assert_case`, beside inputs and outputs that say nothing. Also here: what runs
-before an answer whose row brings no imports. Used by `verdicts.code.rows`.
+In: the answer of a code row. Out: the key that names the shape. A key that is ignored may contain the tests: verl's
+rows of KodCode have them in `assert_case`, with inputs and outputs that mean nothing. Also defines the code that runs
+before an answer whose row has no imports. Used by `verdicts.code.rows`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHAPES: Final = (
     '{"tests": [...], "setup"?}',
     '{"pytest", "module"?}',
 )
-# The key that names a shape -> keys beside it. The first that has something in it decides.
+# The key that names a shape -> further allowed keys. The first one with a value decides.
 _BESIDE: Final[Mapping[str, frozenset[str]]] = {
     "assert_case": frozenset({"inputs", "outputs", "fn_name"}),
     "test_cases": frozenset({"fn_name"}),
@@ -39,7 +39,7 @@ _STDIO: Final = frozenset(
 )  # kinds of a case, by its data set
 _CALL: Final = frozenset({"function_call", "functional", "function", "call"})
 
-# Function calls come from sites that import these for their users: an answer says `List[int]` and imports nothing.
+# Function calls come from sites that import these for their users: an answer uses `List[int]` without an import.
 PRELUDE: Final = """\
 import bisect, collections, functools, heapq, itertools, math, re, string
 from bisect import *; from collections import *
@@ -53,7 +53,7 @@ def shape_of(answer: Mapping[str, Any]) -> str:
     """Return the key that names the answer's shape.
 
     Raises:
-        BadMessage: the answer has no such key, or one that its shape doesn't know.
+        BadMessage: the answer has no such key, or one that is not allowed in its shape.
     """
     shapes = [name for name in _BESIDE if not is_nothing(answer.get(name))]
     shapes = shapes or [name for name in _BESIDE if name in answer]
@@ -67,7 +67,7 @@ def shape_of(answer: Mapping[str, Any]) -> str:
 
 
 def refuse_unknown(found: Mapping[str, Any], known: Collection[str], where: str) -> None:
-    """Raise BadMessage where there is something under a key that nobody reads."""
+    """Raise BadMessage if a key that is not read has a value."""
     if keys := unread(found, known):
         raise BadMessage(
             f"a code row with {', '.join(map(repr, keys))} {where}, which nothing here reads: the "
@@ -77,7 +77,7 @@ def refuse_unknown(found: Mapping[str, Any], known: Collection[str], where: str)
 
 
 def calls_function(case: Mapping[str, Any]) -> bool:
-    """Return whether a case calls a function, as its data set says by `type` or `testtype`. Raises BadMessage."""
+    """Return whether a case calls a function, according to its data set's `type` or `testtype`. Raises BadMessage."""
     kinds = {str(case[key]).lower() for key in ("type", "testtype") if not is_nothing(case.get(key))}
     if kinds <= _STDIO:
         return False
@@ -89,10 +89,10 @@ def calls_function(case: Mapping[str, Any]) -> bool:
 
 
 def asserts_of(answer: Mapping[str, Any]) -> list[Any]:
-    """Return the asserts of a row of KodCode as verl has it; its inputs and outputs have to say nothing.
+    """Return the asserts of a row of KodCode in verl's form; its inputs and outputs must mean nothing.
 
     Raises:
-        BadMessage: there are inputs or outputs, too, by which verl would call the function and compare.
+        BadMessage: there are inputs or outputs, too, with which verl would call the function and compare.
     """
     for key in ("inputs", "outputs"):
         beside = answer.get(key)
@@ -107,10 +107,10 @@ def asserts_of(answer: Mapping[str, Any]) -> list[Any]:
 
 
 def prelude_for(names: Iterable[str]) -> str:
-    """Return what runs before an answer whose row brings no imports, without the names that the answer has to have.
+    """Return the code to run before an answer whose row has no imports, without the names that the answer must define.
 
     Args:
-        names: what the tests use of the answer; with `gcd` among them an answer without one would be right.
+        names: names of the answer that the tests use; if it provided `gcd`, an answer without one would be right.
     """
     own = sorted(set(names) & _provided())
     return f"{PRELUDE}del {', '.join(own)}\n" if own else PRELUDE

@@ -1,1 +1,1 @@
-"""reasoning-gym's entries: rows, what an answer has to be, and the library's word on it in the sandbox."""
+"""reasoning-gym's entries: rows, rules for answers, and the library's verdict in the sandbox."""

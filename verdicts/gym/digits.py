@@ -1,9 +1,9 @@
-"""Numbers as a row of reasoning-gym asks for them: plainly written, and right to the last digit that they give.
+"""Check numbers in answers to reasoning-gym: written plainly, and correct to the last digit that they give.
 
-In: an answer that the library pays in full, and its row. Out: why it is not right after all, or None. Called by
+In: an answer that the library gives full marks, and its row. Out: why it is wrong after all, or None. Called by
 `verdicts.gym.second_look`. The library allows 1%, or 0.01, or a whole unit, whatever the task asks for. Here a number
-is the row's own, or it is what the exact value comes to at as many digits as it gives. The row has the exact value, or
-what it is computed from; where it has neither, its own answer stands for it. All arithmetic is exact.
+has to be the row's own, or the exact value rounded to the number of digits that it gives. The row has the exact value,
+or the values to compute it from; if it has neither, its own answer counts as exact. All arithmetic is exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from verdicts.gym.rows import Row
 
-# Digits, or groups of them as English and Indian texts have them; then decimals, then a power of ten.
+# Digits, maybe in groups as in English and Indian texts; then decimals, then a power of ten.
 _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:\d{1,3}(?:,\d{2,3})*,\d{3}|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII
 )
@@ -29,7 +29,7 @@ _ROUND: Final = re.compile(r"([+-]?[\d,]*[1-9])(0+)", re.ASCII)
 _DIGITS_ASKED: Final = re.compile(r"maximum of (\d+) significant digits")
 _ROOT_UNIT: Final = Fraction(1, 10_000)  # the last place of a root, as the prompt asks for it
 _CENT: Final = Fraction(1, 100)  # the last place of an average
-_NOISE: Final = Fraction(1, 1_000_000)  # what six decimals may take from a candidate's double precision
+_NOISE: Final = Fraction(1, 1_000_000)  # error of a candidate's sixth decimal in double precision
 _ANOTHER: Final = "it is another number"
 _NO_NUMBER: Final = "it is not one plain number"
 
@@ -43,7 +43,7 @@ class Number:
 
     @classmethod
     def of(cls, text: str) -> Number | None:
-        """Return the number that a text is from end to end; None where it is none."""
+        """Return the number that a whole text is; None if it is not a number."""
         text = text.strip()
         if _NUMBER.fullmatch(text) is None:
             return None
@@ -51,12 +51,12 @@ class Number:
         return cls(Fraction(number), Fraction(10) ** int(number.as_tuple().exponent))
 
     def rounds(self, exact: Fraction) -> bool:
-        """Return whether it is the exact value rounded to where its digits end; a half may go either way."""
+        """Return whether it is the exact value rounded to its last digit; a half may be rounded either way."""
         return abs(self.value - exact) <= self.unit / 2
 
 
 def equal(answer: str, row: Row) -> str | None:
-    """Refuse another number, and what is not written as one: for the library `1,2` is 12."""
+    """Refuse other numbers, and texts that are not a number: the library reads `1,2` as 12."""
     given, own = Number.of(answer), Number.of(row.gold)
     if given is None or own is None:
         return _NO_NUMBER
@@ -64,7 +64,7 @@ def equal(answer: str, row: Row) -> str | None:
 
 
 def power(answer: str, row: Row) -> str | None:
-    """Look at the digits behind the first three, too, where there are any; a whole number's last zeros are none."""
+    """Check the digits after the first three, too, if there are any; final zeros of a whole number do not count."""
     if whole := _ROUND.fullmatch(answer.strip()):
         answer = f"{whole[1]}e{len(whole[2])}"
     base, exponent = exactly(row.metadata.get("base")), row.metadata.get("exponent")
@@ -73,7 +73,7 @@ def power(answer: str, row: Row) -> str | None:
 
 
 def probability(answer: str, row: Row) -> str | None:
-    """Look at a fraction exactly, and at all digits of a decimal number: the library allows a ten-thousandth."""
+    """Check a fraction exactly, and all digits of a decimal number: the library allows a ten-thousandth."""
     parts = row.metadata.get("rational")
     exact = (
         exactly(f"{parts.get('numerator')}/{parts.get('denominator')}")
@@ -90,7 +90,7 @@ def probability(answer: str, row: Row) -> str | None:
 
 
 def decimal_expression(answer: str, row: Row) -> str | None:
-    """Look at all digits that are asked for, twelve of them: the library looks at three decimals.
+    """Check all digits that are asked for, twelve of them: the library checks three decimals.
 
     The row's own answer was rounded at each step, so in one of ten rows its last digits differ from the exact value's.
     """
@@ -101,7 +101,7 @@ def decimal_expression(answer: str, row: Row) -> str | None:
 
 
 def candidate(answer: str, row: Row) -> str | None:
-    """Refuse any number but the candidate that is the row's own: the library takes all within a hundredth of it."""
+    """Refuse all numbers except the candidate that is the row's own: the library accepts all within a hundredth."""
     given, own = Number.of(answer), Number.of(row.gold)
     if given is None or own is None:
         return _NO_NUMBER
@@ -112,7 +112,7 @@ def candidate(answer: str, row: Row) -> str | None:
 
 
 def pooled(answer: str, row: Row) -> str | None:
-    """Look at each cell of a matrix, at its shape, and at what else is written: the library takes 1%, and comments."""
+    """Check each cell of a matrix, its shape, and additional text: the library allows 1%, and comments."""
     own = _cells(row.gold)
     exact = row.metadata.get("solution")
     given = _cells(answer)
@@ -132,13 +132,13 @@ def ordered(answer: str, row: Row) -> str | None:
 
 
 def roots(answer: str, row: Row) -> str | None:
-    """Look at each root to four decimals, and refuse what is no number: the library passes that over.
+    """Check each root to four decimals, and refuse texts that are not numbers: the library ignores them.
 
     The prompt asks for "rounding down when the 5th decimal place is 5 or greater", and the library rounds up: both
-    count, where the polynomial says that there is something to round.
+    count, if according to the polynomial there is something to round.
     """
     if not row.gold.strip():
-        return None  # what that is to look like has been looked at before
+        return None  # its form has been checked before
     given = [Number.of(item) for item in answer.split(",")]
     own = sorted(number.value for number in map(Number.of, row.gold.split(",")) if number)
     if None in given:
@@ -154,7 +154,7 @@ def roots(answer: str, row: Row) -> str | None:
 
 
 def geometry(answer: str, row: Row) -> str | None:
-    """Look at all digits of an angle or a point, and at what follows it."""
+    """Check all digits of an angle or a point, and the text after it."""
     match row.metadata.get("task_type"):
         case "angle_measure":
             exact = exactly(row.metadata.get("angle_ABC_degrees"))
@@ -173,7 +173,7 @@ def geometry(answer: str, row: Row) -> str | None:
 
 
 def exactly(value: Any) -> Fraction | None:
-    """Return a row's number as it is printed, or a fraction; None where it is neither."""
+    """Return a row's printed number or fraction; None if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -188,9 +188,9 @@ def _rounded(
     """Refuse a number that is neither the row's own nor the exact value, rounded to the number's own last digit.
 
     Args:
-        answer: what may be a number.
-        own: the row's own number; right in any case.
-        exact: what that was rounded from; None where nobody knows: then it stands for it.
+        answer: text that may be a number.
+        own: the row's own number; always right.
+        exact: the value that it was rounded from; None if unknown: then the row's own number is used.
         coarsest: the largest unit that the last digit may have.
     """
     given, right = Number.of(answer), Number.of(own)
@@ -203,7 +203,7 @@ def _rounded(
 
 
 def _computed(question: str) -> Fraction | None:
-    """Return what the expression in a row's question comes to; None where there is none."""
+    """Return the value of the expression in a row's question; None if there is none."""
     expression = question.rpartition("\n")[2].partition("=")[0].strip()
     try:
         return _value(ast.parse(expression, mode="eval").body)
@@ -229,7 +229,7 @@ def _value(node: ast.expr) -> Fraction:
 
 
 def _polynomial(text: str) -> dict[int, int]:
-    """Return a polynomial's coefficients by power, as sympy prints it; nothing where it is written otherwise."""
+    """Return a polynomial's coefficients by power, as sympy prints it; nothing for other notations."""
     text, found, position = "".join(text.split()), {}, 0
     for term in _TERM.finditer(text):
         if term.start() != position or not term[0]:
@@ -241,7 +241,7 @@ def _polynomial(text: str) -> dict[int, int]:
 
 
 def _is_cut(value: Fraction, root: Fraction, polynomial: Mapping[int, int]) -> bool:
-    """Return whether the library rounded the root away from zero, and `value` is it rounded towards zero."""
+    """Return whether the library rounded the root away from zero, and `value` is rounded towards zero."""
     unit = _ROOT_UNIT if root > 0 else -_ROOT_UNIT
     at_half, at_root = (
         sum(factor * at**degree for degree, factor in polynomial.items()) for at in (root - unit / 2, root)
@@ -261,7 +261,7 @@ def _at(table: Any, i: int, j: int) -> Fraction | None:
 
 
 def _listed(text: str) -> Sequence[Fraction] | None:
-    """Return the numbers of a list in JSON, each a number or the text of one; None where it is none."""
+    """Return the numbers of a list in JSON, each a number or the text of one; None if it is not such a list."""
     try:
         items = json.loads(text.replace("'", '"'), parse_int=str, parse_float=str)
     except (ValueError, RecursionError):

@@ -1,12 +1,12 @@
-"""Answers to one entry of reasoning-gym: what the library's own scorer says of each, and what of that counts.
+"""Judge answers to one entry of reasoning-gym by the library's own scorer, and decide how much of its value counts.
 
 In: a `JudgedRow`, and the texts of completions. Out: a `Verdict` each. Called by `scorers.gym.scorer`, and between the
 tries of an episode by the environment `reasoning_gym`.
 
-The library decides in the sandbox (`verdicts.gym.runs`), of answers that `verdicts.gym.rules` lets pass. The entry's
-own answer goes first: where it is not right, or can't be judged, the row is broken and its completions are unscorable.
-An answer that takes too long or too much memory is judged once more, alone, and then has brought that about: 0. What
-the sandbox itself could not do raises `SandboxUnavailable`, a `Retryable`.
+The library runs in the sandbox (`verdicts.gym.runs`), on answers that `verdicts.gym.rules` accepts. The entry's own
+answer is judged first: if it is not right, or can't be judged, the row is broken and its completions are unscorable. An
+answer that takes too long or too much memory is judged again, alone; if it fails again, it is itself the cause: 0. A
+failure of the sandbox raises `SandboxUnavailable`, a `Retryable`.
 """
 
 from __future__ import annotations
@@ -23,50 +23,50 @@ from verdicts.gym.runs import LibraryUnfit, Said, ask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one text is worth."""
+    """Value of one text."""
 
-    value: float | None  # in [0, 1]; None: nothing can be said of the row
+    value: float | None  # in [0, 1]; None: the row is broken
     reason: str  # for people
-    library: float | None = None  # what the library says, in [0, 1]; None: it was not asked, or says nothing
+    library: float | None = None  # the library's value, in [0, 1]; None: it was not asked, or has none
     is_over_limit: bool = False  # whether the answer took too long, or too much memory
 
 
 @dataclass(slots=True)
 class JudgedRow:
-    """What is known of one row's answers."""
+    """Results so far for one row's answers."""
 
     row: Row
-    waiting: dict[str, None] = field(default_factory=dict)  # answers that will be asked about
+    waiting: dict[str, None] = field(default_factory=dict)  # answers that are still to be judged
     said: dict[str, Said] = field(default_factory=dict)
-    broken: str | None = None  # why nothing can be said of the row
+    broken: str | None = None  # why the row can't be used
 
     @classmethod
     def of(cls, row: Row) -> JudgedRow:
-        """Return a row of which nothing is known yet, except that its own answer may be refused."""
+        """Return a row without results, except that its own answer may be refused."""
         own = gold_of(row)
         reason = None if own is None else refusal(own, row)
         return cls(row, broken=reason and f"the row's own answer {_shown(own or '')} is refused: {reason}")
 
 
 class Judging:
-    """Judges answers in one sandbox, by the scorer's section: where the answer is, and its limits."""
+    """Judge answers in one sandbox, with the scorer's section: where the answer is, and its limits."""
 
     def __init__(self, config: GymConfig, sandbox: LazySandbox) -> None:
-        """Start nothing."""
+        """Prepare; start nothing yet."""
         self._config, self._sandbox = config, sandbox
 
     def expect(self, text: str, judged: JudgedRow) -> None:
-        """Note the answer of a text, to be judged in one run with the others."""
+        """Add the answer of a text, to be judged in one run with the others."""
         answer, _ = self.answer_of(text)
         if answer is not None and answer not in judged.said and refusal(answer, judged.row) is None:
             judged.waiting[answer] = None
 
     def judge(self, text: str, judged: JudgedRow, *, most_s: float) -> Verdict:
-        """Have the library judge the answer of a text, with all others of the row that were named.
+        """Have the library judge the answer of a text, together with all others of the row that were added.
 
         Args:
-            text: of a completion.
-            judged: its row.
+            text: a completion's text.
+            judged: the row and its results.
             most_s: seconds for one answer: half for the first try, half for the second one.
         Raises:
             Retryable: the sandbox failed.
@@ -106,7 +106,7 @@ class Judging:
         return (None, f"no {where} after the thinking") if found is None else (found.strip(), "")
 
     def _settle(self, judged: JudgedRow, answer: str, answer_s: float) -> None:
-        """Have this answer and all that wait judged, the row's own before them. Raises Retryable."""
+        """Judge this answer and all waiting ones, after the row's own answer. Raises Retryable."""
         if answer in judged.said or judged.broken is not None:
             return
         gold = gold_of(judged.row)
@@ -144,7 +144,7 @@ class Judging:
 
 
 def gold_of(row: Row) -> str | None:
-    """Return the row's own answer as a completion would give it; None where it has none."""
+    """Return the row's own answer in the form of a completion; None if it has none."""
     if row.example is None:
         return None
     return row.example.strip() or (NO_ROOT[0] if row.dataset.name == "polynomial_equations" else "")

@@ -1,12 +1,12 @@
-"""Conclusions in propositional logic: whether one is a formula at all, and whether it says more than the premises do.
+"""Check conclusions in propositional logic: whether they are formulas, and say more than the premises do.
 
-In: an answer that the library pays in full, and its row. Out: why it is no conclusion, or None. Called by
-`verdicts.gym.second_look`. The library takes any words for one more variable, and whatever follows from the premises
-for a conclusion, so that each premise is one. Formulas are compared by their tables of truth values, as bits of a
-number: a premise is repeated whichever way it is written, together with others, behind a negation of its negation, or
-weakened by an `or`. A part of a premise, and a variable that stands alone as a premise with something else behind `or`,
-are conclusions, as the library's own are. Where premises contradict each other everything follows from them; a
-conclusion follows from some that do not.
+In: an answer that the library gives full marks, and its row. Out: why it is not a conclusion, or None. Called by
+`verdicts.gym.second_look`. The library reads any words as one more variable, and accepts everything that follows from
+the premises, so that each premise counts as a conclusion. Formulas are compared by their tables of truth values, stored
+as bits of a number. So a repeated premise is found in any notation, joined with others, after a double negation, or
+weakened by an `or`. A part of a premise, and a premise of a single variable with another formula after `or`, are
+conclusions, like the library's own. If premises contradict each other, everything follows from them; a conclusion has
+to follow from premises that do not.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _BINDING: Final = (
     AND,
 )  # the loosest first; each is read from the left, as the library does
 _TOKEN: Final = re.compile(r"\s*([A-Z()\u00ac\u2227\u2228\u2192\u2194])\s*")
-_MOST_SIGNS: Final = 100  # and brackets of one formula
-_MOST_VARIABLES: Final = 16  # whose tables are looked at
-_MOST_PREMISES: Final = 12  # whose subsets are
+_MOST_SIGNS: Final = 100  # operators and brackets of one formula
+_MOST_VARIABLES: Final = 16  # whose tables are computed
+_MOST_PREMISES: Final = 12  # whose subsets are checked
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula: a variable, or a sign with one or two formulas."""
+    """A formula: a variable, or an operator with one or two formulas."""
 
     sign: str
     parts: tuple[Formula, ...] = ()
 
 
 class NoFormula(Exception):
-    """The text is none."""
+    """The text is not a formula."""
 
 
 def conclusion(answer: str, row: Row) -> str | None:
-    """Refuse what is no formula, and a formula that only repeats premises, unless it is the row's own."""
+    """Refuse texts that are not formulas, and formulas that only repeat premises, except the row's own."""
     variables = sorted(map(str, row.metadata["variables"]))
     try:
         formula = parsed(answer, variables)
@@ -55,7 +55,7 @@ def conclusion(answer: str, row: Row) -> str | None:
     try:
         premises = [parsed(str(premise), variables) for premise in row.metadata["premises"]]
     except NoFormula:
-        return None  # a row that says so itself; the library has read it
+        return None  # the row's own premises are no formulas; the library has read them
     if len(variables) > _MOST_VARIABLES or len(premises) > _MOST_PREMISES:
         return None
     tables = _Tables(variables)
@@ -65,7 +65,7 @@ def conclusion(answer: str, row: Row) -> str | None:
 
 
 def parsed(text: str, variables: Iterable[str]) -> Formula:
-    """Return the formula that a text is, from end to end. Raises NoFormula."""
+    """Return the formula that a whole text is. Raises NoFormula."""
     tokens, position = [], 0
     while position < len(text):
         if (token := _TOKEN.match(text, position)) is None:
@@ -82,14 +82,14 @@ def parsed(text: str, variables: Iterable[str]) -> Formula:
 
 
 class _Reader:
-    """Reads a formula's tokens, the first of which is last in `left`."""
+    """Read a formula's tokens; the first one is last in `left`."""
 
     def __init__(self, tokens: list[str], variables: frozenset[str]) -> None:
         self.left = tokens[::-1]
         self._variables = variables
 
     def read(self, binding: int) -> Formula:
-        """Read signs of this binding, and of all tighter ones."""
+        """Read operators of this binding strength, and of all stronger ones."""
         if binding == len(_BINDING):
             return self._tightest()
         formula = self.read(binding + 1)
@@ -142,7 +142,7 @@ class _Tables:
                 return self._of_variable[name]
 
     def is_repeated(self, formula: Formula, premises: list[Formula]) -> bool:
-        """Return whether all that a formula states is stated by premises, or weaker than a whole one of them."""
+        """Return whether each statement of a formula is in the premises, or is weaker than a whole premise."""
         stated = {self.of(part): self._alternatives(part) for part in _statements(formula, is_true=True)}
         stated.pop(self._true, None)
         whole = {self.of(one): {self.of(part) for part in _statements(one, is_true=True)} for one in premises}
@@ -150,7 +150,7 @@ class _Tables:
         for table, parts in whole.items():
             if table in stated or parts <= stated.keys():
                 covered |= {table, *parts}
-        # A premise with more behind `or`; where it is one variable, that is a conclusion of the library's own kind.
+        # A premise with another formula after `or`; if it is one variable, that is a conclusion like the library's own.
         weaker = [{self.of(one)} for one in premises] + [self._alternatives(one) for one in premises]
         weaker = [clause for clause in weaker if not clause <= self._literals or len(clause) > 1]
         return all(
@@ -168,12 +168,12 @@ class _Tables:
         return any(table & ~conclusion == 0 for table in together)
 
     def _alternatives(self, formula: Formula) -> set[int]:
-        """Return the tables of what a formula joins by `or`, an implication's condition negated."""
+        """Return the tables of the parts of a formula joined by `or`; an implication's condition is negated."""
         return {self._true ^ self.of(part) for part in _statements(formula, is_true=False)}
 
 
 def _statements(formula: Formula, *, is_true: bool) -> Iterator[Formula]:
-    """Return what a formula, or its negation, joins by `and`."""
+    """Return the parts of a formula, or of its negation, that are joined by `and`."""
     match formula.sign, is_true:
         case ("\u00ac", _):
             yield from _statements(formula.parts[0], is_true=not is_true)

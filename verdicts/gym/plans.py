@@ -1,8 +1,8 @@
-"""Plans and other answers with structure, gone through step by step: each step has to be one, and to be possible.
+"""Check plans and other structured answers step by step: each step has to be valid and possible.
 
-In: an answer that the library pays in full, and its row. Out: why it is not right after all, or None. Called by
-`verdicts.gym.second_look`. The library passes over what it can't do or read, and takes the last of two values; a plan
-with steps that nobody can take, and an answer that says two things, are wrong all the same.
+In: an answer that the library gives full marks, and its row. Out: why it is wrong after all, or None. Called by
+`verdicts.gym.second_look`. The library ignores steps that it can't do or read, and uses the last of two values; but a
+plan with impossible steps, and an answer with two values, are wrong.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _BOX_MOVE: Final = re.compile(rf"move\((box_\w+), (?:(target_\w+)|square{_PLACE}
 
 
 def strict_json(text: str) -> Any:
-    """Return what a text in JSON says. Raises ValueError, also where a key stands twice, and for NaN."""
+    """Return the value of a text in JSON. Raises ValueError, also for duplicate keys, and for NaN."""
     return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
 
 
 def cars(answer: str, row: Row) -> str | None:
-    """Refuse a move of rush_hour that is blocked, or of no car: the library goes on with the others."""
+    """Refuse a move of rush_hour that is blocked, or of no car: the library ignores it."""
     board = str(row.metadata["board_config"])
     places = [
         [i for i, label in enumerate(board) if label == name] for name in sorted(set(board) - {"o", "x"})
@@ -38,7 +38,7 @@ def cars(answer: str, row: Row) -> str | None:
     for move in re.findall(r"[A-Z]+[+-]\d+", answer):
         if (found := _CAR_MOVE.fullmatch(move)) is None or not int(found[3]):
             return f"{move[:20]!r} is no move"
-        number = ord(found[1]) - ord("A")  # the board is shown with its cars named anew, in this order
+        number = ord(found[1]) - ord("A")  # the board is shown with its cars renamed in this order
         if number >= len(places):
             return f"there is no car {found[1]}"
         car = places[number]
@@ -55,7 +55,7 @@ def cars(answer: str, row: Row) -> str | None:
 
 
 def pushes(answer: str, row: Row) -> str | None:
-    """Refuse a step of sokoban into a wall, or against a box that nothing can push: the library goes on without it."""
+    """Refuse a step of sokoban into a wall, or against a box that can't be pushed: the library ignores it."""
     lines = str(row.metadata["gamestr"]).replace(" ", "").split()
     cells = {(x, y): cell for y, line in enumerate(lines) for x, cell in enumerate(line)}
     free = {place for place, cell in cells.items() if cell != "+"}
@@ -74,7 +74,7 @@ def pushes(answer: str, row: Row) -> str | None:
 
 
 def boxes(answer: str, row: Row) -> str | None:
-    """Refuse a plan of boxnet with a move that can't be made: the library goes on with the others."""
+    """Refuse a plan of boxnet with a move that can't be made: the library ignores it."""
     state = {_place(*key.split("_")): list(items) for key, items in row.metadata["initial_state"].items()}
     for step in strict_json(answer):
         agents = [_AGENT.fullmatch(agent) for agent in step]
@@ -88,7 +88,7 @@ def boxes(answer: str, row: Row) -> str | None:
 
 
 def jugs(answer: str, row: Row) -> str | None:
-    """Refuse moves with more words: the library reads the first two of each."""
+    """Refuse moves with more than two words: the library ignores the others."""
     del row
     moves = strict_json(answer)
     is_list = isinstance(moves, list) and all(isinstance(move, str) for move in moves)
@@ -102,32 +102,32 @@ def colouring(answer: str, row: Row) -> str | None:
 
 
 def partitions(answer: str, row: Row) -> str | None:
-    """Refuse a partition that is no list, and one that stands there twice: the library compares sets."""
+    """Refuse a partition that is no list, and one that appears twice: the library compares sets."""
     found = strict_json(answer)
     is_lists = isinstance(found, list) and all(isinstance(one, list) for one in found)
     return None if is_lists and len(found) == len(row.metadata["solution"]) else "it has other partitions"
 
 
 def board_of_life(answer: str, row: Row) -> str | None:
-    """Refuse rows and cells beyond the board's: the library does not look there."""
+    """Refuse rows and cells outside the board: the library ignores them."""
     return None if strict_json(answer) == strict_json(row.gold) else "it is another board"
 
 
 def same_json(answer: str, row: Row) -> str | None:
-    """Refuse another value: for the library `1` is `"1"`, and numbers that are near are the same."""
+    """Refuse another value: for the library `1` equals `"1"`, and close numbers are equal."""
     is_same = answer == row.gold.strip() or strict_json(answer) == strict_json(row.gold)
     return None if is_same else "it is another value"
 
 
 def assignment(answer: str, row: Row) -> str | None:
-    """Refuse a letter that stands for two digits: the library takes the last."""
+    """Refuse a letter with two digits: the library uses the last."""
     del row
     letters = re.findall(r"[^\s,=]+(?=\s*=)", answer)
     return None if len(letters) == len(set(letters)) else "a letter has two digits"
 
 
 def readable(look: Callable[[str, Row], str | None]) -> Callable[[str, Row], str | None]:
-    """Return a look that refuses what is not written as it should be, instead of raising."""
+    """Return a check that refuses an invalid notation instead of raising."""
 
     def looked(answer: str, row: Row) -> str | None:
         try:
@@ -151,7 +151,7 @@ def _no_constant(name: str) -> Any:
 def _is_carried_out(
     place: tuple[float, float], action: str, state: Mapping[tuple[float, float], list[str]]
 ) -> bool:
-    """Move a box as an action says, and return whether it can be."""
+    """Move a box according to an action, and return whether it is possible."""
     if (move := _BOX_MOVE.fullmatch(action)) is None:
         return False
     box, target = move[1], move[2]

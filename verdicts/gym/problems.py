@@ -1,8 +1,8 @@
-"""Problems that reasoning-gym makes: one for each data set, its options and a seed.
+"""Generate problems with reasoning-gym, from a data set's name, its options and a seed.
 
-In: these three. Out: an entry, as a file of the library's would have it. The library runs here, in the process that
-asks: it makes its own texts, and nothing that a model wrote gets to it. Its import takes seconds. Used by the
-environment `reasoning_gym`.
+In: these three. Out: an entry, as a file of the library would have it. The library runs here, in the caller's process:
+it generates its own texts, and never sees a model's text. Its import takes seconds. Used by the environment
+`reasoning_gym`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ SEED_BELOW: Final = 1 << 32
 
 
 def verification_of(dataset: str, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return the `verification_info` of the problem that these make: the same ones make the same problem.
+    """Return the `verification_info` of the problem; the same arguments always give the same problem.
 
     Args:
         dataset: the library's name of it; `composite` mixes others, and its option `datasets` is a list of their
             `name`, `weight` and `config`.
         options: of its configuration, such as `min_terms`.
-        seed: of the problem.
+        seed: seed of the problem.
     Raises:
         BadMessage: there is no such data set.
         LibraryMissing: the library is not installed.
-        Exception: what the library raises of options that it does not take.
+        Exception: any error of the library about invalid options.
     """
     known = data_sets()
     if dataset not in known and dataset != COMPOSITE:

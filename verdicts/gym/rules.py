@@ -1,11 +1,11 @@
-"""These rules say what an answer must be before reasoning-gym's scorer is asked, and what of its value counts.
+"""Check answers before reasoning-gym's scorer is asked, and decide how much of its value counts.
 
 In: an answer, and its row. Out: why it is refused, or the value that counts. Called by `verdicts.gym.judging`. The
-library's scorers are made for texts that mean well: some parse their text as Python, and some pay in full for what is
-no answer. Examples are any text where a game of life halts, NaN for a complex number, `0` for a probability, and any
-four numbers that make 24. What these scorers would pay for without need is refused here, and so is every text that
-their parser could do more with than arithmetic. What they do pay is looked at again in `verdicts.gym.second_look`.
-Everything is linear in the length of the answer.
+library's scorers expect honest texts: some parse their text as Python, and some give full marks to texts that are no
+answer. Examples are any text where a game of life halts, NaN for a complex number, `0` for a probability, and any four
+numbers that make 24. Such texts are refused here, and so is every text with which their parser could do more than
+arithmetic. Accepted answers are checked again in `verdicts.gym.second_look`. Everything takes time linear in the length
+of the answer.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from verdicts.gym.rows import Row
 from verdicts.gym.second_look import differs, worthless
 
 MAX_ANSWER_CHARS: Final = 50_000
-FLOOR: Final = 0.1  # the most that the library pays for an attempt that is wrong
-# The least value that may be a right answer's. Only roots, which are rounded, lose by their distance; 0.99 is near
-# enough for a second look.
+FLOOR: Final = 0.1  # the most that the library gives for a wrong attempt
+# The least value that a right answer may have. Only roots, which are rounded, lose value by their distance; 0.99 is
+# near enough for a second look.
 _RIGHT: Final[Mapping[str, float]] = {"polynomial_equations": 0.99}
 _EXACT: Final = 1.0 - 1e-9
 
-# All characters of an answer, where the library takes more than can be meant.
+# Allowed characters of an answer, if the library accepts more than is meaningful.
 _CHARACTERS: Final[Mapping[str, str]] = {
     "countdown": r"[\d\s+\-*/()]+",
     "puzzle24": r"[\d\s+\-*/()]+",
@@ -34,7 +34,7 @@ _CHARACTERS: Final[Mapping[str, str]] = {
     "quantum_lock": r"[A-Ca-c\s,>\-\u2192]+",
     "coin_flip": r"[\d\s.]+(?:[eE][+\-]?\d{1,3})?(?:/[\d\s]+)?",
     "rubiks_cube": r"[\w\s']+",
-    "rush_hour": r"(?:[A-Z]{1,2}[+\-]\d{1,2}[\s,]*){1,200}",  # what can't be moved is passed over: no endless trying
+    "rush_hour": r"(?:[A-Z]{1,2}[+\-]\d{1,2}[\s,]*){1,200}",  # the library tries all moves: limit them
 }
 _SYMBOLIC: Final = ("simple_integration", "intermediate_integration", "polynomial_multiplication")
 _TOKEN: Final = re.compile(r"[A-Za-z_]\w*|\d+(?:\.\d*)?|\*\*|[-+*/^()\s]")
@@ -63,15 +63,15 @@ _FUNCTIONS: Final = frozenset(
         "pi",
     )
 )
-_OTHERS: Final = frozenset("_NOQS")  # letters that mean more to sympy than a symbol
+_OTHERS: Final = frozenset("_NOQS")  # letters that sympy does not read as a symbol
 _MOVE: Final = re.compile(r"[A-Za-z']{1,4}\d{0,2}'?", re.ASCII)
 _NUMBER: Final = re.compile(r"[-\u2212]?\d[\d.]*")
-_MAY_BE_EMPTY: Final = ("ab",)  # data sets whose right answer may be the empty text, also by the library
-NO_ROOT: Final = ('""', "''")  # polynomial_equations wants this where nothing solves the equation
+_MAY_BE_EMPTY: Final = ("ab",)  # data sets whose right answer may be the empty text, also for the library
+NO_ROOT: Final = ('""', "''")  # polynomial_equations expects this if the equation has no solution
 
 
 def refusal(answer: str, row: Row) -> str | None:
-    """Return why the answer is wrong whatever the library says of it; None where that decides."""
+    """Return why the answer is wrong in any case; None if the library decides."""
     name = row.dataset.name
     if not answer and (row.gold.strip() or name not in _MAY_BE_EMPTY):
         return "it is empty"
@@ -88,13 +88,13 @@ def refusal(answer: str, row: Row) -> str | None:
 
 
 def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
-    """Return what of the library's value counts, in [0, 1]: all or nothing, or with its partial values above FLOOR.
+    """Return how much of the library's value counts, in [0, 1]: all or nothing, or with partial values above FLOOR.
 
-    A text that only holds the right one somewhere gets nothing either way: "I don't know" holds "no", and a list of all
-    options holds each.
+    A text that only contains the right one somewhere always gets nothing: "I don't know" contains "no", and a list of
+    all options contains each.
     """
     if not 0.0 <= value <= 1.0 + 1e-9:
-        return 0.0  # the library's formula has gone astray: further from right, it grows
+        return 0.0  # the library's formula is wrong here: it grows with the error
     if _is_right(value, row) and doubt(value, answer, row) is None:
         return 1.0
     is_share = partial and FLOOR < value < _EXACT and not _is_mention(value, answer, row.gold)
@@ -102,7 +102,7 @@ def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
 
 
 def doubt(value: float, answer: str, row: Row) -> str | None:
-    """Return why what the library says is right is not, after a second look; None where that is, or says nothing."""
+    """Return why an answer that the library calls right is wrong after a second look; None in all other cases."""
     if not _is_right(value, row):
         return None
     return worthless(answer, row) or differs(answer, row)
@@ -113,7 +113,7 @@ def _is_right(value: float, row: Row) -> bool:
 
 
 def _is_mention(value: float, answer: str, gold: str) -> bool:
-    """Return whether the library paid `value` for a text with the right one in it: the share of its length."""
+    """Return whether `value` is only the right text's share of a longer text that contains it."""
     bare = (answer.replace(",", ""), gold.replace(",", ""))
     return any(
         right and right in text and abs(value * len(text) - len(right)) < 1e-6
@@ -122,7 +122,7 @@ def _is_mention(value: float, answer: str, gold: str) -> bool:
 
 
 def _other_word(answer: str) -> str | None:
-    """Return the first part that no expression of numbers, letters and the usual functions holds; None without one."""
+    """Return the first part that is not in expressions of numbers, letters and the usual functions, or None."""
     position = 0
     for token in _TOKEN.finditer(answer):
         if token.start() != position:
@@ -137,12 +137,12 @@ def _other_word(answer: str) -> str | None:
 
 
 def _halting(answer: str, row: Row) -> str | None:
-    """Refuse any other text: the library only compares whether both texts have any characters."""
+    """Refuse any other text: the library only compares whether both texts are empty."""
     return None if answer.lower() == row.gold.strip().lower() else "it is not what the game does"
 
 
 def _numbers(answer: str, row: Row) -> str | None:
-    """Refuse other numbers: the library takes any four for 24, and digits apart that stand together in a power."""
+    """Refuse other numbers: the library accepts any four for 24, and separate digits that are joined in a power."""
     given = row.metadata.get("numbers")
     used = [int(digits) for digits in re.findall(r"\d{1,9}", answer)]
     if "**" in answer or "//" in answer:
@@ -155,7 +155,7 @@ def _numbers(answer: str, row: Row) -> str | None:
 
 
 def _probability(answer: str, row: Row) -> str | None:
-    """Refuse another number: the library pays for the right one's beginning, and for 0 where the right one is small."""
+    """Refuse another number: the library accepts the right one's beginning, and 0 if the right one is small."""
     try:
         top, _, bottom = answer.partition("/")
         value, right = float(top) / float(bottom or 1), float(row.gold)
@@ -165,7 +165,7 @@ def _probability(answer: str, row: Row) -> str | None:
 
 
 def _one_number(answer: str, row: Row) -> str | None:
-    """Refuse several numbers and a wrong sign: the library takes the first number and does not see its sign."""
+    """Refuse several numbers and a wrong sign: the library reads the first number and ignores its sign."""
     found = _NUMBER.findall(answer)
     if len(found) != 1:
         return "it does not have one number"
@@ -173,13 +173,13 @@ def _one_number(answer: str, row: Row) -> str | None:
 
 
 def _one_fraction(answer: str, row: Row) -> str | None:
-    """Refuse what is not one fraction: the library is content with the beginning of a text in LaTeX."""
+    """Refuse texts that are not one fraction: the library accepts any text that begins with the right one in LaTeX."""
     del row
     return None if len(_NUMBER.findall(answer)) == 2 else "it does not have one fraction"
 
 
 def _decimal(answer: str, row: Row) -> str | None:
-    """Refuse a number too far off: the library is content with a thousandth, so 0 is as good as whatever is small."""
+    """Refuse a number too far off: the library allows a thousandth, so 0 would be right for all small values."""
     try:
         value, right = float(answer), float(row.gold)
     except (ValueError, OverflowError):
@@ -188,13 +188,13 @@ def _decimal(answer: str, row: Row) -> str | None:
 
 
 def _no_longer(answer: str, row: Row) -> str | None:
-    """Refuse a longer text: the library pays for the right beginning, whatever follows it."""
+    """Refuse a longer text: the library accepts the right beginning with any text after it."""
     given, right = answer.lower(), row.gold.strip().lower()
     return "it goes on after the right one" if given != right and given.startswith(right) else None
 
 
 def _moves(answer: str, row: Row) -> str | None:
-    """Refuse what is no sequence of moves: the library repeats a move as often as the number after it says."""
+    """Refuse texts that are not a sequence of moves: the library repeats a move by the number after it."""
     del row
     return None if all(map(_MOVE.fullmatch, answer.split())) else "it is no sequence of moves"
 

@@ -1,9 +1,9 @@
-"""One run of reasoning-gym in the sandbox: an entry, and any number of answers.
+"""Run reasoning-gym in the sandbox once, with an entry and any number of answers.
 
-In: a row, and answers. Out: what the library says of each (`Said`). Called by `verdicts.gym.judging`. The harness is
+In: a row, and answers. Out: the library's result for each (`Said`). Called by `verdicts.gym.judging`. The harness is
 that of programs with tests (`sandbox.harness.start`): two processes, of which one has the library and sees the answers,
-and the other one holds the nonce and writes the line that counts. An answer whose run brings no proof is asked about
-alone. What the machinery does raises `SandboxUnavailable`.
+and the other one has the nonce and writes the line that counts. If a run proves nothing, its answers are judged
+separately. Failures of the machinery raise `SandboxUnavailable`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from verdicts.code.harness import harness_source, new_nonce, proof_of
 from verdicts.gym.rows import DISTRIBUTION, Row
 
 AT_ONCE: Final = 20  # answers of one run
-START_S: Final = 30.0  # of a run, for the library to be imported on a busy machine
-# The names under which the harness's start loads the two sides, and the files that they are in here.
+START_S: Final = 30.0  # of a run, to import the library on a busy machine
+# Names under which the harness's start loads the two sides, and their files here.
 _SIDES: Final = {
     "pipe": "pipe",
     "codec": "codec",
@@ -35,16 +35,16 @@ _SIDES: Final = {
 
 
 class LibraryUnfit(Exception):
-    """The sandbox can't ask the library about this row at all; the message says why."""
+    """The sandbox can't run the library on this row at all; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """The library's word on one answer."""
+    """The library's result for one answer."""
 
-    value: float | None  # as the library has it; None where it has none
-    reason: str = ""  # why it has none
-    is_limit: bool = False  # whether that was time or memory
+    value: float | None  # the library's value; None if it has none
+    reason: str = ""  # why there is none
+    is_limit: bool = False  # whether the reason was time or memory
 
 
 @functools.cache
@@ -56,12 +56,12 @@ def program(packages: tuple[str, ...]) -> Program:
 def ask(
     sandbox: Sandbox, row: Row, answers: Sequence[str], *, answer_s: float, memory_bytes: int
 ) -> list[Said]:
-    """Return what the library says of each answer.
+    """Return the library's result for each answer.
 
     Args:
-        sandbox: where it runs.
-        row: whose entry.
-        answers: different ones, as many as there are.
+        sandbox: where the library runs.
+        row: the row with the entry.
+        answers: different ones, any number.
         answer_s: seconds for one of them.
         memory_bytes: of one run.
     Raises:
@@ -79,7 +79,7 @@ def ask(
                 Limits(wall_s=wall_s, memory_bytes=memory_bytes),
             )
             found = _proven(outcome, nonce, len(batch))
-            if not found and len(batch) > 1:  # one of them ended the run: each gets one of its own
+            if not found and len(batch) > 1:  # one of them ended the run: each gets a separate run
                 for answer in batch:
                     found += ask(sandbox, row, [answer], answer_s=answer_s, memory_bytes=memory_bytes)
             said += found or [_unproven(outcome)]
@@ -98,7 +98,7 @@ def _payload(nonce: str, row: Row, answers: Sequence[str], answer_s: float, memo
 
 
 def _proven(outcome: Outcome, nonce: str, number: int) -> list[Said]:
-    """Return what the run's line says, of the first answers or of all; nothing without a line. Raises as `ask`."""
+    """Return the results in the run's line, of the first answers or of all; none without a line. Raises as `ask`."""
     if (proof := proof_of(outcome, nonce, of=" of reasoning-gym")) is None:
         return []
     if proof["unfit"] is not None:
@@ -124,6 +124,6 @@ def _said(one: Mapping[str, Any]) -> Said:
 
 
 def _unproven(outcome: Outcome) -> Said:
-    """Say why a run with one answer proved nothing."""
+    """Return why a run with one answer proved nothing."""
     is_limit = outcome.ending in {Ending.TIME, Ending.MEMORY, Ending.OUTPUT}
     return Said(value=None, reason=f"the run ended without its proof: {outcome.detail}", is_limit=is_limit)

@@ -1,9 +1,9 @@
-"""A second look at what reasoning-gym's scorers pay: some of them read a part of an answer, and pass over the rest.
+"""Check answers that reasoning-gym's scorers accept: some scorers read a part of an answer and ignore the rest.
 
 In: an answer, and its row. Out: why it is worth nothing, not even a share (`worthless`), or why it is another answer
-than the one asked for (`differs`); None where nothing speaks against it. Called by `verdicts.gym.rules`, after the
-library has had its say; what it does not pay is never paid here. Data sets that are in no table are those whose scorers
-compare whole texts, or check all of a solution themselves. Everything is linear in the answer's length.
+than the right one (`differs`); None if no check fails. Called by `verdicts.gym.rules`, after the library; an answer
+that the library rejects is never accepted here. Data sets that are in no table have scorers that compare whole texts,
+or check a whole solution themselves. Everything takes time linear in the answer's length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from verdicts.gym.rows import Row
 _SIXTY: Final = r"[0-5]\d"
 _WORD: Final = r"[^\s,.()]+"
 
-# How a whole answer is written, where the library finds what it looks for anywhere, or passes over what it can't read.
+# How a whole answer is written, if the library searches for a part of it, or ignores what it can't read.
 _WRITTEN: Final[Mapping[str, str]] = {
     "arc_agi": r"[\d\s]+",
     "rearc": r"[\d\s]+",
@@ -34,19 +34,19 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "survo": r"[\d\s]+",
     "tower_of_hanoi": r"(?:Move disk \d+ from Peg \d+ to Peg \d+\s*)+",
 }
-# The same of time_intervals, by the kind of its task; the library reads the beginning.
+# The same for time_intervals, by the kind of its task; the library reads the beginning.
 _DURATIONS: Final[Mapping[str, str]] = {
     "date": r"[+-]?\d+(?: days)?|[+-]?1 day",
     "time": rf"\d{{1,3}}:{_SIXTY}(?::{_SIXTY}(?:\.\d{{3}})?)?",
     "datetime": rf"[+-]?\d+ days,\s*(?:[01]?\d|2[0-3]):{_SIXTY}(?::{_SIXTY})?",
 }
-_CONSTANTS: Final = "CcKkE"  # of integration; and what an exponential function is a power of
+_CONSTANTS: Final = "CcKkE"  # of integration, and the base of an exponential function
 _FILLERS: Final = frozenset(("is", "a", "an", "and"))
 _OPENERS: Final = frozenset(("so", "thus", "hence", "therefore"))
 
 
 def worthless(answer: str, row: Row) -> str | None:
-    """Return why an answer is none: it is not written as one, or only says what was given. None where it is one."""
+    """Return why a text is no answer: it has the wrong form, or only repeats given values. None if it is one."""
     name = row.dataset.name
     if name == "propositional_logic":
         return logic.conclusion(answer, row)
@@ -59,42 +59,42 @@ def worthless(answer: str, row: Row) -> str | None:
 
 
 def differs(answer: str, row: Row) -> str | None:
-    """Return why an answer that the library pays in full is not right after all; None where it is."""
+    """Return why an answer that the library gives full marks is wrong after all; None if it is right."""
     look = _LOOKS.get(row.dataset.name)
     return None if look is None else look(answer, row)
 
 
 def _same_words(answer: str, row: Row) -> str | None:
-    """Refuse another text, but for capitals and spaces: the library passes over what follows the right one."""
+    """Refuse another text, except for case and spaces: the library ignores text after the right one."""
     return None if answer.lower().split() == row.gold.lower().split() else "it is another text"
 
 
 def _same_letters(answer: str, row: Row) -> str | None:
-    """Refuse another word: the library takes ten right letters for a right word."""
+    """Refuse another word: the library accepts ten right letters as the right word."""
     return None if "".join(answer.lower().split()) == row.gold.strip().lower() else "it is another word"
 
 
 def _one_variable(answer: str, row: Row) -> str | None:
-    """Refuse other symbols than the variable and a constant: what has them is constant for the library."""
+    """Refuse symbols other than the variable and a constant: the library treats terms with them as constant."""
     symbols = {word for word in re.findall(r"[A-Za-z]+", answer) if len(word) == 1}
     others = sorted(symbols - {str(row.metadata.get("variable")), *_CONSTANTS})
     return f"it has the symbol {others[0]}, too" if others else None
 
 
 def _same_list(answer: str, row: Row) -> str | None:
-    """Refuse another list: the library passes over what follows the right words."""
+    """Refuse another list: the library ignores text after the right words."""
     one, other = ([word.strip() for word in text.split(",")] for text in (answer, row.gold))
     return None if one == other else "it is another list"
 
 
 def _same_islanders(answer: str, row: Row) -> str | None:
-    """Refuse any word that says nothing of who is what: the library passes over `not`."""
+    """Refuse words that do not say who is what: the library ignores `not`."""
     given = _islanders(answer)
     return None if given and given == _islanders(row.gold) else "it says something else of the islanders"
 
 
 def _islanders(text: str) -> dict[str, str] | None:
-    """Return each one's role by name; None where there is anything else in the text, or a name stands twice."""
+    """Return the role of each islander by name; None if the text contains anything else, or a name twice."""
     words = [word for word in re.findall(_WORD, text.lower()) if word not in _FILLERS]
     if words and words[0] in _OPENERS:
         del words[0]

@@ -1,1 +1,1 @@
-"""Our side in the children: the standard library alone, of Python 3.8 or newer, with nothing of Millrace imported."""
+"""Millrace's code in child processes: only the standard library of Python 3.8 or newer, no other Millrace imports."""

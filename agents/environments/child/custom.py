@@ -1,4 +1,4 @@
-"""The user's own environment: a class with `reset(row, seed)` and `step(action)`."""
+"""Load the user's own environment: a class with `reset(row, seed)` and `step(action)`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agents.environments.child.prepared import Prepared, is_async
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Import the class. Raises what the import raises, and TypeError for a class without the two methods."""
+    """Import the class. Raises the import's errors, and TypeError for a class without the two methods."""
     path = section["import_path"]
     found = imported(path)
     if lacking := [name for name in ("reset", "step") if not callable(getattr(found, name, None))]:

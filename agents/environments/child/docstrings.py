@@ -1,4 +1,4 @@
-"""What a docstring says of a function and of its parameters: Google's sections, NumPy's, or reST's fields.
+"""Parse a docstring's text about a function and its parameters: Google's sections, NumPy's, or reST's fields.
 
 In: a docstring. Out: its description, and a text for each parameter that it describes.
 """
@@ -20,11 +20,11 @@ _REST_OTHER = re.compile(r":\w+(?:\s[^:]*)?:")
 
 
 def read(docstring: str) -> Tuple[str, Dict[str, str]]:
-    """Return the description, and what is said of each parameter, in one line."""
+    """Return the description, and the text about each parameter, in one line."""
     description: List[str] = []
     parameters: Dict[str, List[str]] = {}
-    current = description  # where the next line goes
-    style, level = "", 0  # of the section that the line is in, and the indentation of its names
+    current = description  # the part that gets the next line
+    style, level = "", 0  # of the line's section, and the indentation of its names
     lines = inspect.cleandoc(docstring).split("\n")
     for number, line in enumerate(lines):
         text, indent = line.strip(), len(line) - len(line.lstrip())

@@ -1,4 +1,4 @@
-"""What is said of an error in the user's code: one line, and the end of its traceback, without frames of ours."""
+"""Describe an error in the user's code: one line, and the end of its traceback, without Millrace's frames."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Optional
 
 LINES, CHARACTERS = 16, 8000  # of a traceback
 HEADLINE_CHARACTERS = 300  # of the exception's own line
-DEPTH = 8  # of groups of exceptions in one another
+DEPTH = 8  # of nested exception groups
 OURS = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 
 
 def headline(error: BaseException) -> str:
-    """Return an error's type and message, and where it was raised, as `KeyError: 'tea' (my_agent.py:12 in price)`.
+    """Return an error's type, message and place, as `KeyError: 'tea' (my_agent.py:12 in price)`.
 
-    The place is the innermost line outside of Python's library and of installed packages; the innermost of all where
-    there is none outside, and none is named where all frames are ours. Of a group of one exception it is that one.
+    The place is the innermost line outside of Python's library and of installed packages; else the innermost line; none
+    where all frames are ours. For a group with one exception it is that exception's.
     """
     for _ in range(DEPTH):
         inner = getattr(error, "exceptions", ())
@@ -52,7 +52,7 @@ def last_lines(error: BaseException) -> str:
 
 
 def is_unreachable(error: Optional[BaseException]) -> bool:
-    """Return whether an error, or one that it follows from, says that an address is out of reach."""
+    """Return whether an error, or one of its causes, means that an address is unreachable."""
     left, seen = [error], set()
     while left:
         one = left.pop()

@@ -1,6 +1,6 @@
-"""Frames between a worker and its environments' processes: a length of 8 bytes, then a JSON object in ASCII.
+"""Exchange frames between a worker and its environments' processes: a length of 8 bytes, then a JSON object in ASCII.
 
-Out and in: mappings of what JSON can hold. A closed socket raises EOFError; both sides use this file.
+Out and in: JSON objects. A closed socket raises EOFError; both sides use this file.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import socket
 from typing import Any
 
 LENGTH_BYTES = 8  # before each frame, big-endian
-MAX_BYTES = 64 << 20  # of one frame; more is refused
-MAX_DESCRIPTORS = 4  # beside one frame
+MAX_BYTES = 64 << 20  # of one frame; larger ones are refused
+MAX_DESCRIPTORS = 4  # with one frame
 
 
 def framed(message: dict[str, Any]) -> bytes:
@@ -24,7 +24,7 @@ def framed(message: dict[str, Any]) -> bytes:
 
 
 def length_of(prefix: bytes) -> int:
-    """Return the bytes behind a frame's first `LENGTH_BYTES`. Raises ValueError for more than the limit."""
+    """Return the number of bytes after a frame's first `LENGTH_BYTES`. Raises ValueError above the limit."""
     length = int.from_bytes(prefix, "big")
     if length > MAX_BYTES:
         raise ValueError(f"a message of {length} bytes; {MAX_BYTES} is the limit")
@@ -32,7 +32,7 @@ def length_of(prefix: bytes) -> int:
 
 
 def message_of(body: bytes) -> dict[str, Any]:
-    """Read a frame's body. Raises ValueError or RecursionError for what is no JSON object."""
+    """Decode a frame's body. Raises ValueError or RecursionError where it is no JSON object."""
     message = json.loads(body)
     if not isinstance(message, dict):
         raise ValueError(f"a JSON object is wanted, got {type(message).__name__}")  # noqa: TRY004 - as other bad JSON
@@ -40,7 +40,7 @@ def message_of(body: bytes) -> dict[str, Any]:
 
 
 def send(link: socket.socket, message: dict[str, Any]) -> None:
-    """Write one frame. OSError where the other side is gone."""
+    """Write one frame. Raises OSError where the other side is gone."""
     link.sendall(framed(message))
 
 

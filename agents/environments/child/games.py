@@ -1,8 +1,8 @@
-"""Games of three libraries, as environments in texts: gymnasium, gem and textarena.
+"""Run games of gymnasium, gem and textarena as environments in text.
 
-In: what the policy said. Out: what the game shows, and its rewards. The library is the children's interpreter's. A
-game that can't be made raises what the library raises. What is no action of gymnasium's game is told to the policy,
-and costs it a turn.
+In: the policy's message. Out: the game's output, and its rewards. The library is the children's interpreter's. A game
+that can't be made raises the library's error. If the message is no action of gymnasium's game, the policy is informed,
+which costs a turn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEEDS = 1 << 31  # of numpy's generators
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Import the library, and make the game once, so that a wrong name is told at once."""
+    """Import the library, and make the game once, so that a wrong name fails at the start."""
     find_beside_the_start()
     library = importlib.import_module(section["type"])
     kind: Any = {"gymnasium": Gymnasium, "gem": Gem, "textarena": TextArena}[section["type"]]
@@ -55,12 +55,12 @@ class Gymnasium:
         self._word = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
 
     def reset(self, row: Dict[str, Any], seed: int) -> str:  # noqa: ARG002
-        """Begin, and say which actions there are."""
+        """Begin, and list the actions."""
         shown, _ = self._game.reset(seed=seed % SEEDS)
         return f"{self._shown(shown)}\n\n{self._asks}" if self._actions else self._shown(shown)
 
     def step(self, action: str) -> Answer:
-        """Take the last action that is named."""
+        """Take the last action in the message."""
         taken: Any = action
         if self._actions:
             words = self._word.findall(action)
@@ -75,7 +75,7 @@ class Gymnasium:
         self._game.close()
 
     def _shown(self, observation: Any) -> str:
-        """Return what the game draws, where it draws in letters; a letter with a colour stands in brackets."""
+        """Return the game's text rendering; a coloured letter is in brackets."""
         if self._game.render_mode == "ansi":
             return COLOURED.sub(r"[\1]", self._game.render()).strip("\n")
         return str(observation)
@@ -92,7 +92,7 @@ class Gem:
         return str(self._game.reset(seed=seed % SEEDS)[0])
 
     def step(self, action: str) -> Answer:
-        """Go on."""
+        """Take the action."""
         shown, reward, terminated, truncated, _ = self._game.step(action)
         return str(shown), float(reward), bool(terminated), bool(truncated), {}
 
@@ -107,7 +107,7 @@ class TextArena:
 
     def __init__(self, library: Any, section: Dict[str, Any]) -> None:
         self._game = library.make(env_id=section["id"], **section["options"])
-        self._said = ""  # by the game, since it began
+        self._said = ""  # by the game, since its beginning
 
     def reset(self, row: Dict[str, Any], seed: int) -> str:  # noqa: ARG002
         """Begin."""
@@ -115,7 +115,7 @@ class TextArena:
         return self._shown()
 
     def step(self, action: str) -> Answer:
-        """Go on."""
+        """Take the action."""
         done, info = self._game.step(action=action)
         if done:
             rewards, _ = self._game.close()
@@ -124,9 +124,9 @@ class TextArena:
         return self._shown(), None, False, False, {}
 
     def close(self) -> None:
-        """Leave the game: its library has nothing to let go of."""
+        """Do nothing: the library has nothing to close."""
 
     def _shown(self) -> str:
-        """Return what is new: the library gives all that was said since the beginning."""
+        """Return the new output: the library returns everything since the beginning."""
         before, self._said = self._said, str(self._game.get_observation()[1])
         return (self._said.removeprefix(before)).strip()

@@ -1,8 +1,7 @@
-"""One episode's environment, with what it gives put into one form.
+"""Run one episode's environment, and convert its results to one form.
 
-In: a row and seeds, then what the policy said. Out: messages, reward and how the episode stands, as JSON can hold them.
-What the environment gives that is no such thing raises TypeError or ValueError, which says what it gave. Runs in the
-child.
+In: a row and seeds, then the policy's messages. Out: messages, reward and the episode's state, as JSON. Invalid results
+of the environment raise TypeError or ValueError, with the result. Runs in the child.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Hosted:
         self._environment: Any = None
 
     async def reset(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        """Make the environment and begin. `is_whole`: its messages stand in place of the row's."""
+        """Make the environment and begin. `is_whole`: its messages replace the row's."""
         random.seed(request["own_seed"])
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(request["own_seed"] % (1 << 32))
@@ -48,7 +47,7 @@ class Hosted:
         }
 
     async def step(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        """Give the environment what the policy said."""
+        """Pass the policy's message to the environment."""
         said = request["said"]
         action = said if getattr(self._environment, "takes_messages", False) else said.get("content") or ""
         found = await _awaited(self._environment.step(action))
@@ -72,12 +71,12 @@ class Hosted:
         return found
 
     async def judge(self, _: Dict[str, Any]) -> Dict[str, Any]:
-        """Have what an agent has made judged, once it has ended."""
+        """Judge an agent's result, after its end."""
         found: Dict[str, Any] = await _awaited(self._environment.judge())
         return found
 
     async def close(self, _: Dict[str, Any]) -> Dict[str, Any]:
-        """Close the environment, if it was made and can be closed."""
+        """Close the environment, if it was made and has `close`."""
         if callable(close := getattr(self._environment, "close", None)):
             await _awaited(close())
         return {}
@@ -103,7 +102,7 @@ def messages_of(observation: Any, where: str) -> List[Dict[str, Any]]:
 
 
 async def _reference_of(environment: Any, request: Dict[str, Any]) -> Optional[List[Dict[str, Any]]]:
-    """Return the messages of the policy that `reference` gives for a row; None where there is no such method."""
+    """Return the policy's messages from `reference` for a row; None without such a method."""
     if not callable(method := getattr(environment, "reference", None)):
         return None
     found = await _awaited(method(request["row"], request["seed"]))
@@ -129,7 +128,7 @@ def _tools_of(environment: Any) -> List[Any]:
 
 
 def _range_of(environment: Any) -> Optional[List[float]]:
-    """Return `reward_range`; Gymnasium's own default, without bounds, says nothing."""
+    """Return `reward_range`; None for Gymnasium's unbounded default."""
     if (found := getattr(environment, "reward_range", None)) is None:
         return None
     low, high = found

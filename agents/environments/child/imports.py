@@ -1,7 +1,7 @@
-"""The user's own code is imported here, in a task's parent process.
+"""Import the user's own code, in a task's parent process.
 
-In: `package.module:name`. Out: what it names; what the import raises is raised. The folder of the start comes last on
-the path, as everywhere in Millrace.
+In: `package.module:name`. Out: the object; the import's errors are raised. The folder of the start comes last on the
+path, as everywhere in Millrace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def imported(import_path: str) -> Any:
-    """Return the class or function of an import path. Raises AttributeError that says which name is near."""
+    """Return the class or function of an import path. Raises AttributeError with similar names."""
     find_beside_the_start()
     module_name, _, name = import_path.partition(":")
     found = importlib.import_module(module_name)

@@ -1,9 +1,9 @@
-"""An environment behind a server of OpenEnv: one session of its WebSocket is one episode.
+"""Run an environment on an OpenEnv server: one session of its WebSocket is one episode.
 
-In: what the policy said, as a text, a JSON object or tool calls. Out: the observation's fields as a text, with `reward`
-and `done` as the server has them. An action that the server's schema refuses is told to the policy. A server that is
-out of reach, full or gone raises ServerGone, so that nobody takes it for the policy's doing; an error in the
-environment's own code is raised as any environment's. The WebSocket is aiohttp's, which each of our locks has.
+In: the policy's message, as a text, a JSON object or tool calls. Out: the observation's fields as text, with the
+server's `reward` and `done`. An action that the server's schema refuses is reported to the policy. A server that is
+unreachable, full or gone raises ServerGone, so that the policy is not blamed; an error in the environment's own code is
+raised as for any environment. The WebSocket client is aiohttp, which is in each of our locks.
 Source: the messages of openenv 0.10, `openenv/core/env_server/types.py` and `http_server.py`.
 """
 
@@ -25,21 +25,21 @@ from agents.environments.child.schemas import ServerGone, Unfit, arguments_of
 
 Messages = List[Dict[str, Any]]
 
-HEARTBEAT_S = 40.0  # between pings; a pong is awaited for half of it, as long as OpenEnv's own client waits
+HEARTBEAT_S = 40.0  # between pings; the pong may take half of it, as in OpenEnv's own client
 GOODBYE_S = 2.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # before a full server is asked again
-ROOM_SHARE = 0.9  # of reset_deadline_s, in which a full server may get room
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # before a full server is tried again
+ROOM_SHARE = 0.9  # of reset_deadline_s: how long to wait for room on a full server
 MAX_BYTES = 64 << 20  # of one message
-MOST_READ = 1 << 20  # characters that are read in vain in search of an object
+MOST_READ = 1 << 20  # characters scanned without success for an object
 SCALARS = {"string", "integer", "number", "boolean"}
-METADATA = "metadata"  # a field of actions and observations, for the machinery
-ACT = "act"  # the tool that takes the fields of an action
+METADATA = "metadata"  # a field of actions and observations, for internal use
+ACT = "act"  # the tool with an action's fields
 REFUSED, FULL = "VALIDATION_ERROR", "CAPACITY_REACHED"  # codes of errors
-TOOLS, TOOL_CALL = "list_tools", "call_tool"  # actions of an environment that offers tools of MCP
+TOOLS, TOOL_CALL = "list_tools", "call_tool"  # actions of an environment that offers MCP tools
 
 
 class ServerError(Exception):
-    """What a server answers in place of an observation."""
+    """The error that a server returns instead of an observation."""
 
     def __init__(self, said: Dict[str, Any]) -> None:
         self.code = str(said.get("code", "UNKNOWN"))
@@ -48,7 +48,7 @@ class ServerError(Exception):
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Return the environment; its server is first asked at the beginning of an episode. Raises LookupError."""
+    """Return the environment; its server is first contacted at an episode's beginning. Raises LookupError."""
     if (variable := section["key_variable"]) and variable not in os.environ:
         raise LookupError(f"the agents' environment has no {variable}, which key_variable names")
     return Prepared(functools.partial(OpenEnv, section), is_async=True)
@@ -96,7 +96,7 @@ class Session:
         try:
             await self._socket.send_json({"type": kind, "data": data})
         except (aiohttp.ClientError, OSError):
-            pass  # it has closed the session, and may have said why before
+            pass  # it has closed the session, and may have sent the reason
         try:
             message = await self._socket.receive()
         except (aiohttp.ClientError, OSError) as error:
@@ -120,17 +120,17 @@ class Session:
             await socket.close()
 
     async def close(self) -> None:
-        """End the session, and let go of the connections."""
+        """End the session, and close the connections."""
         await self.leave()
         if self._client is not None:
             await self._client.close()
 
 
 class Taken(NamedTuple):
-    """An action, or why what the policy said is none."""
+    """An action, or why the policy's message is none."""
 
     action: Optional[Dict[str, Any]]
-    call: Optional[Dict[str, Any]]  # the tool call that it comes from
+    call: Optional[Dict[str, Any]]  # the tool call it comes from
     reason: str = ""
 
 
@@ -143,7 +143,7 @@ class OpenEnv:
         self._section, self._session = section, Session(section)
         self._form, self._field = section["action"], section["action_field"]
         self._schema: Dict[str, Any] = {}
-        self._has_tools = False  # whether they are the environment's own, by MCP
+        self._has_tools = False  # whether the tools are the environment's own, by MCP
         self.tools: List[Dict[str, Any]] = []
 
     async def reset(self, row: Dict[str, Any], seed: int, token: str) -> Optional[str]:
@@ -165,7 +165,7 @@ class OpenEnv:
     async def step(
         self, said: Dict[str, Any]
     ) -> Tuple[Messages, Optional[float], bool, bool, Dict[str, Any]]:
-        """Take the actions of a message in order, to the end of the episode or of the message."""
+        """Take the actions of a message in order, up to the end of the episode or of the message."""
         messages: Messages = []
         rewards: List[float] = []
         is_done = False
@@ -193,7 +193,7 @@ class OpenEnv:
         await self._session.close()
 
     def _read(self, schemas: Dict[str, Any]) -> None:
-        """Read of the schemas how an action is said. Raises LookupError."""
+        """Read the form of actions from the schemas. Raises LookupError."""
         action = schemas["action"]
         fields = {name: one for name, one in action.get("properties", {}).items() if name != METADATA}
         self._has_tools = not fields or {"tool_name", "arguments"} <= fields.keys()
@@ -218,7 +218,7 @@ class OpenEnv:
             self.tools = [_tool(ACT, text, self._schema)]
 
     async def _begun(self, data: Dict[str, Any]) -> Dict[str, Any]:
-        """Begin a session, once the server has room for one, and return what its reset gives."""
+        """Begin a session, once the server has room, and return the result of its reset."""
         pause, until = FIRST_PAUSE_S, time.monotonic() + ROOM_SHARE * self._section["reset_deadline_s"]
         while True:
             await self._session.connect()
@@ -256,7 +256,7 @@ class OpenEnv:
                 yield Taken(None, None, f"That takes no action. Call `{ACT}`.")
 
     def _called(self, call: Dict[str, Any]) -> Taken:
-        """Return the action that a tool call takes."""
+        """Return the action of a tool call."""
         asked = call.get("function") or {}
         name, names = str(asked.get("name")), [tool["function"]["name"] for tool in self.tools]
         if "error" in call:
@@ -272,7 +272,7 @@ class OpenEnv:
         return Taken({"type": TOOL_CALL, "tool_name": name, "arguments": arguments}, call)
 
     def _value(self, text: str) -> Any:
-        """Return a text as its field wants it; what it can't be is the server's to refuse."""
+        """Return a text converted to its field's type; the server refuses invalid values."""
         if "string" in _types(self._schema["properties"][self._field]):
             return text
         try:
@@ -281,7 +281,7 @@ class OpenEnv:
             return text.strip()
 
     def _answer(self, data: Dict[str, Any]) -> Dict[str, Any]:
-        """Return the content of a message that an observation makes."""
+        """Return the content of a message for an observation."""
         observation = data["observation"]
         if not (self._has_tools and "tool_name" in observation):
             return {"content": self._shown(data)}
@@ -291,7 +291,7 @@ class OpenEnv:
         return {"content": self._cut(text), **({"is_error": True} if is_error else {})}
 
     def _shown(self, data: Dict[str, Any]) -> str:
-        """Return the fields of an observation as a text: the one that it has, or a line each."""
+        """Return an observation's fields as text: the single field, or one per line."""
         observation, wanted = data["observation"], self._section["observation"]
         names = [
             name for name in wanted or observation if name in observation and (wanted or name != METADATA)
@@ -309,7 +309,7 @@ class OpenEnv:
 
 
 def last_object(text: str) -> Optional[Dict[str, Any]]:
-    """Return the last JSON object in a text that stands in no other one; None where there is none."""
+    """Return the last top-level JSON object in a text; None for none."""
     found, place, decoder, left = None, text.find("{"), json.JSONDecoder(), MOST_READ
     while place >= 0 and left > 0:
         try:
@@ -323,7 +323,7 @@ def last_object(text: str) -> Optional[Dict[str, Any]]:
 
 
 def _why(error: ServerError) -> str:
-    """Return why a server refuses an action, field by field, without what the policy said itself."""
+    """Return why a server refuses an action, by field, without the policy's own values."""
     told = [(".".join(map(str, one.get("loc") or ())), str(one.get("msg"))) for one in error.errors]
     return (
         f"The action is refused: {'; '.join(f'{where}: {what}' if where else what for where, what in told)}"
@@ -331,7 +331,7 @@ def _why(error: ServerError) -> str:
 
 
 def _addressed(found: Dict[str, Any], call: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return a message to the policy: of a tool where a call is answered, else of the user."""
+    """Return a message to the policy: a tool's where it answers a call, else the user's."""
     if call is None:
         return {"role": "user", **found}
     name = (call.get("function") or {}).get("name")
@@ -357,7 +357,7 @@ def _tool(name: str, description: str, parameters: Dict[str, Any]) -> Dict[str, 
 
 
 def _types(schema: Dict[str, Any]) -> List[Any]:
-    """Return the types that a schema of one field names."""
+    """Return the types in a field's schema."""
     every = [schema, *schema.get("anyOf", ())]
     return [
         kind

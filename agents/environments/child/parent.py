@@ -1,9 +1,9 @@
-"""A task's parent process: it imports the user's code once, and forks a child for each episode, or for several.
+"""Import the user's code once, and fork a child for each episode, or for several: a task's parent process.
 
-In: frames on its socket, the first one the environment's section; each later one asks for a child, with the
-descriptors of the child's link, its output and its mark, or for a child's end. Out: `ready` or `failed`, `forked`,
-`ended` with the wait status. Started by `agents.environments.processes`. It has one thread and runs no code of the user
-beside the imports. When the other end of its socket is closed it ends its children, whole process groups, and itself.
+In: frames on its socket, the first one the environment's section; each later one requests a child, with the descriptors
+of the child's link, its output and its mark, or a child's end. Out: `ready` or `failed`, `forked`, `ended` with the
+wait status. Started by `agents.environments.processes`. It has one thread and runs no user code except the imports.
+When its socket is closed it ends its children, whole process groups, and itself.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ KINDS = {
     "verl_tools": "verl_tools",
 }
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
-CHILD = "MILLRACE_ENVIRONMENT_CHILD"  # variable of what a child starts: the child's process id
+CHILD = "MILLRACE_ENVIRONMENT_CHILD"  # variable for programs that a child starts: the child's process id
 MARK = f"{CHILD}=".encode()
 
 
 def main(descriptor: int) -> None:
-    """Serve until the worker goes."""
+    """Serve until the worker is gone."""
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
     try:
@@ -57,19 +57,19 @@ def main(descriptor: int) -> None:
         try:
             module = importlib.import_module(f"agents.environments.child.{KINDS[section['type']]}")
             prepared = module.prepare(section)
-        except BaseException as error:  # noqa: BLE001 - whatever an import does, the worker says it
+        except BaseException as error:  # noqa: BLE001 - an import may raise anything; the worker reports it
             send(control, {"failed": last_lines(error)})
             return
         libc.prctl(
             PR_SET_PDEATHSIG, 0, 0, 0, 0
-        )  # from here on a closed socket ends this process, and its children
+        )  # from now on a closed socket ends this process and its children
         Parent(control, prepared, section, libc).serve()
     except (EOFError, OSError):
         pass
 
 
 class Parent:
-    """The parent process, once it has its imports."""
+    """The parent process, after its imports."""
 
     def __init__(
         self, control: socket.socket, prepared: Prepared, section: Dict[str, Any], libc: Any
@@ -78,7 +78,7 @@ class Parent:
         self._children: List[int] = []
 
     def serve(self) -> None:
-        """Fork, end and reap children until the worker goes."""
+        """Fork, end and reap children until the worker is gone."""
         woken, wake = os.pipe()
         os.set_blocking(woken, False)
         os.set_blocking(wake, False)
@@ -109,7 +109,7 @@ class Parent:
 
     def _obey(self, message: Dict[str, Any], descriptors: List[int]) -> None:
         if "end" in message:
-            if message["end"] in self._children:  # not yet reaped, so that the number is nobody else's
+            if message["end"] in self._children:  # not yet reaped, so its pid is not reused
                 end_group(message["end"])
             return
         sys.stdout.flush()
@@ -141,7 +141,7 @@ class Parent:
                 os.close(descriptor)
             self._control.close()
             serve(socket.socket(fileno=link), mark, self._prepared, self._section)
-        except BaseException as error:  # noqa: BLE001 - nothing of the parent's stack may ever run here
+        except BaseException as error:  # noqa: BLE001 - the parent's stack must never continue here
             os.write(2, last_lines(error).encode("utf-8", "replace"))
         finally:
             os._exit(1)
@@ -156,7 +156,7 @@ class Parent:
                 return
             pid = found.si_pid
             if pid in self._children:
-                end_group(pid)  # what it has left behind; its number is taken until it is reaped
+                end_group(pid)  # its leftovers; its pid stays in use until it is reaped
             status = os.waitpid(pid, 0)[1]
             if pid in self._children:
                 self._children.remove(pid)
@@ -164,7 +164,7 @@ class Parent:
                 send(self._control, {"ended": pid, "status": status})
 
     def _end_orphans(self) -> None:
-        """End what children that are gone have left in groups of their own: it is a child of this process by now."""
+        """End processes that ended children left in other groups: they are children of this process now."""
         with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
             mine = [int(word) for word in file.read().split()]
         for pid in mine:
@@ -181,7 +181,7 @@ class Parent:
 
 
 def end_group(pid: int) -> None:
-    """Kill a child, and all that is in its process group."""
+    """Kill a child, and its whole process group."""
     for kill in (os.killpg, os.kill):  # it may not have its group yet
         try:
             kill(pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""What a kind of environment gives a task's parent process: how one is made for an episode, and how it is served.
+"""Describe a kind of environment for a task's parent process: how to make one for an episode, and how to serve it.
 
-An environment has Gymnasium's shape: `reset(row, seed)`, `step(action)` in five values, and maybe `close()`.
+An environment has Gymnasium's shape: `reset(row, seed)`, `step(action)` with five values, and optionally `close()`.
 docs/environments.md has the contract.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, Callable, NamedTuple
 class Prepared(NamedTuple):
     """A kind of environment, with its imports."""
 
-    make: Callable[[], Any]  # a fresh environment
-    is_async: bool  # whether it is served in an event loop
+    make: Callable[[], Any]  # makes a new environment
+    is_async: bool  # whether it runs in an event loop
 
 
 def is_async(environment_class: Any) -> bool:

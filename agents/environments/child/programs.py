@@ -1,7 +1,7 @@
-"""A Python and a bash of the policy's own, behind the sandbox' walls, with a state that lasts for the episode.
+"""Give the policy a Python and a bash behind the sandbox's walls, with a state that lasts for the episode.
 
-In: calls of the tools `python` and `bash`. Out: what was printed. Needs Millrace's own interpreter, whose package
-`sandbox` has the walls. What the walls themselves could not do raises `ServerGone`: the policy has no part in it.
+In: calls of the tools `python` and `bash`. Out: their output. Needs Millrace's own interpreter, whose package `sandbox`
+has the walls. Failures of the walls raise `ServerGone`: the policy did not cause them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Programs:
     """The sandbox of a task, and the session of an episode."""
 
     def __init__(self, section: Dict[str, Any]) -> None:
-        """Find walls that hold, once for all episodes. Raises what `sandbox.choice` raises, where there are none."""
+        """Find working walls, once for all episodes. Raises the errors of `sandbox.choice`, where there are none."""
         self._tools, self._deadline_s = section["programs"], section["program_deadline_s"]
         self._most_bytes = 4 * section["result_characters"]
         sys.path.insert(0, section["source"])
@@ -67,7 +67,7 @@ class Programs:
         return found
 
     def call(self, tool: str, arguments: Dict[str, Any]) -> Tuple[bool, str]:
-        """Return whether the call failed, and what it printed. Raises ServerGone and Unfit."""
+        """Return whether the call failed, and its output. Raises ServerGone and Unfit."""
         parameter = SCHEMAS[tool][0]
         if [*arguments] != [parameter]:
             raise Unfit(f"it takes {parameter}, and nothing else")

@@ -1,8 +1,8 @@
-"""The schema of a function, of its type hints and docstring, and arguments that are checked against it.
+"""Derive a function's schema from its type hints and docstring, and check arguments against it.
 
-In: a function. Out: its schema as OpenAI's API and chat templates have it. In: the arguments that the policy wrote, a
-JSON text. Out: keyword arguments, or `Unfit`, which tells the policy what is wrong. A function that can't have a schema
-raises TypeError, which names it.
+In: a function. Out: its schema for OpenAI's API and chat templates. In: the policy's arguments, a JSON text. Out:
+keyword arguments, or `Unfit`, whose message tells the policy what is wrong. A function without a possible schema raises
+TypeError, which names it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from agents.environments.child.docstrings import read
 
 BASIC = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 WORDS = {**BASIC, list: "array", dict: "object"}
-UNIONS = (Union, getattr(types, "UnionType", Union))  # `int | str` is the second, from Python 3.10 on
+UNIONS = (Union, getattr(types, "UnionType", Union))  # from Python 3.10 on `int | str` has the second type
 
 
 class Unfit(Exception):
-    """Arguments that a tool does not take; the message is for the policy."""
+    """Arguments that a tool does not accept; the message is for the policy."""
 
 
 class ServerGone(ConnectionError):
-    """A server of tools is out of reach, or gone; the policy has no part in it."""
+    """A server of tools is unreachable or gone; the policy did not cause it."""
 
 
 class Signature(NamedTuple):
@@ -49,7 +49,7 @@ class Signature(NamedTuple):
 
 
 def arguments_of(given: Any) -> Dict[str, Any]:
-    """Return the arguments of a call that the policy wrote. Raises Unfit for what is no object."""
+    """Parse the arguments of the policy's call. Raises Unfit where they are no object."""
     if isinstance(given, str):
         try:
             given = json.loads(given) if given.strip() else {}
@@ -91,7 +91,7 @@ def signature_of(function: Any, path: str) -> Signature:
 
 
 def schema_of(hint: Any, where: str) -> Dict[str, Any]:  # noqa: PLR0911 - a case each
-    """Return a type's schema. Raises TypeError that says where the type stands."""
+    """Return a type's schema. Raises TypeError with the place of an unsupported type."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return {}
@@ -114,7 +114,7 @@ def schema_of(hint: Any, where: str) -> Dict[str, Any]:  # noqa: PLR0911 - a cas
 
 
 def fitted(value: Any, hint: Any, where: str) -> Any:  # noqa: PLR0911 - a case each
-    """Return a value as its type wants it. Raises Unfit that says where the value stands."""
+    """Return a value converted to its type. Raises Unfit with the place of the value."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
@@ -137,7 +137,7 @@ def fitted(value: Any, hint: Any, where: str) -> Any:  # noqa: PLR0911 - a case 
 
 
 def _one_of(value: Any, hints: Tuple[Any, ...], where: str) -> Any:
-    """Return a value as the first type wants it that is exactly its own, or else as the first that takes it."""
+    """Return a value converted to the first type that it has exactly, else to the first that accepts it."""
     reasons: List[str] = []
     own: Any = type(value)
     for hint in sorted(hints, key=lambda one: (typing.get_origin(one) or one) is not own):

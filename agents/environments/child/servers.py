@@ -1,8 +1,7 @@
-"""Tools of servers that speak MCP, by the package `mcp`, 2 or newer, of the interpreter that the children run in.
+"""Call tools of MCP servers, with the package `mcp`, 2 or newer, of the children's interpreter.
 
-In: the sections of servers. Out: schemas of their tools, and what a call gives, as a text. A server that is out of
-reach raises ServerGone that names it, so that nobody takes it for the policy's doing; what the server itself says
-against a call is for the policy.
+In: the sections of servers. Out: schemas of their tools, and the results of calls, as text. An unreachable server
+raises ServerGone with its name, so that the policy is not blamed; a server's own error about a call goes to the policy.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from agents.environments.child.schemas import ServerGone
 
 
 class Server:
-    """One server, while an episode is played. One task holds the connection, as its library wants it."""
+    """One server, while an episode is played. One task holds the connection, as its library requires."""
 
     def __init__(self, name: str, section: Dict[str, Any]) -> None:
         self._name, self._section = name, section
@@ -48,7 +47,7 @@ class Server:
         return [by_name[name] for name in wanted]
 
     async def call(self, name: str, arguments: Dict[str, Any]) -> Tuple[bool, str]:
-        """Return whether the call failed, and what the server says. Raises ServerGone."""
+        """Return whether the call failed, and the server's answer. Raises ServerGone."""
         if self._client is None:
             raise ServerGone(f"the server {self._name} is not connected")
         try:
@@ -65,7 +64,7 @@ class Server:
         return bool(found.is_error), "\n".join(parts)
 
     async def close(self) -> None:
-        """Disconnect; a command ends."""
+        """Disconnect; a command is ended."""
         self._leave.set()
         if self._holding is not None:
             await asyncio.wait({self._holding})
@@ -104,7 +103,7 @@ def _schema(tool: Any) -> Dict[str, Any]:
 
 
 def _text_of(part: Any) -> str:
-    """Return a part of a result as the policy reads it."""
+    """Return a part of a result as text for the policy."""
     if part.type == "text":
         return str(part.text)
     if part.type == "resource" and hasattr(part.resource, "text"):

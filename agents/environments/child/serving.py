@@ -1,8 +1,8 @@
-"""The child: it answers the worker's requests for its episodes, in an event loop where the environment is async.
+"""Answer the worker's requests for a child's episodes, in an event loop where the environment is async.
 
-In: frames with an episode's number and `reset`, `step` or `close`. Out: a frame each, with the result or the error, and
-the seconds of the environment's own work. A mark in shared memory says whose code is running, so that the worker knows
-who is to blame for a child that blocks or ends. Memory that can't be had ends the process with `EXIT_MEMORY`.
+In: frames with an episode's number and `reset`, `step` or `close`. Out: one frame each, with the result or the error,
+and the seconds of the environment's own work. A mark in shared memory has the episode whose code is running, so that
+the worker knows which one caused a child to block or end. Failed allocations end the process with `EXIT_MEMORY`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agents.environments.child.hosted import Hosted
 from agents.environments.child.prepared import Prepared
 
 EXIT_MEMORY = 77
-MARK_BYTES = 8  # the number of the episode whose code runs; 0: none
+MARK_BYTES = 8  # the number of the running episode; 0: none
 
 
 def serve(link: socket.socket, mark: int, prepared: Prepared, section: Dict[str, Any]) -> NoReturn:
@@ -32,9 +32,7 @@ def serve(link: socket.socket, mark: int, prepared: Prepared, section: Dict[str,
         mapped = int(file.read().split()[0]) * resource.getpagesize()
     wanted, (_, hard) = mapped + section["memory_bytes"], resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or wanted < hard:
-        resource.setrlimit(
-            resource.RLIMIT_AS, (wanted, hard)
-        )  # programs behind walls have limits of their own
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))  # programs behind walls have their own limits
     child = Child(prepared, mmap.mmap(mark, MARK_BYTES))
     os.close(mark)
     try:
@@ -55,7 +53,7 @@ class Child:
         self._stopped: Dict[int, str] = {}  # where an episode's code was when it was stopped
 
     async def serve_several(self, link: socket.socket) -> None:
-        """Answer requests side by side, and stop an answer at its deadline."""
+        """Answer requests concurrently, and stop an answer at its deadline."""
         reader, writer = await asyncio.open_connection(sock=link)
         tasks: Dict[int, Any] = {}
 
@@ -98,13 +96,13 @@ class Child:
         except asyncio.CancelledError as error:
             self._stopped[number] = last_lines(error)
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises, the worker says it
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the worker reports it
             said = f"{headline(error)}\n{last_lines(error)}"
             return framed({**reply, "error": said, "is_unreachable": is_unreachable(error)})
 
 
 class Marked:
-    """A coroutine that leaves its number in the mark while it runs, and not while it waits."""
+    """A coroutine that sets the mark to its number while it runs, and not while it waits."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], mark: mmap.mmap, number: int) -> None:
         self._work, self._mark, self._number = work, mark, number
@@ -122,17 +120,17 @@ class Marked:
                 set_mark(self._mark, 0)
             try:
                 step, given = self._work.send, (yield asked)
-            except BaseException as error:  # noqa: BLE001 - what was waited for failed: the coroutine hears it
+            except BaseException as error:  # noqa: BLE001 - the awaited work failed: pass it to the coroutine
                 step, given = self._work.throw, error
 
 
 def set_mark(mark: mmap.mmap, number: int) -> None:
-    """Say whose code runs."""
+    """Set the mark."""
     mark[:MARK_BYTES] = number.to_bytes(MARK_BYTES, sys.byteorder)
 
 
 def _driven(work: Coroutine[Any, Any, bytes]) -> bytes:
-    """Run a coroutine that waits for nothing, without a loop: code that is not async may start one of its own."""
+    """Run a coroutine that never waits, without a loop: synchronous code may start one of its own."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -143,7 +141,7 @@ def _driven(work: Coroutine[Any, Any, bytes]) -> bytes:
 
 
 def _end(code: int, error: BaseException, mark: mmap.mmap, number: int) -> NoReturn:
-    """End the process for an episode, and say where it was."""
+    """End the process because of an episode, and report where it was."""
     set_mark(mark, number)
     try:
         os.write(2, last_lines(error).encode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""The script that a task's parent process is: run by any Python, with a descriptor as its one argument.
+"""Run a task's parent process: a script for any Python, with a descriptor as its one argument.
 
-The files beside it import each other by their full names. Only the folder is entered under its name, so that neither
-Millrace nor its dependencies are needed, and a package of the user's that is called `agents` is found as theirs.
+The other files of this folder import each other by their full names. Only this folder is registered as its package, so
+that neither Millrace nor its dependencies are needed, and a user's package named `agents` is found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PACKAGE = "agents.environments.child"
 
 
 def main() -> None:
-    """Enter the folder as a package, and be the parent process."""
+    """Register the folder as a package, and run the parent process."""
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [place for place in sys.path if place != folder]
     package = types.ModuleType(PACKAGE)

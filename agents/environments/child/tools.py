@@ -1,7 +1,7 @@
-"""Plain functions as tools: the policy calls them, and reads what they return or why they fail.
+"""Offer plain functions as tools: the policy calls them, and reads their results or errors.
 
-In: the policy's message with its tool calls. Out: a message of the role `tool` for each call, in order; a call that
-can't be made, or fails, has `is_error`. A message without calls ends the episode.
+In: the policy's message with its tool calls. Out: a message of the role `tool` for each call, in order; a failed or
+invalid call has `is_error`. A message without calls ends the episode.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from agents.environments.child.schemas import ServerGone, Signature, Unfit, argu
 
 
 class Said(NamedTuple):
-    """What a server or a program says to a call."""
+    """The answer of a server or a program to a call."""
 
     is_error: bool
     text: str
 
 
-SHORTEST_PLACE = 4  # characters of a folder that is taken out of errors
+SHORTEST_PLACE = 4  # shortest folder name that is removed from errors
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Import the functions and read their schemas. Raises TypeError for one that can't be a tool."""
+    """Import the functions and read their schemas. Raises TypeError for an unsuitable one."""
     programs, servers = None, section["servers"]
-    if section["programs"]:  # whose imports come before those of the user
+    if section["programs"]:  # whose imports come before the user's
         programs = importlib.import_module("agents.environments.child.programs").Programs(section)
     if servers:
         importlib.import_module("agents.environments.child.servers")
     signatures = [signature_of(imported(path), path) for path in section["functions"]]
     is_async = bool(servers) or any(inspect.iscoroutinefunction(one.function) for one in signatures)
     make = functools.partial(Tools, signatures, servers, programs, section["result_characters"])
-    make()  # names are told apart before anything is played
+    make()  # duplicate names fail before anything is played
     return Prepared(make, is_async)
 
 
@@ -48,7 +48,7 @@ class Tools:
     """An environment that answers calls."""
 
     takes_messages = True
-    kept = "start"  # what is left of a result that is too long: its start, its end or both
+    kept = "start"  # the kept part of a long result: its start, its end or both
 
     def __init__(
         self, signatures: Sequence[Signature], servers: Dict[str, Any], programs: Any, result_characters: int
@@ -63,7 +63,7 @@ class Tools:
             self._offer(schema, functools.partial(_call_program, programs, schema["function"]["name"]))
 
     async def reset(self, row: Any, seed: int) -> None:  # noqa: ARG002
-        """Begin with the row's messages. Raises ConnectionError where a server is out of reach."""
+        """Begin with the row's messages. Raises ConnectionError where a server is unreachable."""
         for name, section in self._sections.items():
             server = importlib.import_module("agents.environments.child.servers").Server(name, section)
             self._servers.append(server)
@@ -74,7 +74,7 @@ class Tools:
     async def step(
         self, said: Dict[str, Any]
     ) -> Tuple[List[Dict[str, Any]], None, bool, bool, Dict[str, Any]]:
-        """Make the calls: those that do not wait in order, the others side by side."""
+        """Make the calls: synchronous ones in order, the others concurrently."""
         calls = said.get("tool_calls") or []
         waits = [self._begun(call) for call in calls]
         running = [self._finished(call, *wait) for call, wait in zip(calls, waits)]
@@ -99,7 +99,7 @@ class Tools:
         self.tools.append(schema)
 
     def _begun(self, call: Dict[str, Any]) -> Tuple[bool, Any]:
-        """Return whether a call has failed, and its result, or what to wait for."""
+        """Return whether a call has failed, and its result or the awaitable."""
         asked = call.get("function") or {}
         if "error" in call:
             return True, str(call["error"])
@@ -138,7 +138,7 @@ class Tools:
 
 
 def cut(text: str, most: int, kept: str = "start") -> str:
-    """Return a text, or of one that is longer than `most` characters its start, its end or both, and that it is cut."""
+    """Return a text of at most `most` characters; a longer one is cut to its start, end or both, with a note."""
     if len(text) <= most:
         return text
     mark = f"[cut: {most} of {len(text)} characters]"

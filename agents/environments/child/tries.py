@@ -1,9 +1,9 @@
-"""Several tries at one row, with a verdict between them: programs by public tests, and answers of reasoning-gym.
+"""Allow several tries at one row, with a verdict after each: programs by public tests, and answers of reasoning-gym.
 
-In: what the policy said. Out: what is wrong with it, as a message of the user's; the reward is 1 for what is right,
-less for a later try, and 0 for what is wrong. Needs Millrace's own interpreter, whose package `verdicts` has the
-scorers' rules. What the policy wrote runs in the sandbox and nowhere else, so whatever is raised here is the sandbox'
-doing or the row's, and never the policy's: the section says so (`policy_can_break`).
+In: the policy's message. Out: what is wrong with it, as a user message; the reward is 1 for a right answer, less for a
+later try, and 0 for a wrong one. Needs Millrace's own interpreter, whose package `verdicts` has the scorers' rules. The
+policy's text only runs in the sandbox, so errors here are caused by the sandbox or the row, and never by the policy:
+the section declares that (`policy_can_break`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PUT = {
 
 
 class NoVerdict(Exception):
-    """Nothing can be said of an answer to this row here; the message says why."""
+    """An answer to this row can't be judged here; the message says why."""
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Import the rules, and find walls that hold, once for all episodes. Raises what these raise."""
-    sys.path.append(section["source"])  # to stay: some of it is imported when it is first needed
+    """Import the rules, and find working walls, once for all episodes. Raises their errors."""
+    sys.path.append(section["source"])  # permanently: some of it is imported on first use
     from config.scorers import ScorersConfig
     from sandbox.choice import LazySandbox
 
@@ -43,17 +43,17 @@ def prepare(section: Dict[str, Any]) -> Prepared:
 
 
 class Tries:
-    """What both kinds have: tries, their count, and their reward."""
+    """The common part of both kinds: tries, their count, and their reward."""
 
     def __init__(self, section: Dict[str, Any], walls: Any) -> None:
         self._section, self._walls = section, walls
         self._tried = 0
 
     def prepare(self) -> None:
-        """Try out, once and before any episode, what all of them need."""
+        """Test once, before any episode, everything that episodes need."""
 
     def step(self, action: str) -> Answer:
-        """Judge a try. Raises what the sandbox raises, and NoVerdict."""
+        """Judge a try. Raises the sandbox's errors, and NoVerdict."""
         is_right, told, remark = self.judged(action)
         self._tried += 1
         left = self._section["tries"] - self._tried
@@ -66,16 +66,16 @@ class Tries:
         return told, 0.0, False, False, {"remark": remark}
 
     def judged(self, action: str) -> Tuple[bool, str, str]:
-        """Return whether a try is right, what the policy is told, and what people are."""
+        """Return whether a try is right, the text for the policy, and the text for people."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of the sandbox."""
+        """Close the sandbox."""
         self._walls.close()
 
 
 class Gym(Tries):
-    """An entry of reasoning-gym: the row's, or one that the library makes of the section's data set and the seed."""
+    """An entry of reasoning-gym: the row's, or one made by the library from the section's data set and the seed."""
 
     def __init__(self, section: Dict[str, Any], walls: Any) -> None:
         super().__init__(section, walls)
@@ -86,9 +86,9 @@ class Gym(Tries):
         self._judging = Judging(GymConfig(part=section["part"], **limits), walls)
 
     def prepare(self) -> None:
-        """Have the library copied for the sandbox, and where problems are made one of them judged.
+        """Copy the library for the sandbox; where problems are generated, judge one.
 
-        Raises NoVerdict, and what the library raises.
+        Raises NoVerdict, and the library's errors.
         """
         from verdicts.gym.rows import installed_packages
         from verdicts.gym.runs import program
@@ -102,7 +102,7 @@ class Gym(Tries):
             self.judged(own[0] if own else self._written("0"))
 
     def reset(self, row: Dict[str, Any], seed: int) -> Optional[str]:
-        """Read the row's entry, whose prompt is the row's; or make one, and ask it."""
+        """Read the row's entry, with the row's prompt; or generate one, with its question as prompt."""
         from verdicts.gym.judging import JudgedRow
         from verdicts.gym.problems import verification_of
         from verdicts.gym.rows import installed_packages, row_of
@@ -121,14 +121,14 @@ class Gym(Tries):
         return prompt
 
     def reference(self, row: Dict[str, Any], seed: int) -> Optional[List[str]]:  # noqa: ARG002
-        """Return the entry's own answer, as the policy would give it."""
+        """Return the entry's own answer, in the policy's form."""
         from verdicts.gym.judging import gold_of
 
         own = gold_of(self._judged.row)
         return None if own is None else [self._written(own)]
 
     def judged(self, action: str) -> Tuple[bool, str, str]:
-        """Have the library judge an answer, in the sandbox."""
+        """Judge an answer with the library, in the sandbox."""
         answer, problem = self._judging.answer_of(action)
         verdict = self._judging.judge(action, self._judged, most_s=self._section["program_deadline_s"])
         if verdict.value is None:
@@ -150,7 +150,7 @@ class Gym(Tries):
 
 
 class Code(Tries):
-    """A row of programs: each try runs against the public tests alone."""
+    """A row of programs: each try runs only the public tests."""
 
     def __init__(self, section: Dict[str, Any], walls: Any) -> None:
         super().__init__(section, walls)
@@ -166,7 +166,7 @@ class Code(Tries):
         self._obstacles = Obstacles(walls)
 
     def reset(self, row: Dict[str, Any], seed: int) -> None:  # noqa: ARG002
-        """Read the row's public tests; its prompt is the row's. Raises NoVerdict, and what the reader raises."""
+        """Read the row's public tests; its prompt is the row's. Raises NoVerdict, and the reader's errors."""
         from verdicts.code.public import public_tests
 
         self._public = public_tests(row, self._section["public"])

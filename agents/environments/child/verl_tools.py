@@ -1,9 +1,9 @@
-"""Tools of verl's: classes derived from its `BaseTool`, and functions marked with its `@function_tool`.
+"""Offer verl's tools: classes derived from its `BaseTool`, and functions marked with its `@function_tool`.
 
-In: the policy's message with its tool calls, and of the row `extra_info` with `tools_kwargs`. Out: a message for each
-call, and as a turn's reward what its calls gave and what `calc_reward` has grown by. The classes are imported by a
-task's parent process, and made once in each child: they may begin threads. Needs verl in the children's interpreter.
-Both generations are taken: what `create` and `execute` return as a text alone, and with a `ToolResponse`.
+In: the policy's message with its tool calls, and the row's `extra_info` with `tools_kwargs`. Out: a message for each
+call, and as a turn's reward the calls' rewards and the increase of `calc_reward`. The classes are imported by a task's
+parent process, and instantiated once in each child: they may start threads. Needs verl in the children's interpreter.
+Both generations work: `create` and `execute` may return text alone, or with a `ToolResponse`.
 Source: verl 0.4 to 0.10, `verl/tools/base_tool.py`, the SGLang rollout of 0.4 and the tool agent loop of 0.10.
 """
 
@@ -24,7 +24,7 @@ KWARGS = "tools_kwargs"
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Import classes and functions. Raises what an import raises."""
+    """Import classes and functions. Raises the import's errors."""
     find_beside_the_start()
     if section["servers"]:
         importlib.import_module("agents.environments.child.servers")
@@ -36,7 +36,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
             raise LookupError(f"{path} marks no function with @function_tool")
 
     @functools.lru_cache(maxsize=1)
-    def made() -> List[Any]:  # in each child, since a fork takes no threads along
+    def made() -> List[Any]:  # in each child, since a fork does not keep threads
         return [_made(entry, one) for entry, one in zip(section["entries"], classes)] + functions
 
     return Prepared(lambda: VerlTools(made(), section), is_async=True)
@@ -60,16 +60,16 @@ class VerlTools(Tools):
         if len(self._made) < len(made):
             raise TypeError(f"two tools have one name, of {', '.join(tool.name for tool in made)}")
         self._kwargs: Dict[str, Any] = {}
-        self._instances: Dict[str, str] = {}  # tool -> its id, of those that are not yet released
+        self._instances: Dict[str, str] = {}  # tool -> id of its unreleased instance
         self._calls, self._rewards, self._earned = 0, [], 0.0  # type: int, List[Any], float
 
     async def reset(self, row: Dict[str, Any], seed: int, token: str) -> Optional[str]:  # type: ignore[override]
-        """Make the instances. Raises LookupError where the row names a tool that is not there."""
+        """Make the instances. Raises LookupError where the row names an unknown tool."""
         await super().reset(row, seed)
         extra = _object(row.get("extra_info"))
         given = _object(extra.get(KWARGS))
         self._kwargs = {name: _object(one) for name, one in given.items() if one is not None}
-        # What the policy's own tool may read, as verl's agent loop hands it over.
+        # What the policy's tool may read, as passed by verl's agent loop.
         self._agent_data = types.SimpleNamespace(
             request_id=token, tools_kwargs=self._kwargs, messages=[], metrics={}, extra_fields={}, tool_rewards=[],
             turn_scores=[], image_data=None, video_data=None, user_turns=0, assistant_turns=0,
@@ -91,7 +91,7 @@ class VerlTools(Tools):
         return "\n".join(filter(None, said)) or None
 
     async def step(self, said: Dict[str, Any]) -> Any:
-        """Make the calls, and say what they have earned."""
+        """Make the calls, and return their rewards."""
         self._rewards = []
         self._agent_data.messages.append(said)
         self._agent_data.assistant_turns += 1
@@ -139,14 +139,14 @@ class VerlTools(Tools):
         return Said(False, text_of(response))
 
     async def _create(self, tool: Any, token: str) -> str:
-        """Make the episode's instance of a tool, and return what it says at that."""
+        """Make the episode's instance of a tool, and return its message."""
         said, self._instances[tool.name] = await self._create_for(tool, token)
         return said
 
     async def _create_for(self, tool: Any, instance: str) -> Tuple[str, str]:
-        """Make an instance, and return what it says, and its id."""
+        """Make an instance, and return its message and its id."""
         given, taken = self._of(tool.name, "create_kwargs"), inspect.signature(tool.create).parameters
-        if "create_kwargs" in taken:  # what verl's agent loop hands over, under that one name
+        if "create_kwargs" in taken:  # verl's agent loop passes them under that one name
             more = {"create_kwargs": given}
         else:
             more = {**given, **({"create_kwargs": given} if _takes(taken, "create_kwargs") else {})}
@@ -156,7 +156,7 @@ class VerlTools(Tools):
         return "", str(found)
 
     async def _worth(self, name: str) -> Optional[float]:
-        """Return what an instance is worth so far; None where its tool says no number."""
+        """Return an instance's current reward; None where its tool returns no number."""
         tool = self._made[name]
         found = await _awaited(
             tool.calc_reward(self._instances[name], **self._of(name, "calc_reward_kwargs"))
@@ -168,12 +168,12 @@ class VerlTools(Tools):
         await _awaited(self._made[name].release(instance, **self._of(name, "release_kwargs")))
 
     def _of(self, name: str, which: str) -> Dict[str, Any]:
-        """Return what the row gives a tool for one of its methods."""
+        """Return the row's arguments for a tool's method."""
         return _object(self._kwargs.get(name, {}).get(which))
 
 
 def text_of(response: Any) -> str:
-    """Return what a tool answers as the policy reads it; pictures are named, and not shown."""
+    """Return a tool's answer as text for the policy; pictures are named, and not shown."""
     if isinstance(response, dict):
         response = (
             types.SimpleNamespace(**response) if "text" in response else json.dumps(response, default=str)
@@ -187,7 +187,7 @@ def text_of(response: Any) -> str:
 
 
 def number(value: Any, what: str) -> float:
-    """Return a reward. Raises TypeError for what is none."""
+    """Return a reward. Raises TypeError where it is none."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -199,7 +199,7 @@ def _takes(parameters: Any, name: str) -> bool:
 
 
 def _object(value: Any) -> Dict[str, Any]:
-    """Return an object, or the one that a JSON text has; none is an empty one."""
+    """Return an object, or the one in a JSON text; an empty one for none."""
     found = json.loads(value) if isinstance(value, str) and value.strip() else value
     if not found:
         return {}

@@ -1,1 +1,1 @@
-"""The APIs that agents speak: each a module that reads its requests and writes its answers, streams and errors."""
+"""The APIs that agents use, one module each: read its requests, and write its answers, streams and errors."""

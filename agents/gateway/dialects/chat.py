@@ -1,7 +1,7 @@
-"""OpenAI's chat completions: `/v1/chat/completions`.
+"""Speak OpenAI's chat completions API: `/v1/chat/completions`.
 
-In and out: as `agents.gateway.dialects.dialect.Dialect` says. Fields by OpenAI's reference of the API, read 2026-11;
-`reasoning_content` is what vLLM, SGLang and DeepSeek call a thought.
+In and out: see `agents.gateway.dialects.dialect.Dialect`. Fields by OpenAI's API reference, read 2026-11;
+`reasoning_content` is the name of a thought in vLLM, SGLang and DeepSeek.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agents.gateway.dialects.fields import (
 from broker.messages import Turn
 
 _ROLES: Final = {"system": "system", "developer": "system", "user": "user", "tool": "tool"}
-_THOUGHTS: Final = ("reasoning_content", "reasoning")  # of a message that a client hands back
+_THOUGHTS: Final = ("reasoning_content", "reasoning")  # of a message in a client's history
 
 
 class Chat:
@@ -67,7 +67,7 @@ class Chat:
         return COMMENT
 
     def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
-        """Yield the events of a stream: the parts of the message, why it ended, what was used."""
+        """Yield the events of a stream: the parts of the message, the finish reason, the usage."""
         del signs
         head = _head(answer, "chat.completion.chunk")
         more = {"usage": None} if asked.streams_usage else {}
@@ -102,13 +102,13 @@ DONE: Final = "data: [DONE]\n\n"
 
 
 def wants_usage(body: Mapping[str, Any]) -> bool:
-    """Return whether a stream is to say what was used. Without a stream the options mean nothing."""
+    """Return whether a stream must report the usage. Without a stream the options are ignored."""
     options = body.get("stream_options")
     return isinstance(options, Mapping) and options.get("include_usage") is True
 
 
 def error_of(refused: Refused) -> dict[str, Any]:
-    """Return the body of an error, as all of OpenAI's APIs have it."""
+    """Return the body of an error, the same in all of OpenAI's APIs."""
     return {
         "error": {
             "message": str(refused),
@@ -120,7 +120,7 @@ def error_of(refused: Refused) -> dict[str, Any]:
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """Return what was used; clients ask the two parts for keys, so that they are always there."""
+    """Return the usage; clients read keys of both parts, so they are always present."""
     return {
         "prompt_tokens": usage.given,
         "completion_tokens": usage.sampled,
@@ -136,7 +136,7 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
-    """Return a request's tools; none where `tool_choice` says none. Raises Refused."""
+    """Return a request's tools; none where `tool_choice` is none. Raises Refused."""
     tools = []
     for place, tool in enumerate(a_list_of_objects(body.get("tools"), "tools")):
         where = f"tools[{place}]"

@@ -1,6 +1,6 @@
-"""OpenAI's completions: `/v1/completions`. A text that the policy goes on with, without a chat template.
+"""Speak OpenAI's completions API: `/v1/completions`, a text that the policy continues, without a chat template.
 
-In and out: as `agents.gateway.dialects.dialect.Dialect` says. Fields by OpenAI's reference of the API, read 2026-11.
+In and out: see `agents.gateway.dialects.dialect.Dialect`. Fields by OpenAI's API reference, read 2026-11.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Completions:
         return COMMENT
 
     def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
-        """Yield the events of a stream: the text, why it ended, what was used."""
+        """Yield the events of a stream: the text, the finish reason, the usage."""
         del signs
         more = {"usage": None} if asked.streams_usage else {}
         yield event({**_body(answer, text_of(answer.message), None), **more})

@@ -1,7 +1,7 @@
-"""Reads what the APIs have in common of a request: options, limits, texts, tools and calls of them.
+"""Read the parts of requests that the APIs share: options, limits, texts, tools and calls of them.
 
-In: a value of a request's JSON, and where it stands. Out: the value in the form of `Asked`, or `Refused` with its
-place. Pure; used by the dialects.
+In: a value of a request's JSON, and its place. Out: the value in the form of `Asked`, or `Refused` with its place.
+Pure; used by the dialects.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, Final
 from agents.gateway.dialects.dialect import Refused
 from broker.messages import Turn
 
-# Options of sampling that are the run's, by the names that APIs have for them: what a request says of them is dropped,
-# since a policy is trained on what it samples by itself.
+# Sampling options, by the names of the APIs. Requests can't set them: a policy trains on what it samples by itself.
 OVERRIDDEN: Final = (
     "temperature",
     "top_p",
@@ -25,7 +24,7 @@ OVERRIDDEN: Final = (
     "repetition_penalty",
     "seed",
 )
-# Options that make the policy say what it would not have said, or ask for what there is not.
+# Options that would change what the policy says, or that need missing features.
 REFUSED: Final = (
     "logit_bias",
     "guided_json",
@@ -41,12 +40,12 @@ REFUSED: Final = (
     "functions",
     "function_call",
 )
-_SHOWN: Final = 80  # characters of a request's value, in a reason
-_TEXTS: Final = ("text", "input_text", "output_text")  # types of parts that have a text
+_SHOWN: Final = 80  # characters of a request's value in a reason
+_TEXTS: Final = ("text", "input_text", "output_text")  # types of parts with a text
 
 
 def refuse_what_biases(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options that are overridden. Raises Refused for one that can't be had."""
+    """Return the options that are overridden. Raises Refused for unsupported ones."""
     refuse_any(
         body, REFUSED, "is not there in training: the policy is sampled as the run says, without its ids"
     )
@@ -57,21 +56,21 @@ def refuse_what_biases(body: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def refuse_any(body: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
-    """Raise Refused for the first option of these that a request has, and means."""
+    """Raise Refused for the first of these options that a request sets."""
     for name in names:
         if body.get(name) not in (None, False, [], {}):
             raise Refused(f"{name} {why}", where=name)
 
 
 def refuse_format(form: Any, where: str) -> None:
-    """Raise Refused where a request asks for another form of text than text."""
+    """Raise Refused where a request asks for another response format than text."""
     kind = form.get("type", "text") if isinstance(form, Mapping) else form
     if kind not in (None, "text"):
         raise Refused(f"{where} is text in training: the policy's words are its own", where=where)
 
 
 def refuse_forced(choice: Any) -> bool:
-    """Return whether a choice of tools is none. Raises Refused for one that makes the policy call."""
+    """Return whether a choice of tools is none. Raises Refused for one that forces a call."""
     kind = choice.get("type") if isinstance(choice, Mapping) else choice
     if kind not in (None, "auto", "none"):
         raise Refused(
@@ -81,7 +80,7 @@ def refuse_forced(choice: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a reason quotes it."""
+    """Return a value in the form for a reason."""
     text = repr(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
@@ -96,7 +95,7 @@ def text_in(content: Any, where: str) -> str:
 
 
 def text_of_part(part: Any, where: str) -> str:
-    """Return the text of a part of a message. Raises Refused for one of another kind."""
+    """Return the text of a part of a message. Raises Refused for other parts."""
     if isinstance(part, str):
         return part
     kind = part.get("type", "text") if isinstance(part, Mapping) else type(part).__name__
@@ -109,7 +108,7 @@ def text_of_part(part: Any, where: str) -> str:
 
 
 def a_list_of_objects(value: Any, where: str) -> list[Mapping[str, Any]]:
-    """Return a list of JSON objects; nothing is an empty one. Raises Refused for anything else."""
+    """Return a list of JSON objects; null is an empty one. Raises Refused for anything else."""
     found = [] if value is None else value
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise Refused(f"{where} is a list of objects", where=where)
@@ -117,7 +116,7 @@ def a_list_of_objects(value: Any, where: str) -> list[Mapping[str, Any]]:
 
 
 def a_name(given: Mapping[str, Any], name: str, where: str) -> str:
-    """Return a text that is not empty. Raises Refused."""
+    """Return a nonempty text. Raises Refused."""
     value = given.get(name)
     if not isinstance(value, str) or not value:
         raise Refused(f"{where} has no {name}", where=f"{where}.{name}")
@@ -125,13 +124,13 @@ def a_name(given: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def model_in(body: Mapping[str, Any]) -> str:
-    """Return the name of the model that a request asks for; "" where it has none."""
+    """Return the requested model's name; "" for none."""
     name = body.get("model")
     return name if isinstance(name, str) else ""
 
 
 def a_limit(body: Mapping[str, Any], *names: str) -> int | None:
-    """Return the first of several limits of tokens that a request has. Raises Refused for what is no such number."""
+    """Return the first of several token limits in a request. Raises Refused for an invalid one."""
     for name in names:
         if (value := body.get(name)) is not None:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -149,13 +148,13 @@ def stops_in(value: Any, where: str) -> tuple[str, ...]:
 
 
 def tool_of(given: Mapping[str, Any], where: str, *, parameters: str = "parameters") -> Turn:
-    """Return a function as templates show it: with a description and parameters, and without `strict`.
+    """Return a function in the form for templates: with a description and parameters, and without `strict`.
 
     Args:
         given: its name, description and schema.
-        parameters: what the API calls the schema of its arguments.
+        parameters: the API's key for the schema of its arguments.
     Raises:
-        Refused: it is none.
+        Refused: it is invalid.
     """
     schema = given.get(parameters) or {"type": "object", "properties": {}}
     if not isinstance(schema, dict):
@@ -168,7 +167,7 @@ def tool_of(given: Mapping[str, Any], where: str, *, parameters: str = "paramete
 
 
 def call_of(name: Any, arguments: Any, call_id: Any, where: str) -> Turn:
-    """Return a tool call of a history; its arguments as the text of a JSON object. Raises Refused."""
+    """Return a tool call of a history; its arguments are the text of a JSON object. Raises Refused."""
     if not isinstance(name, str) or not name:
         raise Refused(f"{where} names no function", where=where)
     try:

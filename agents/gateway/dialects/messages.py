@@ -1,9 +1,9 @@
-"""Anthropic's messages: `/v1/messages`.
+"""Speak Anthropic's messages API: `/v1/messages`.
 
-In and out: as `agents.gateway.dialects.dialect.Dialect` says. Fields by Anthropic's reference of the API and the types
-of its client, read 2026-11. Messages of one role in a row are one turn, as that API has it, so that an answer whose
-blocks come back one by one is found again. A thought is shown to those who ask for thinking: others read the first
-block of an answer and take it for the text.
+In and out: see `agents.gateway.dialects.dialect.Dialect`. Fields by Anthropic's API reference and the types of its
+client, read 2026-11. Consecutive messages of one role are one turn, as in that API, so that an answer whose blocks
+return one by one is recognized. A thought is shown only to clients that ask for thinking: others use the first block of
+an answer as its text.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _ERRORS: Final = {
     ENDED: "conflict_error",
     TOO_LARGE: "request_too_large",
 }
-# What Claude Code puts before its system message, other in each call: with it no call would go on from another.
+# Claude Code puts this before its system message, different in each call: with it no call would continue another.
 _BILLING: Final = "x-anthropic-billing-header"
 
 _PING: Final = event({"type": "ping"}, is_named=True)
 
-Block = tuple[Mapping[str, Any], str]  # with where it stands
+Block = tuple[Mapping[str, Any], str]  # with its place
 
 
 class Messages:
@@ -66,7 +66,7 @@ class Messages:
     path = "/v1/messages"
 
     def read(self, body: Mapping[str, Any]) -> Asked:
-        """Read a request, of an answer or of a count. Raises Refused."""
+        """Read a request for an answer or a count. Raises Refused."""
         overridden = refuse_what_biases(body)
         refuse_any(body, ("container", "mcp_servers"), "is not there: the agent calls its tools itself")
         config = body.get("output_config")
@@ -100,7 +100,7 @@ class Messages:
         return _PING
 
     def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
-        """Yield the events of a stream: the blocks of the message, why it ended, what was used."""
+        """Yield the events of a stream: the blocks of the message, the stop reason, the usage."""
         del signs
 
         def named(kind: str, **fields: Any) -> str:
@@ -161,7 +161,7 @@ def _role(placed: tuple[Mapping[str, Any], str]) -> str:
 
 
 def _content(message: Mapping[str, Any], where: str) -> list[Block]:
-    """Return the blocks of one message; a text is one. Raises Refused."""
+    """Return the blocks of one message; a text is one block. Raises Refused."""
     content = message.get("content")
     if isinstance(content, str):
         return [({"type": "text", "text": content}, f"{where}.content")]
@@ -172,7 +172,7 @@ def _content(message: Mapping[str, Any], where: str) -> list[Block]:
 
 
 def _said(role: str, blocks: Sequence[Block]) -> Iterator[Turn]:
-    """Yield what a user says and what tools answer, in its order: texts that follow each other are one message."""
+    """Yield user texts and tool results, in order; consecutive texts are one message."""
     for is_result, run in itertools.groupby(blocks, lambda placed: placed[0].get("type") == "tool_result"):
         if not is_result:
             yield {"role": role, "content": "\n".join(text_of_part(block, where) for block, where in run)}
@@ -194,7 +194,7 @@ def _assistant(blocks: Sequence[Block]) -> Turn:
             case "thinking" if isinstance(block.get("thinking"), str):
                 thoughts.append(block["thinking"])
             case "redacted_thinking":
-                continue  # another model's, that nobody can read
+                continue  # another model's, which is unreadable
             case "tool_use":
                 calls.append(call_of(block.get("name"), block.get("input"), block.get("id"), where))
             case _:
@@ -222,7 +222,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
 
 
 def _blocks(asked: Asked, answer: Answer) -> Iterator[dict[str, Any]]:
-    """Yield the blocks of an answer; one that says and calls nothing has an empty text."""
+    """Yield the blocks of an answer; an empty answer has one empty text."""
     message = answer.message
     thinking = asked.echoed.get("thinking")
     thought, text, calls = message.get("reasoning_content"), message.get("content"), message.get("tool_calls")
@@ -233,13 +233,13 @@ def _blocks(asked: Asked, answer: Answer) -> Iterator[dict[str, Any]]:
         yield {"type": "text", "text": text or "", "citations": None}
     for call in calls or ():
         function = call["function"]
-        # JSON has no word for what Python reads as NaN; clients would fail at it.
+        # JSON lacks Python's NaN; clients would fail on it.
         given = json.loads(function["arguments"], parse_constant=str)
         yield {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
 
 
 def _parts(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a block as it begins, and what fills it."""
+    """Return a block's start, and the deltas that fill it."""
     match block["type"]:
         case "thinking":
             deltas = [
@@ -268,7 +268,7 @@ def _reason(answer: Answer) -> str:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """Return what was used: what was read from a cache is no input, but stands beside it."""
+    """Return the usage: cached tokens are not counted as input, but separately."""
     return {
         "input_tokens": usage.given - usage.cached,
         "cache_read_input_tokens": usage.cached,

@@ -1,8 +1,8 @@
-"""OpenAI's responses: `/v1/responses`.
+"""Speak OpenAI's responses API: `/v1/responses`.
 
-In and out: as `agents.gateway.dialects.dialect.Dialect` says. Fields by OpenAI's reference of the API and the types of
-its client, read 2026-11. A history is a list of items; those of one answer, its thought, its text and its calls, are
-put together again. An answer that is stored can be gone on from by its id, within the episode.
+In and out: see `agents.gateway.dialects.dialect.Dialect`. Fields by OpenAI's API reference and the types of its client,
+read 2026-11. A history is a list of items; those of one answer, its thought, its text and its calls, are joined again.
+Within the episode, later requests may continue a stored answer by its id.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from broker.messages import Turn
 _ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _LOGPROBS: Final = "message.output_text.logprobs"
 _ID: Final = "resp_"
-# What an answer repeats of its request, with what stands for a field that it has not.
+# The request's fields that an answer repeats, with the value of a missing one.
 _ECHOED: Final[Mapping[str, Any]] = {
     "instructions": None,
     "max_output_tokens": None,
@@ -92,7 +92,7 @@ class Responses:
         }
 
     def alive(self, asked: Asked, begun: Begun, number: int) -> str:
-        """Return how the stream begins, then that it goes on: for Codex a comment is no sign of life."""
+        """Return the start of the stream, then a progress event: for Codex a comment is no sign of life."""
         kind = "in_progress" if number else "created"
         response = {**_head(asked, begun, "in_progress"), "output": [], "usage": None}
         return _named(kind, number, response=response)
@@ -122,7 +122,7 @@ class Responses:
         return error_of(refused)
 
     def error_event(self, refused: Refused) -> str:
-        """Return an error as an event: in the API's own form, and in the one by which OpenAI's client raises it."""
+        """Return an error as an event: in the API's own form, and in the form that OpenAI's client raises."""
         body = error_of(refused)
         return event({**body["error"], **body, "type": "error", "sequence_number": 0}, is_named=True)
 
@@ -132,7 +132,7 @@ def _named(kind: str, number: int, **fields: Any) -> str:
 
 
 def _messages(given: Any) -> Iterator[Turn]:
-    """Yield the messages that a list of items means. Raises Refused."""
+    """Yield the messages of a list of items. Raises Refused."""
     if isinstance(given, str):
         yield {"role": "user", "content": given}
         return
@@ -158,7 +158,7 @@ def _messages(given: Any) -> Iterator[Turn]:
 
 
 def _is_of(answer: Turn, kind: str) -> bool:
-    """Return whether an item goes on with an answer: its thought comes first, then its text, then its calls."""
+    """Return whether an item continues an answer: its thought comes first, then its text, then its calls."""
     return kind == "function_call" or not (answer["content"] or answer.get("tool_calls"))
 
 
@@ -171,7 +171,7 @@ def _add(answer: Turn, part: Turn) -> None:
 
 
 def _message(item: Mapping[str, Any], where: str) -> tuple[str, Turn]:
-    """Return an item's type, and the message that it is, or is a part of. Raises Refused."""
+    """Return an item's type, and the message that it is, or is part of. Raises Refused."""
     kind = item.get("type") or "message"
     match kind:
         case "message":
@@ -196,7 +196,7 @@ def _message(item: Mapping[str, Any], where: str) -> tuple[str, Turn]:
 
 
 def _thought(item: Mapping[str, Any], where: str) -> str:
-    """Return what a reasoning item says: its content, or what sums it up; "" where it is encrypted."""
+    """Return the text of a reasoning item: its content, or its summary; "" where it is encrypted."""
     for name in ("content", "summary"):
         texts = [str(part.get("text") or "") for part in a_list_of_objects(item.get(name), f"{where}.{name}")]
         if text := "\n".join(filter(None, texts)):
@@ -218,7 +218,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
 def _functions(
     given: Sequence[Mapping[str, Any]], where: str
 ) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """Yield tools with the namespace that each is in, "" for none, and where it stands. Raises Refused."""
+    """Yield tools with their namespaces, "" for none, and their places. Raises Refused."""
     for place, tool in enumerate(given):
         here = f"{where}[{place}]"
         if tool.get("type") != "namespace":
@@ -230,7 +230,7 @@ def _functions(
 
 
 def _full_name(namespace: Any, name: Any) -> Any:
-    """Return the name by which the policy knows a function: with its namespace, as of a server of MCP."""
+    """Return the policy's name of a function: with its namespace, such as of an MCP server."""
     return f"{namespace}__{name}" if namespace and name else name
 
 
@@ -253,7 +253,7 @@ def _head(asked: Asked, begun: Begun, status: str) -> dict[str, Any]:
 
 
 def _items(asked: Asked, answer: Answer, status: str) -> Iterator[dict[str, Any]]:
-    """Yield the items of an answer; one that says and calls nothing has a message with an empty text."""
+    """Yield the items of an answer; an empty answer has a message with an empty text."""
     message = answer.message
     thought, text, calls = message.get("reasoning_content"), message.get("content"), message.get("tool_calls")
     if thought:
@@ -306,7 +306,7 @@ def _deltas(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """Return what was used; clients ask the two parts for keys, so that they are always there."""
+    """Return the usage; clients read keys of both parts, so they are always present."""
     return {
         "input_tokens": usage.given,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},

@@ -1,1 +1,1 @@
-"""Tool calls are read here from what the policy said, by the format of its family, without evaluating anything."""
+"""Parse tool calls in the policy's text, by the format of its model family, without evaluating anything."""

@@ -1,8 +1,8 @@
-"""The formats in which families of models write tool calls, and which one a model's template shows.
+"""Define the formats of tool calls in model families, and recognize a model's format by its template.
 
-In: a template; what a policy said behind its thought; the tools that it was given. Out: what was said beside the calls,
-and the calls. A text with a call that can't be read has no calls at all: the reason is for the policy to read. The
-formats are those of published chat templates. Pure; nothing is evaluated.
+In: a template; the policy's text after its thought; its tools. Out: the text outside the calls, and the calls. A text
+with an unreadable call has no calls at all: the policy gets the reason. The formats are those of published chat
+templates. Pure; nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from agents.rendering.tool_calls import named_calls, object_calls, tagged_calls
 from agents.rendering.tool_calls.reading import Call, Unreadable
 from broker.messages import Turn
 
-Schemas = Mapping[str, Mapping[str, Any]]  # by tool and parameter, what JSON schema says of it
+Schemas = Mapping[str, Mapping[str, Any]]  # tool -> parameter -> its JSON schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFormat:
-    """How a family writes tool calls."""
+    """A family's format of tool calls."""
 
     family: str  # of models, for people
-    shown_by: tuple[str, ...]  # texts of which a template has all
-    begins: re.Pattern[str]  # what is before is content
-    read: Callable[[str, Schemas], tuple[list[Call], str]]  # the calls, and what stands beside them
+    shown_by: tuple[str, ...]  # texts that a template of the format contains, all of them
+    begins: re.Pattern[str]  # the text before is content
+    read: Callable[[str, Schemas], tuple[list[Call], str]]  # returns the calls, and the other text
 
     def is_shown_by(self, template: str) -> bool:
         """Return whether a template writes calls like this."""
@@ -35,15 +35,15 @@ class CallFormat:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was said behind a thought."""
+    """The parsed text after a thought."""
 
     content: str
     calls: Sequence[Call] = ()
-    unread: str = ""  # why what looks like a call is none
+    unread: str = ""  # why an apparent call is invalid
 
 
 def schemas_of(tools: Sequence[Turn]) -> Schemas:
-    """Return the parameters of tools, given as OpenAI's API has them."""
+    """Return the parameters of tools in the format of OpenAI's API."""
     functions = [tool.get("function") or {} for tool in tools]
     return {
         str(function.get("name")): (function.get("parameters") or {}).get("properties") or {}
@@ -52,7 +52,7 @@ def schemas_of(tools: Sequence[Turn]) -> Schemas:
 
 
 def said_in(text: str, call_format: CallFormat, tools: Sequence[Turn], most_calls: int | None = None) -> Said:
-    """Return the content and the calls of a text; more than `most_calls` are none."""
+    """Return the content and the calls of a text; more than `most_calls` are invalid."""
     first = call_format.begins.search(text)
     if first is None:
         return Said(text)
@@ -90,7 +90,7 @@ def _deepseek() -> CallFormat:
     )
 
 
-# In order: a template with the signs of several is of the first.
+# In order: a template with the signs of several has the first.
 FORMATS: Final = (
     CallFormat(
         family="Qwen3-Coder, Qwen3.5, Nemotron 3, Step 3.5",
@@ -187,5 +187,5 @@ HERMES: Final = next(each for each in FORMATS if each.shown_by == ("<tool_call>"
 
 
 def format_of(template: str) -> CallFormat:
-    """Return the format that a template shows; where it shows none, Hermes', which prompts ask any model for."""
+    """Return a template's format; Hermes' for none, which prompts can ask of any model."""
     return next((each for each in FORMATS if each.is_shown_by(template)), HERMES)

@@ -1,6 +1,6 @@
-"""Calls that name the tool and then give its arguments as JSON: DeepSeek, Kimi, gpt-oss, Mistral.
+"""Parse calls with the tool's name followed by its arguments as JSON: DeepSeek, Kimi, gpt-oss, Mistral.
 
-In: a text from its first mark on. Out: the calls and what stands beside them. Raises Unreadable.
+In: a text from its first mark on. Out: the calls and the other text. Raises Unreadable.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def reader(
     """Build the reader of calls with a head that has the name, JSON, and a tail.
 
     Args:
-        head: a pattern with the groups `name` or `name2`, and maybe `id`.
-        tail: a pattern of what closes a call.
-        around: marks around all calls, which say nothing themselves.
+        head: a pattern with the groups `name` or `name2`, and optionally `id`.
+        tail: a pattern of a call's end.
+        around: marks around all calls, without meaning.
     """
     heads, tails = re.compile(head), re.compile(tail)
 
     def read(text: str, schemas: Any) -> tuple[list[Call], str]:
-        del schemas  # JSON has types of its own
+        del schemas  # JSON is typed itself
         calls: list[Call] = []
         beside: list[str] = []
         place = 0
@@ -58,6 +58,6 @@ _MISTRAL_NAMED: Final = reader(
 
 
 def read_mistral(text: str, schemas: Any) -> tuple[list[Call], str]:
-    """Read a list of objects, or names with their arguments, as later versions write them."""
+    """Read a list of objects, or names with their arguments, the form of later versions."""
     is_list = text.removeprefix(_MISTRAL).lstrip().startswith(("[{", "[ {", "[\n", "[]", "{"))
     return (_MISTRAL_LIST if is_list else _MISTRAL_NAMED)(text, schemas)

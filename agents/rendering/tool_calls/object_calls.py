@@ -1,6 +1,6 @@
-"""Calls that are JSON objects with the tool's name inside: Hermes and Qwen, Granite, Command A, Phi, Llama 3.
+"""Parse calls that are JSON objects with the tool's name inside: Hermes and Qwen, Granite, Command A, Phi, Llama 3.
 
-In: a text from its first mark on. Out: the calls and what stands beside them. Raises Unreadable.
+In: a text from its first mark on. Out: the calls and the other text. Raises Unreadable.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _PYTHON = "<|python_tag|>"
 def reader(
     opening: str, closing: str, *, keys: tuple[str, str] = ("name", "arguments")
 ) -> Callable[[str, Any], tuple[list[Call], str]]:
-    """Build the reader of one object, or a list of them, between two marks; the last mark may be left out.
+    """Build the reader of one object, or a list of them, between two marks; the last mark is optional.
 
     Args:
         opening: the mark before each.
-        closing: the mark behind each; "": there is none.
+        closing: the mark after each; "": none.
         keys: of the tool's name and of its arguments.
     """
 
     def read(text: str, schemas: Any) -> tuple[list[Call], str]:
-        del schemas  # JSON has types of its own
+        del schemas  # JSON is typed itself
         calls: list[Call] = []
         beside: list[str] = []
         place = 0
@@ -46,7 +46,7 @@ def reader(
 
 
 def read_llama(text: str, schemas: Any) -> tuple[list[Call], str]:
-    """Read objects with `parameters`, several behind each other with semicolons; JSON of another kind is an answer."""
+    """Read objects with `parameters`, separated by semicolons; other JSON is an answer."""
     del schemas
     is_marked = text.startswith(_PYTHON)
     calls: list[Call] = []
@@ -78,5 +78,5 @@ def _call(found: Any, keys: Sequence[str]) -> Call:
         raise Unreadable(f"a call is a JSON object with {' and '.join(keys)}, got {shown(found)}")
     if missing := [key for key in keys if key not in found]:
         raise Unreadable(f"a call has no {missing[0]}: {shown(found)}")
-    own = found.get("id")  # which Mistral's models write
+    own = found.get("id")  # written by Mistral's models
     return call(found[keys[0]], found[keys[1]], own if isinstance(own, str) and own.isalnum() else "")

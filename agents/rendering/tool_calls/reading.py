@@ -1,7 +1,7 @@
-"""JSON that a policy wrote, read without trusting it.
+"""Parse JSON that a policy wrote, without trusting it.
 
-In: text and the place where a value begins. Out: an object, or the reason why there is none, for the policy to read.
-Depth, numbers and half characters that would break a reader further on are refused or mended here.
+In: text and the position of a value. Out: an object, or the reason why it is invalid, for the policy. Depth, numbers
+and half surrogate pairs that would break later readers are refused or repaired here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 _NAME: Final = re.compile(r"[\w.:/-]{1,200}")
-_SHOWN: Final = 60  # characters of a bad text, in a reason
-_MOST_LEVELS: Final = 64  # of a value: readers further on recurse
+_SHOWN: Final = 60  # characters of an invalid text in a reason
+_MOST_LEVELS: Final = 64  # of a value: later readers recurse
 
 
 class Unreadable(Exception):
-    """What looks like a tool call is none; the message says why, in words for the policy."""
+    """An apparent tool call is invalid; the message says why, for the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +41,25 @@ def call(name: Any, arguments: Any, id_: str = "") -> Call:
 
 
 def shown(value: Any) -> str:
-    """Return the beginning of a value, as a reason quotes it."""
+    """Return the beginning of a value, for a reason."""
     text = repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def behind(text: str, place: int, mark: str) -> int | None:
-    """Return the place behind white space and a mark; None where the mark is not there."""
+    """Return the position after whitespace and a mark; None where the mark is missing."""
     while place < len(text) and text[place].isspace():
         place += 1
     return place + len(mark) if text.startswith(mark, place) else None
 
 
 def value_at(text: str, place: int) -> tuple[Any, int]:
-    """Return the JSON value that begins there, behind white space, and where it ends. Raises Unreadable."""
+    """Return the JSON value at a position, after whitespace, and its end. Raises Unreadable."""
     start = behind(text, place, "") or 0
     try:
         value, end = _DECODER.raw_decode(text, start)
         _check_depth(value)
-        # Half of a surrogate pair, which JSON may write, is no text that a tokenizer or a message could carry.
+        # Half a surrogate pair, which JSON may contain, can't be tokenized or sent.
         return (_whole(value) if "\\u" in text[start:end] else value), end
     except RecursionError:
         raise Unreadable("the JSON is nested too deeply") from None
@@ -68,7 +68,7 @@ def value_at(text: str, place: int) -> tuple[Any, int]:
 
 
 def value_of(text: str) -> Any:
-    """Return the JSON value that the whole text is. Raises Unreadable."""
+    """Parse the whole text as a JSON value. Raises Unreadable."""
     value, end = value_at(text, 0)
     if text[end:].strip():
         raise Unreadable(f"more behind the JSON: {shown(text[end:].strip())}")

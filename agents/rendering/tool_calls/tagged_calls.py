@@ -1,7 +1,7 @@
-"""Calls whose arguments are tags, each with its value as text: Qwen3-Coder, Seed-OSS, GLM, MiniMax.
+"""Parse calls whose arguments are tags with text values: Qwen3-Coder, Seed-OSS, GLM, MiniMax.
 
-In: a text from its first mark on, and the tools' parameters. Out: the calls and what stands beside them. A value is
-text where its schema says so, or where there is none; else it is JSON, and text where it is no JSON. Raises Unreadable.
+In: a text from its first mark on, and the tools' parameters. Out: the calls and the other text. A value is text
+where its schema says so, or is missing; otherwise it is JSON, or text where it is no JSON. Raises Unreadable.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from agents.rendering.tool_calls.reading import Call, Unreadable, behind, call, shown, value_of
 
-_WORDS: Final = {"True": True, "False": False, "None": None}  # of Python, which templates write for JSON's
+_WORDS: Final = {"True": True, "False": False, "None": None}  # Python's, in templates for JSON's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tags:
-    """What a format writes around its parts. A part without a mark has ""."""
+    """A format's marks around its parts. A part without a mark has ""."""
 
     opening: str  # of a block
     closing: str
@@ -25,7 +25,7 @@ class Tags:
     key: tuple[str, str]  # around a parameter's name
     value: tuple[str, str]  # around its value
     end: str  # of a call
-    is_bare: bool = False  # a call may stand without its block
+    is_bare: bool = False  # whether a call may lack its block
 
 
 def reader(tags: Tags) -> Callable[[str, Mapping[str, Any]], tuple[list[Call], str]]:
@@ -46,13 +46,13 @@ def reader(tags: Tags) -> Callable[[str, Mapping[str, Any]], tuple[list[Call], s
 
 
 def _next(text: str, place: int, tags: Tags) -> int:
-    """Return where the next block begins, or a call without one; -1 where none does."""
+    """Return the position of the next block, or call without one; -1 for none."""
     starts = [text.find(tags.opening, place), text.find(tags.name[0], place) if tags.is_bare else -1]
     return min((start for start in starts if start >= 0), default=-1)
 
 
 def _calls_of_block(text: str, place: int, tags: Tags, schemas: Mapping[str, Any]) -> tuple[list[Call], int]:
-    """Read the calls of one block; return them and where it ends."""
+    """Read the calls of one block; return them and its end."""
     calls: list[Call] = []
     while True:
         if (end := behind(text, place, tags.closing)) is not None and calls:
@@ -77,7 +77,7 @@ def _calls_of_block(text: str, place: int, tags: Tags, schemas: Mapping[str, Any
 
 
 def _between(text: str, place: int, marks: tuple[str, str], what: str) -> tuple[str, int]:
-    """Return what stands between two marks, and the place behind them."""
+    """Return the text between two marks, and the position after them."""
     begin = behind(text, place, marks[0]) if marks[0] else place
     if begin is None:
         raise Unreadable(f"{what} is missing: {shown(text[place:].strip())}")
@@ -93,7 +93,7 @@ def _typed(name: str, pairs: Mapping[str, str], schemas: Mapping[str, Any]) -> C
 
 
 def _value(text: str, schema: Any) -> Any:
-    """Return what a parameter's text says: a newline on either side belongs to the tags."""
+    """Return the value of a parameter's text: a newline on either side belongs to the tags."""
     text = text.removeprefix("\n").removesuffix("\n")
     kinds = _kinds(schema)
     if not kinds or "string" in kinds:
@@ -103,11 +103,11 @@ def _value(text: str, schema: Any) -> Any:
     try:
         return value_of(text)
     except Unreadable:
-        return text  # the tool says what it makes of it
+        return text  # the tool checks it
 
 
 def _kinds(schema: Any) -> set[str]:
-    """Return the names of JSON's types that a schema admits."""
+    """Return the names of the JSON types that a schema allows."""
     if not isinstance(schema, Mapping):
         return set()
     found = schema.get("type")

@@ -1,1 +1,1 @@
-"""The engine on transformers: the model, batched sampling, and new weights between two batches."""
+"""The transformers engine: the model, batched sampling, and new weights between two batches."""

@@ -1,8 +1,8 @@
-"""The engine on transformers runs anywhere, on CUDA where available; new weights go in between two batches.
+"""Sample with transformers, on CUDA or anywhere else; load new weights between two batches.
 
-In: requests of the worker's tasks, as many at once as it holds. Out: their samples. The event loop collects the
-requests that wait, and one worker thread samples them side by side. `load_weights` runs in the same thread, so never
-during a batch, and every sample has one span. An error of a batch reaches each of its callers.
+In: requests of the worker's tasks, as many at once as it holds. Out: their samples. The event loop collects waiting
+requests, and one worker thread samples them in a batch. `load_weights` runs in the same thread, so never during a
+batch, and every sample has one span. An error of a batch reaches each of its callers.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.005  # groups lease their prompts one after the other: a batch waits so long for each next group
+GATHER_S = 0.005  # groups lease their prompts one by one: a batch waits this long for each next group
 
 Waiting = tuple["Request", "asyncio.Future[tuple[Sample, ...]]"]
 
 
 class HfEngine:
-    """An `Engine` that holds one transformers model."""
+    """An `Engine` with one transformers model."""
 
     def __init__(self, run: Run, config: HfEngineConfig) -> None:
         self._run = run
@@ -61,12 +61,12 @@ class HfEngine:
 
     @property
     def room(self) -> int:
-        """Groups of one batch: more would wait here while another generator has nothing to do."""
+        """Groups of one batch: more would wait here while other generators are idle."""
         return self._config.batch_groups
 
     @property
     def counts(self) -> dict[str, int]:
-        """Nothing: it keeps no cache from one group to the next."""
+        """Nothing: this engine keeps no cache between groups."""
         return {}
 
     async def start(self) -> None:
@@ -98,15 +98,15 @@ class HfEngine:
         return await future
 
     async def load_weights(self, files: Sequence[Path], version: int) -> None:
-        """Replace the weights after the batch that runs now.
+        """Replace the weights after the running batch.
 
         Raises:
-            RunFailed: the files' names or shapes are not the model's; the old weights stay.
+            RunFailed: names or shapes in the files differ from the model's; the old weights stay.
         """
         await asyncio.get_running_loop().run_in_executor(self._thread, self._replace_weights, files, version)
 
     async def close(self) -> None:
-        """End the running batch at its next token; its callers and those that wait get a Retryable."""
+        """End the running batch at its next token; its callers and waiting ones get a Retryable."""
         self._closing.set()
         if self._batches is not None:
             self._batches.cancel()
@@ -120,7 +120,7 @@ class HfEngine:
         self._model = None
 
     async def _run_batches(self) -> None:
-        """Sample what waits, batch after batch."""
+        """Sample waiting requests, batch after batch."""
         loop = asyncio.get_running_loop()
         while True:
             batch = await self._next_batch()
@@ -145,7 +145,7 @@ class HfEngine:
                 future.set_exception(error)
 
     async def _next_batch(self) -> list[Waiting]:
-        """Wait for a first request, and for more while they keep coming and there is room."""
+        """Wait for a first request, and for more while they arrive and there is room."""
         most = self._config.batch_groups * self._run.sampling.group_size
         while sum(self._places()) < most:
             self._arrived.clear()
@@ -159,10 +159,10 @@ class HfEngine:
         return [waiting for waiting in batch if not waiting[1].done()] or await self._next_batch()
 
     def _places(self) -> Iterator[int]:
-        """Yield what each request that waits takes of a batch, in completions: no more than a group of training."""
+        """Yield the room of each waiting request in a batch, in completions: at most a training group."""
         return (min(request.n, self._run.sampling.group_size) for request, _ in self._waiting)
 
-    # Below: the worker thread.
+    # The methods below run in the worker thread.
 
     def _built(self) -> PreTrainedModel:
         if self._model is None:

@@ -1,8 +1,8 @@
-"""This module builds the policy in transformers, and loads weights from safetensors: all of them or none.
+"""Build the policy in transformers, and load weights from safetensors: all of them or none.
 
 In: the run's model section; a version's files with Hugging Face names. Called by the hf engine between two batches, and
-by the vLLM engine to check them first: vLLM would only warn of a missing tensor. Weights that do not fit are refused by
-name before anything changes, so that no model ever holds parts of two versions.
+by the vLLM engine to check them first: vLLM would only warn about a missing tensor. Weights that do not fit are refused
+by name before anything changes, so that a model never holds parts of two versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMES_SHOWN = 5  # of a list of wrong names
 
 
 def build_model(section: ModelConfig) -> PreTrainedModel:
-    """Build the architecture in `section.dtype` on torch's default device; the parameters are uninitialized.
+    """Build the architecture in `section.dtype` on torch's default device, with uninitialized parameters.
 
     Raises:
         RunFailed: the model's folder or name has no usable config.
@@ -55,9 +55,10 @@ def build_model(section: ModelConfig) -> PreTrainedModel:
 
 
 class Float32Head(torch.nn.Module):
-    """An output head that computes in float32, as the learner's does, from weights of another type.
+    """Compute logits in float32, as the learner does, from a head of another type.
 
-    It holds the very parameters of the head that it replaces: names in files, and ties to the input embedding, stay.
+    It holds the same parameters as the head that it replaces: names in files, and ties to the input embedding, are
+    kept.
     """
 
     def __init__(self, head: torch.nn.Linear) -> None:
@@ -75,7 +76,7 @@ class Float32Head(torch.nn.Module):
         return torch.nn.functional.linear(hidden.float(), self._copy_VD, bias_V)
 
     def discard_copy(self) -> None:
-        """Make the copy of the weight anew at the next token, since the weight has changed."""
+        """Copy the weight again at the next token, since it has changed."""
         self._copy_VD = None
 
 
@@ -89,12 +90,11 @@ def check_weights(model: PreTrainedModel, files: Sequence[Path]) -> dict[str, to
     """Compare the names and shapes in `files` with the model's, which may be on the meta device.
 
     Returns:
-        The model's tensors by their names in the files. A parameter that is tied to another (`lm_head.weight` to the
-        embedding) is not among them and may be absent from the files: the values of the parameter that it is tied to
-        count.
+        The model's tensors by their names in the files. A parameter tied to another (`lm_head.weight` to the embedding)
+        is not among them and may be missing in the files; it gets the other's values.
     Raises:
-        RunFailed: a name is missing, unexpected or there twice, a shape differs, or a file is no safetensors file.
-        FileNotFoundError: there is no such file (any more).
+        RunFailed: a name is missing, unexpected or duplicated, a shape differs, or a file is no safetensors file.
+        FileNotFoundError: a file does not exist (any more).
     """
     expected: dict[str, torch.Tensor] = model.state_dict()
     tied: set[str] = set(model.all_tied_weights_keys)
@@ -128,7 +128,7 @@ def _shapes(file: Path) -> dict[str, tuple[int, ...]]:
 
 
 def shown(files: Sequence[Path]) -> str:
-    """Return a version's files for people."""
+    """Describe a version's files for people."""
     return str(files[0]) if len(files) == 1 else f"{files[0]} to {files[-1].name}"
 
 
@@ -136,10 +136,10 @@ def replace_weights(model: PreTrainedModel, files: Sequence[Path]) -> None:
     """Copy every tensor of `files` into `model`, converting to the model's type and device.
 
     Raises:
-        RunFailed, FileNotFoundError: as `check_weights`; the model is as it was.
+        RunFailed, FileNotFoundError: as `check_weights`; the model is unchanged.
     """
     targets = check_weights(model, files)
-    with ExitStack() as opened:  # all before the first copy: a file may go meanwhile
+    with ExitStack() as opened:  # all before the first copy: a file may be removed meanwhile
         stored = [opened.enter_context(safe_open(str(file), framework="pt")) for file in files]
         with torch.inference_mode():
             for one in stored:

@@ -1,12 +1,11 @@
-"""Sample several groups side by side with a transformers model: one prefill, then one forward a token.
+"""Sample several groups in a batch with a transformers model: one prefill, then one forward pass per token.
 
 In: a model and requests. Out: ids and log-probabilities of each completion. Called by generators.engines.hf.engine in
-its worker thread; knows nothing of versions, text or the event loop. It holds no state: a batch that fails leaves
-nothing behind.
+its worker thread; knows nothing of versions, text or the event loop. Keeps no state between batches.
 """
 
-# G groups of a batch, B completions that still sample, P tokens of the longest prompt, T tokens of the longest
-# completion, V tokens of the vocabulary.
+# G: groups of a batch. B: active completions. P: tokens of the longest prompt. T: tokens of the longest completion. V:
+# vocabulary.
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from generators.engine import SamplingParams
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """What is asked: n samples behind some ids."""
+    """A request for n samples after some ids."""
 
     token_ids: NDArray[np.int32]  # [P]
     params: SamplingParams
@@ -33,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class SampledCompletion:
-    """A completion as it was sampled."""
+    """A sampled completion."""
 
     token_ids: NDArray[np.int32]  # [T], the stop token included
     logprobs: NDArray[np.float32]  # [T], nats, as `broker.messages.Segment` says
@@ -46,17 +45,17 @@ class SamplingStopped(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _How:
-    """How each completion is sampled."""
+    """Sampling parameters of each completion."""
 
     temperature_B1: Tensor  # 1 where a completion is greedy
     top_p_B1: Tensor
     is_greedy_B: Tensor
     stops_BS: Tensor  # the tokens that end it
-    has_nucleus: bool  # of any completion; said, so that nobody has to ask the device
+    has_nucleus: bool  # of any completion; on the host, so that nothing waits for the device
 
     @classmethod
     def of(cls, requests: Sequence[Request], group_B: Tensor, device: torch.device) -> _How:
-        """Return how the completions of `requests` are sampled; `group_B` says to which request each belongs."""
+        """Return the parameters of the completions of `requests`; `group_B` has the request of each."""
         every = [request.params for request in requests]
         temperature_G = torch.tensor([params.temperature or 1.0 for params in every], dtype=torch.float32)
         top_p_G = torch.tensor([params.top_p for params in every], dtype=torch.float64)
@@ -64,7 +63,7 @@ class _How:
         stops_GS = torch.nn.utils.rnn.pad_sequence(
             [torch.tensor(sorted(params.stop_token_ids), dtype=torch.int64) for params in every],
             batch_first=True,
-            padding_value=-1,  # no token's id
+            padding_value=-1,  # not a token id
         )
         return cls(
             temperature_B1=temperature_G[group_B, None].to(device),
@@ -75,7 +74,7 @@ class _How:
         )
 
     def select(self, kept: Tensor) -> _How:
-        """Return this of these completions alone."""
+        """Return the parameters of the selected completions."""
         return _How(
             temperature_B1=self.temperature_B1[kept],
             top_p_B1=self.top_p_B1[kept],
@@ -87,18 +86,18 @@ class _How:
 
 @dataclass(slots=True)
 class _Active:
-    """The completions that still sample; finished ones are dropped now and then."""
+    """The unfinished completions; finished ones are dropped from time to time."""
 
-    index_B: Tensor  # the completion's place in the batch's results
-    mask_BK: Tensor  # [B, P + T], True where a key is real: left padding is not
-    position_B: Tensor  # position of the next token
+    index_B: Tensor  # index in the batch's results
+    mask_BK: Tensor  # [B, P + T], True where a key is real and not left padding
+    position_B: Tensor  # of the next token
     how: _How
     limit_B: Tensor  # max_tokens
-    uniform_BT: Tensor  # the randomness of every token, drawn ahead
+    uniform_BT: Tensor  # the random numbers of all tokens, drawn in advance
     alive_B: Tensor
 
     def select(self, kept: Tensor) -> _Active:
-        """Return these completions alone."""
+        """Return the selected completions."""
         return _Active(
             self.index_B[kept],
             self.mask_BK[kept],
@@ -116,15 +115,15 @@ def sample_groups(
 ) -> list[list[SampledCompletion]]:
     """Sample the completions of every request.
 
-    A completion's randomness comes from its request's seed alone. So the same weights, request and seed give the same
-    completions in any batch (but for the last bit of floating point).
+    A completion's random numbers depend on its request's seed alone. So the same weights, request and seed give the
+    same completions in any batch (up to rounding).
 
     Args:
-        model: in eval mode, on the device where it shall run.
+        model: in eval mode, on its device.
         requests: of any lengths, temperatures, nuclei and numbers of completions.
-        should_stop: asked between two tokens.
+        should_stop: called between two tokens.
     Returns:
-        For every request its completions.
+        The completions of every request.
     Raises:
         SamplingStopped: `should_stop()` was true.
     """
@@ -174,7 +173,7 @@ def _prefill(
     keys_GP: Tensor,
     cache: DynamicCache,
 ) -> Tensor:
-    """Read every prompt once, whatever its group's size; return the logits [B, V] of each completion's first token."""
+    """Prefill every prompt once, whatever its group's size; return each completion's first logits [B, V]."""
     sizes = torch.tensor([request.n for request in requests], device=model.device)
     group_B = torch.repeat_interleave(torch.arange(len(requests), device=model.device), sizes)
     logits_GV: Tensor = model(
@@ -190,7 +189,7 @@ def _prefill(
 
 
 def _lay_out(requests: Sequence[Request], device: torch.device) -> tuple[_Active, Tensor, Tensor]:
-    """Lay out a batch: completions without tokens, left-padded prompts [G, P], and True where they are real [G, P]."""
+    """Make a batch: completions without tokens, left-padded prompts [G, P], and True where tokens are real [G, P]."""
     width = max(len(request.token_ids) for request in requests)
     limits = [request.params.max_tokens for request in requests]
     longest = max(limits)
@@ -223,14 +222,14 @@ def _lay_out(requests: Sequence[Request], device: torch.device) -> tuple[_Active
 
 
 def _positions(keys_GP: Tensor) -> Tensor:
-    """Count positions by real tokens only; padding shares position 0 and is masked."""
+    """Count positions by real tokens only; padding has position 0 and is masked."""
     return (keys_GP.long().cumsum(-1) - 1).clamp(min=0)
 
 
 def _draw(logits_BV: Tensor, how: _How, uniform_B: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw a token for each completion by inverting the cumulative distribution; log-probabilities are float32.
+    """Sample a token for each completion by inverting the cumulative distribution; log-probabilities are float32.
 
-    The sum runs in float64: in float32 its rounding, over a vocabulary of 150,000, outweighs rare tokens.
+    The sum is in float64: in float32 its rounding, over a vocabulary of 150,000, exceeds rare tokens.
     """
     logprobs_BV = torch.log_softmax(logits_BV.float() / how.temperature_B1, dim=-1)
     if how.has_nucleus:
@@ -245,10 +244,10 @@ def _draw(logits_BV: Tensor, how: _How, uniform_B: Tensor) -> tuple[Tensor, Tens
 
 
 def nucleus(logprobs_BV: Tensor, top_p_B1: Tensor) -> Tensor:
-    """Return the log-probabilities within the smallest set of likeliest tokens that has at least `top_p`; others -inf.
+    """Return log-probabilities within the smallest set of likeliest tokens with at least `top_p`; others -inf.
 
-    Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020, section 3.1. Among equals the token of
-    the smaller id counts as the likelier one.
+    Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020, section 3.1. Of equally likely tokens the
+    one with the smaller id comes first.
 
     Args:
         logprobs_BV: [B, V], nats, each row a distribution.
@@ -256,7 +255,7 @@ def nucleus(logprobs_BV: Tensor, top_p_B1: Tensor) -> Tensor:
     """
     sorted_BV, token_BV = logprobs_BV.sort(dim=-1, descending=True, stable=True)
     probability_BV = sorted_BV.double().exp()
-    likelier_BV = probability_BV.cumsum(-1) - probability_BV  # what the tokens before this one have together
+    likelier_BV = probability_BV.cumsum(-1) - probability_BV  # total of the tokens before
     is_out_BV = torch.zeros_like(likelier_BV, dtype=torch.bool).scatter(-1, token_BV, likelier_BV >= top_p_B1)
     return logprobs_BV.masked_fill(is_out_BV, -torch.inf).log_softmax(-1)
 
@@ -264,7 +263,7 @@ def nucleus(logprobs_BV: Tensor, top_p_B1: Tensor) -> Tensor:
 def _by_group(
     requests: Sequence[Request], ids_BT: Tensor, logprobs_BT: Tensor, length_B: Tensor, stopped_B: Tensor
 ) -> list[list[SampledCompletion]]:
-    """Cut the batch's arrays to each completion's length, and return them request by request."""
+    """Cut the batch's arrays to each completion's length, and return them by request."""
     ids, logprobs = ids_BT.cpu().numpy(), logprobs_BT.cpu().numpy()
     lengths, stopped = length_B.tolist(), stopped_B.tolist()
     groups, first = [], 0

@@ -1,1 +1,1 @@
-"""The engine on vLLM: the part in the generator's process, the part in vLLM's workers, and the watch over them."""
+"""The vLLM engine: the part in the generator's process, the part in vLLM's workers, and the supervision of them."""

@@ -1,12 +1,12 @@
-"""The engine on vLLM is for real runs. New weights are loaded in flight, and each token names its version.
+"""Sample with vLLM, loading new weights in flight; each token has its version.
 
 In: requests of the worker's tasks, as many at once as the worker holds; vLLM batches them itself. Out: their samples,
-with spans. For new weights generation pauses, keeps its requests, loads, and goes on; what becomes of the
-requests' cache is `generators.engine.new_weights`.
-vLLM's engine core is another process. When it dies or stops answering, every caller gets `EngineDied` and the generator
-ends with an error. When the generator dies, however, so does the engine core (generators.engines.vllm.worker).
+with spans. For new weights generation pauses, keeps its requests, loads, and continues; `generators.engine.new_weights`
+decides what happens to the requests' cache. vLLM's engine core is another process. When it dies or stops answering,
+every caller gets `EngineDied` and the generator ends with an error. When the generator dies, so does the engine core
+(generators.engines.vllm.worker).
 
-vLLM is imported in `start`, after the environment that vLLM reads has been set. CPU and GPU builds run this same file.
+vLLM is imported in `start`, after its environment has been set. CPU and GPU builds use this same file.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ log = logging.getLogger(__name__)
 UPDATE_S = 300.0  # for each step of a weight update
 STALL_S = 120.0  # for an answer of the engine core, which it gives between two tokens
 PING_EVERY_S = 5.0
-SHUTDOWN_S = 3.0  # for vLLM's processes to end by themselves
+SHUTDOWN_S = 3.0  # for vLLM's processes to exit by themselves
 REPORTS_OF_THE_END = ("vllm.v1.engine.async_llm", "vllm.v1.utils", "vllm.utils.system_utils")
-NO_FILE = "No such file"  # what safetensors says; vLLM hands a worker's error on as text alone
+NO_FILE = "No such file"  # in safetensors' message; vLLM passes a worker's error on as text alone
 
 
 class VllmEngine:
-    """An `Engine` that holds one AsyncLLM."""
+    """An `Engine` with one AsyncLLM."""
 
     def __init__(self, run: Run, config: VllmEngineConfig) -> None:
         self._run = run
@@ -75,7 +75,7 @@ class VllmEngine:
 
     @property
     def room(self) -> int:
-        """Groups that keep the engine busy, by the KV cache that vLLM has found memory for."""
+        """Groups that keep the engine busy, by the size of vLLM's KV cache."""
         if self._parts is None:
             raise RuntimeError("room before start(): vLLM has not measured its memory")
         cache_tokens = self._parts.engine.vllm_config.cache_config.kv_cache_size_tokens
@@ -88,15 +88,15 @@ class VllmEngine:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Tokens of prompts, and those among them that vLLM found in its cache of prefixes."""
+        """Tokens of prompts, and those of them found in vLLM's prefix cache."""
         return {"prompt_tokens": self._prompt_tokens, "prefix_hits": self._prefix_hits}
 
     async def start(self) -> None:
         """Start vLLM's processes for the model, without its weights, and wait until they answer.
 
         Raises:
-            RunFailed: model, vLLM or its settings are unusable, a GPU has too little memory free, or
-                `start_timeout_s` has passed.
+            RunFailed: model, vLLM or its settings are unusable, a GPU has too little free memory, or `start_timeout_s`
+                has passed.
         """
         from generators.engines.hf.model import build_skeleton
 
@@ -133,11 +133,11 @@ class VllmEngine:
     async def generate(
         self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
     ) -> tuple[Sample, ...]:
-        """Sample; a request that comes during a weight update starts after it.
+        """Sample; a request during a weight update starts after it.
 
         Raises:
             BadMessage: the ids do not fit, or vLLM refuses them for another reason.
-            Retryable: vLLM ended a sample for a reason of its own.
+            Retryable: vLLM ended a sample itself.
             EngineDied: the engine core died or stalled.
         """
         if self._parts is None or self._version == NO_VERSION:
@@ -148,16 +148,16 @@ class VllmEngine:
         return await parts.line.get(self._ask(token_ids, params, n, parts), what="sampling")
 
     async def load_weights(self, files: Sequence[Path], version: int) -> None:
-        """Replace the weights between two tokens of the groups that are being sampled, or after them (`finish_first`).
+        """Replace the weights between two tokens of the groups in progress, or after them (`finish_first`).
 
         With `recompute` and `finish_first` the KV cache is computed again with the new weights, so that each
-        log-probability belongs to the one version that its span names. With `keep_cache` it belongs to that version
-        behind keys and values of the spans before.
+        log-probability belongs to the one version in its span. With `keep_cache` it belongs to that version, given keys
+        and values of the spans before.
 
         Raises:
-            RunFailed: the files' names or shapes are not the model's; the old weights stay.
-            FileNotFoundError: a file is gone; the old weights stay.
-            EngineDied: the update failed half-way, or the engine core died or stalled.
+            RunFailed: names or shapes in the files differ from the model's; the old weights stay.
+            FileNotFoundError: a file is missing; the old weights stay.
+            EngineDied: the update failed halfway, or the engine core died or stalled.
         """
         from generators.engines.hf.model import check_weights, shown
 
@@ -168,15 +168,15 @@ class VllmEngine:
         with ExitStack() as kept:
             opened = [kept.enter_context(file.open("rb")) for file in files]
             await asyncio.to_thread(check_weights, parts.skeleton, files)
-            # The learner removes old versions at any time, and each worker opens the files when its turn comes. This
-            # path of an open descriptor leads a worker to the content even if the name is gone.
+            # The learner removes old versions at any time, and each worker opens the files in its turn. The path of an
+            # open descriptor gives a worker the content even after the name is removed.
             held = [Path(f"/proc/{os.getpid()}/fd/{stream.fileno()}") for stream in opened]
             await self._update(parts, held, version)
         took_s = time.monotonic() - started
         log.info("weights_loaded version=%d file=%s took_s=%.3f", version, shown(files), took_s)
 
     async def _update(self, parts: _Parts, files: Sequence[Path], version: int) -> None:
-        """Pause generation, have the workers load `files`, and go on."""
+        """Pause generation, let the workers load `files`, and continue."""
         async with self._control:
             if self._config.new_weights == "finish_first":
                 await self._let_finish(parts)
@@ -199,7 +199,7 @@ class VllmEngine:
                     await parts.line.get(parts.engine.resume_generation(), limit_s=UPDATE_S, what="resuming")
 
     async def _let_finish(self, parts: _Parts) -> None:
-        """Begin no completion any more, and wait at most `finish_s` seconds for those that vLLM has begun."""
+        """Start no more completions, and wait at most `finish_s` seconds for those that vLLM has begun."""
         limit_s = self._config.finish_s
         finishing = asyncio.create_task(parts.engine.pause_generation(mode="wait", clear_cache=False))
         try:
@@ -213,10 +213,10 @@ class VllmEngine:
             else:
                 log.info("not_finished after_s=%.0f: the rest goes on under the new weights", limit_s)
         finally:
-            finishing.cancel()  # the pause that follows takes its place
+            finishing.cancel()  # replaced by the pause that follows
 
     async def close(self) -> None:
-        """End vLLM's processes; groups that are being sampled get an error."""
+        """End vLLM's processes; groups in progress get an error."""
         if self._parts is None:
             return
         parts, self._parts = self._parts, None
@@ -227,12 +227,12 @@ class VllmEngine:
         with _without_reports_of_the_end():
             await asyncio.to_thread(parts.keeper.end)
         del parts
-        gc.collect()  # AsyncLLM is part of a cycle
+        gc.collect()  # AsyncLLM is part of a reference cycle
 
     def _refuse_what_does_not_fit(
         self, token_ids: NDArray[np.int32], max_tokens: int, *, vocabulary: int
     ) -> None:
-        """Refuse ids for which vLLM would cut the answer short, or read behind the embedding, without a word."""
+        """Refuse ids for which vLLM would silently truncate the answer, or read beyond the embedding."""
         tokens = len(token_ids)
         if tokens + max_tokens > self._max_model_len:
             raise BadMessage(
@@ -243,11 +243,11 @@ class VllmEngine:
             raise BadMessage(f"the prompt has token ids outside the model's {vocabulary}")
 
     async def _watch(self, engine: AsyncLLM, line: Lifeline) -> None:
-        """Ask the engine core for a sign of life now and then: an engine that hangs raises nothing by itself."""
+        """Ping the engine core periodically: a hanging engine raises nothing by itself."""
         while not line.is_cut:
             await asyncio.sleep(PING_EVERY_S)
             async with self._control:
-                with suppress(EngineDied):  # callers that wait for the engine get the error from the lifeline
+                with suppress(EngineDied):  # waiting callers get the error from the lifeline
                     await line.get(engine.get_weight_version(), limit_s=STALL_S, what="a sign of life")
 
     async def _ask(
@@ -272,7 +272,7 @@ class VllmEngine:
 
 @dataclass
 class _Parts:
-    """The parts of an engine that has started."""
+    """The parts of a started engine."""
 
     engine: AsyncLLM
     line: Lifeline
@@ -282,21 +282,21 @@ class _Parts:
 
 
 def tokens_of(token_ids: NDArray[np.int32]) -> TokensInput:
-    """Return ids as vLLM takes them."""
+    """Return ids in vLLM's form."""
     from vllm.inputs import tokens_input
 
     return tokens_input(token_ids.tolist())
 
 
 def as_vllm_params(params: SamplingParams, n: int) -> VllmParams:
-    """Return how vLLM is asked to sample."""
+    """Return sampling parameters in vLLM's form."""
     from vllm import SamplingParams as VllmParams
     from vllm.sampling_params import RequestOutputKind
 
-    # The request has no seed: vLLM rewinds a seeded request's generator when it recomputes the request, as after
-    # new weights. A CPU generator can't be rewound, and the engine dies; on a GPU seeds slow the sampler down.
+    # The request has no seed: vLLM rewinds a seeded request's generator when it recomputes the request, as after new
+    # weights. A CPU generator can't be rewound, and the engine dies; on a GPU seeds slow the sampler down.
     return VllmParams(
-        n=1 if params.is_greedy else n,  # vLLM refuses several that would be alike
+        n=1 if params.is_greedy else n,  # vLLM refuses several that would be equal
         temperature=params.temperature,
         top_p=params.top_p,
         max_tokens=params.max_tokens,
@@ -305,14 +305,14 @@ def as_vllm_params(params: SamplingParams, n: int) -> VllmParams:
         flat_logprobs=True,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
-    )  # logprobs=0: of the sampled token and no other
+    )  # logprobs=0: only of the sampled token
 
 
 def _import_vllm(config: VllmEngineConfig) -> bool:
-    """Set the environment, then import vLLM, which takes long. Returns whether vLLM will run on GPUs.
+    """Set the environment, then import vLLM, which is slow. Returns whether vLLM will run on GPUs.
 
-    This does not run in the keeper's thread. vLLM keeps the traceback of an optional import that failed, and with it
-    every frame below. In that thread the frames hold the engine, which the half-gone interpreter would finalize.
+    Must not run in the keeper's thread. vLLM keeps the traceback of a failed optional import, and with it every frame
+    below. In that thread the frames hold the engine, which an exiting interpreter would finalize.
     """
     import torch
 
@@ -330,7 +330,7 @@ def _import_vllm(config: VllmEngineConfig) -> bool:
 
 
 def _weights_bytes(skeleton: PreTrainedModel, run: Run) -> int:
-    """Return what the model's weights take in the type that vLLM holds them in."""
+    """Return the bytes of the model's weights in vLLM's type."""
     import torch
 
     dtype: torch.dtype = getattr(torch, run.model.dtype)
@@ -357,11 +357,11 @@ def _launch(run: Run, config: VllmEngineConfig) -> AsyncLLM:
 
 
 async def _replace_weights(parts: _Parts, files: Sequence[Path], version: int, *, workers: int) -> None:
-    """Have every worker load `files`, while generation is paused.
+    """Let every worker load `files`, while generation is paused.
 
     Raises:
-        FileNotFoundError: a file is gone, and the only worker did not find it either; nothing has changed.
-        EngineDied: something else went wrong, and the model may hold parts of two versions.
+        FileNotFoundError: a file is missing, and the only worker did not find it either; nothing has changed.
+        EngineDied: any other error; the model may hold parts of two versions.
     """
     from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
 
@@ -372,7 +372,7 @@ async def _replace_weights(parts: _Parts, files: Sequence[Path], version: int, *
         )
         await parts.engine.finish_weight_update(weight_version=str(version))
     except Exception as error:
-        # A worker opens the files before it touches a layer; of several, one may have found them and loaded them.
+        # A worker opens the files before it changes a layer; with several workers, one may have found and loaded them.
         if workers == 1 and NO_FILE in str(error) and (gone := await asyncio.to_thread(_gone, files)):
             raise FileNotFoundError(f"{gone[0]} is gone") from error
         raise parts.line.cut(f"loading {files[0]} failed half-way: {error}") from error
@@ -380,7 +380,7 @@ async def _replace_weights(parts: _Parts, files: Sequence[Path], version: int, *
 
 @contextmanager
 def _without_reports_of_the_end() -> Iterator[None]:
-    """Keep vLLM from telling, as of an error with its traceback, that its processes end when they are ended."""
+    """Suppress vLLM's error logs, with tracebacks, about processes that end because they are ended."""
     loggers = [logging.getLogger(name) for name in REPORTS_OF_THE_END]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -397,20 +397,20 @@ def _gone(files: Sequence[Path]) -> list[Path]:
 
 
 async def _result_of(task: asyncio.Task[None]) -> None:
-    """Raise what ended a task, as if it had been awaited."""
+    """Raise a task's error, as awaiting it would."""
     task.result()
 
 
 def _samples(outputs: Sequence[CompletionOutput]) -> tuple[Sample, ...]:
-    """Translate a finished request, in a thread: long samples take a while, and the event loop drives vLLM."""
+    """Convert a finished request, in a thread: long samples take a while, and the event loop drives vLLM."""
     return tuple(map(_sample, sorted(outputs, key=lambda output: output.index)))
 
 
 def _sample(output: CompletionOutput) -> Sample:
-    """Translate one finished sample.
+    """Convert one finished sample.
 
     Raises:
-        Retryable: vLLM ended the sample for a reason of its own.
+        Retryable: vLLM ended the sample itself.
     """
     from vllm.logprobs import FlatLogprobs
 

@@ -1,6 +1,6 @@
-"""This module says what vLLM and its processes read at import.
+"""Set the environment variables that vLLM and its processes read at import.
 
-The vLLM engine sets it before it imports vLLM, and `millrace up` hands it to the `vllm serve` of a served judge.
+The vLLM engine sets them before it imports vLLM, and `millrace up` gives them to the `vllm serve` of a served judge.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ GENERATOR_PID = "_MILLRACE_GENERATOR_PID"  # the process that starts the engine 
 LIBRARIES = "LD_LIBRARY_PATH"
 THREADS = "OMP_NUM_THREADS"
 BINDING = "VLLM_CPU_OMP_THREADS_BIND"
-UNBOUND = "nobind"  # threads that no core is set aside for, in vLLM's words
+UNBOUND = "nobind"  # vLLM's value for threads without reserved cores
 
 
 def set_environment(config: VllmEngineConfig, *, on_cpu: bool) -> None:
-    """Set what vLLM and its processes read at import; what the operator has set stays, but for `threads` of a run."""
+    """Set vLLM's environment variables; the operator's values stay, except for the run's `threads`."""
     for name, value in variables(config, on_cpu=on_cpu).items():
         os.environ.setdefault(name, value)
     if on_cpu and config.threads is not None:
@@ -31,10 +31,10 @@ def set_environment(config: VllmEngineConfig, *, on_cpu: bool) -> None:
 
 
 def variables(config: VllmEngineConfig, *, on_cpu: bool) -> dict[str, str]:
-    """Return what vLLM reads at import, for a process of its own or for this one.
+    """Return vLLM's environment variables, for another process or for this one.
 
-    On a CPU each worker would bind its threads to cores of its own choice, the same ones in every generator. And
-    torch.compile would build a kernel with g++ at the first token even in eager mode.
+    On a CPU each worker would pin its threads to cores, the same ones in every generator. And torch.compile would build
+    a kernel with g++ at the first token even in eager mode.
     """
     settings = {
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
@@ -49,12 +49,12 @@ def variables(config: VllmEngineConfig, *, on_cpu: bool) -> dict[str, str]:
 
 
 def own_libnuma() -> Path | None:
-    """Return the libnuma of this environment: vLLM's kernels for the CPU need it where the system has none."""
+    """Return the libnuma of this Python environment: vLLM's CPU kernels need it where the system has none."""
     library = Path(sys.prefix) / "lib" / "libnuma.so.1"
     return library if library.exists() else None
 
 
 def library_path(libnuma: Path) -> str:
-    """Return the path of libraries with that of `libnuma` before all others."""
+    """Return the library path with `libnuma`'s folder first."""
     paths = [str(libnuma.parent), *filter(None, os.environ.get(LIBRARIES, "").split(":"))]
     return ":".join(dict.fromkeys(paths))

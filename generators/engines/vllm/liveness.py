@@ -1,7 +1,7 @@
-"""This module watches over an engine in other processes: they may die or hang, and no caller waits for ever.
+"""Supervise an engine in other processes: they may die or hang, and no caller waits for ever.
 
-In: a coroutine of the engine's library. Out: its result, or `EngineDied` for every caller that waits. Runs in the
-generator's process, for generators.engines.vllm.engine; knows nothing of vLLM.
+In: a coroutine of the engine's library. Out: its result, or `EngineDied` for every waiting caller. Runs in the
+generator's process, for generators.engines.vllm.engine; independent of vLLM.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class EngineDied(Exception):
 
 
 class Lifeline:
-    """Awaits an engine's answers, never beyond the engine's death or a limit. Belongs to one event loop.
+    """Await an engine's answers, until the engine's death or a limit. Belongs to one event loop.
 
     Args:
-        fatal: what the engine's library raises when the engine is gone.
+        fatal: errors of the engine's library that mean the engine is gone.
     """
 
     def __init__(self, fatal: type[Exception]) -> None:
@@ -42,7 +42,7 @@ class Lifeline:
         return self._death.done()
 
     def cut(self, reason: str) -> EngineDied:
-        """Declare the engine dead to every caller that waits; the first reason counts. Returns the error to raise."""
+        """Declare the engine dead to every waiting caller; the first reason counts. Returns the error to raise."""
         if not self._death.done():
             self._death.set_result(reason)
         return EngineDied(f"the engine is gone: {self._death.result()}")
@@ -51,7 +51,7 @@ class Lifeline:
         """Await `work`.
 
         Raises:
-            EngineDied: the engine died, or `limit_s` seconds passed; every other caller that waits gets the same.
+            EngineDied: the engine died, or `limit_s` seconds passed; every other waiting caller gets the same.
         """
         task = asyncio.ensure_future(work)
         waited: set[asyncio.Future[Any]] = {task, self._death}
@@ -69,9 +69,9 @@ class Lifeline:
 class Keeper(threading.Thread, Generic[E]):
     """The thread that starts an engine's processes and outlives them.
 
-    Starting takes a minute, in which the event loop goes on. The kernel ends a process that asked to die with its
-    parent when the *thread* that forked the process ends, so this thread stays. It is a daemon: a start that hangs
-    does not keep the generator from ending.
+    Starting takes a minute, in which the event loop continues. The kernel ends a process that asked to die with its
+    parent when the *thread* that forked it ends, so this thread stays. It is a daemon: a hanging start does not keep
+    the generator from exiting.
     """
 
     def __init__(self, launch: Callable[[], E], shut_down: Callable[[E], None]) -> None:
@@ -93,7 +93,7 @@ class Keeper(threading.Thread, Generic[E]):
         self._shut_down(engine)
 
     def end(self) -> None:
-        """Shut the engine down and wait up to END_S seconds: processes that hang end with this one."""
+        """Shut the engine down and wait up to END_S seconds: hanging processes end with this one."""
         self._ending.set()
         self.join(END_S)
         if self.is_alive():

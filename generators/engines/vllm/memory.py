@@ -1,9 +1,9 @@
-"""This module says how much of a GPU a generator takes, and waits for so much to be free before vLLM starts.
+"""Compute how much GPU memory a generator takes, and wait until that is free before vLLM starts.
 
-In: the engine's section, the size of the weights, and what the driver says of the GPUs. Out: vLLM's two settings of
-memory, which are the configuration's and nothing else's: a generator that is started again beside a training learner
-takes what it took before, or ends with an error that names both figures. With `kv_cache_mb` that amount is the same on
-every card. Without it vLLM fills its share of the card with KV cache, by measuring what is free while others work.
+In: the engine's section, the size of the weights, and the driver's report of the GPUs. Out: vLLM's two memory settings,
+which depend on the configuration alone: a generator restarted next to a training learner takes what it took before, or
+ends with an error that has both figures. With `kv_cache_mb` that amount is the same on every GPU. Without it vLLM fills
+its share of the GPU with KV cache, by measuring what is free while others work.
 """
 
 from __future__ import annotations
@@ -21,38 +21,36 @@ from config.gpus import Card, cards
 log = logging.getLogger(__name__)
 
 GIB = 1 << 30
-RUNTIME_BYTES = 2 * GIB  # of vLLM itself: CUDA's context, its graphs, activations. An estimate, not measured
-WAIT_S = (
-    30.0  # for a predecessor that has just died: the driver takes a while to free what its processes held
-)
+RUNTIME_BYTES = 2 * GIB  # of vLLM itself: CUDA context, CUDA graphs, activations. An estimate, not measured
+WAIT_S = 30.0  # for a predecessor that has just died: the driver needs a while to free its memory
 POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The part of each of its GPUs that a generator takes; bytes."""
+    """The memory that a generator takes on each of its GPUs, bytes."""
 
     weights: int
     kv_cache: int
     runtime: int
-    is_fixed: bool  # False: the KV cache is what is left of a share of the card
-    asked: int  # what vLLM wants to see free when it starts
+    is_fixed: bool  # False: the KV cache gets the rest of a share of the GPU
+    asked: int  # memory that vLLM requires to be free at its start
 
     @property
     def total(self) -> int:
-        """All that is taken in the end."""
+        """All memory taken in the end."""
         return self.weights + self.kv_cache + self.runtime
 
 
 class MemoryArguments(TypedDict):
-    """vLLM's arguments of memory, by its own names."""
+    """vLLM's memory arguments, by its own names."""
 
     gpu_memory_utilization: float
     kv_cache_memory_bytes: int | None
 
 
 def memory_arguments(config: VllmEngineConfig) -> MemoryArguments:
-    """Return vLLM's arguments of memory. They depend on the configuration alone, and on no figure of a card."""
+    """Return vLLM's memory arguments. They depend on the configuration alone, and not on the GPU."""
     return MemoryArguments(
         gpu_memory_utilization=config.gpu_memory_utilization,
         kv_cache_memory_bytes=None if config.kv_cache_mb is None else config.kv_cache_mb << 20,
@@ -60,7 +58,7 @@ def memory_arguments(config: VllmEngineConfig) -> MemoryArguments:
 
 
 def share_of(config: VllmEngineConfig, *, weights_bytes: int, card_bytes: int) -> Share:
-    """Return what a generator takes of each of its GPUs.
+    """Return the memory that a generator takes on each of its GPUs.
 
     Args:
         config: the engine's section.
@@ -84,12 +82,12 @@ def wait_for_room(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until each GPU of this generator has as much free as the generator takes; blocks for `WAIT_S` at most.
+    """Wait until each GPU of this generator has enough memory free; blocks for at most `WAIT_S`.
 
-    Nothing is checked where the driver's tool does not say what is free: vLLM then fails by itself if it has to.
+    Without the driver's tool nothing is checked: vLLM then fails by itself.
 
     Raises:
-        RunFailed: a GPU has too little; the message names what is free, what is needed, and what to change.
+        RunFailed: a GPU has too little; the message has what is free, what is needed, and what to change.
     """
     deadline = clock() + WAIT_S
     while lacking := _lacking(config, weights_bytes=weights_bytes, seen=ask()):
@@ -100,7 +98,7 @@ def wait_for_room(
 
 
 def _lacking(config: VllmEngineConfig, *, weights_bytes: int, seen: Sequence[Card]) -> str:
-    """Return what is wrong with the first GPU that has too little; "" where none has, or none is known."""
+    """Describe the shortage on the first GPU that has too little; "" where none has, or memory is unknown."""
     for card in seen[: config.tensor_parallel]:
         share = share_of(config, weights_bytes=weights_bytes, card_bytes=card.total_bytes)
         needed = max(share.total, share.asked)
@@ -126,7 +124,7 @@ def _parts(config: VllmEngineConfig, share: Share) -> str:
 
 
 def _change(config: VllmEngineConfig, share: Share, card: Card) -> str:
-    """Return which setting would fit into what is free."""
+    """Return which setting would fit into the free memory."""
     room = (card.free_bytes - share.weights - share.runtime) >> 20
     elsewhere = "give the generator a card of its own (generators.gpus), or the learner less to hold (millrace doctor)"
     if room < 1:

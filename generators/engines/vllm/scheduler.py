@@ -1,10 +1,10 @@
-"""vLLM's schedulers, which pass on what steps sampled in helpings: a generator has no use for single tokens.
+"""Make vLLM's schedulers pass sampled tokens on in batches (helpings), since single tokens are useless here.
 
 In: the outputs of each step, in vLLM's engine core. Out: the same tokens with their log-probabilities: the first one of
-a request, then `HELPING` of its tokens at once, and the rest with its end. A helping costs about what a token does: to
-encode, to send, to wake the generator's event loop and to read. The engine core names one version of the weights with
-all that it sends, and changes it only while generation is paused: a pause ends when what was held back is on its way.
-vLLM does not promise to keep the interface of its schedulers; `in_helpings` leaves those alone that it does not know.
+a request, then `HELPING` of its tokens at once, and the rest with its end. A batch costs about as much as a token: to
+encode, to send, to wake the generator's event loop and to read. The engine core gives one version of the weights with
+everything it sends, and changes it only while generation is paused: a pause ends after all held tokens are sent. vLLM
+does not promise a stable interface of its schedulers; `in_helpings` leaves unknown ones alone.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.outputs import LogprobsLists
 
-HELPING = 64  # tokens; reading so many takes the event loop a tenth of a millisecond
+HELPING = 64  # tokens; reading that many takes the event loop a tenth of a millisecond
 MERGED = frozenset({"request_id", "new_token_ids", "new_logprobs", "num_nans_in_logits"})
-URGENT = tuple(  # fields that only the first and the last output of a request have, as a rule
+URGENT = tuple(  # fields that usually only the first and the last output of a request have
     name for name in EngineCoreOutput.__struct_fields__ if name not in MERGED
 )
 
 
 @dataclass(slots=True)
 class _Held:
-    """What was sampled for a request, and has not been passed on."""
+    """Tokens sampled for a request and not passed on yet."""
 
-    client: int  # whom it is for
+    client: int  # the recipient
     last: EngineCoreOutput
     token_ids: list[int]
-    logprobs: list[LogprobsLists]  # one a step
+    logprobs: list[LogprobsLists]  # one per step
 
     def add(self, output: EngineCoreOutput) -> None:
         self.last = output
@@ -54,14 +54,14 @@ class _Held:
 
 
 class _Holding(Scheduler):
-    """Either scheduler, with what it holds back."""
+    """Hold tokens back, in either scheduler."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._held: dict[str, _Held] = {}
 
     def update_from_output(self, *args: Any, **kwargs: Any) -> dict[int, EngineCoreOutputs]:
-        """Return what is to be passed on after a step; of a pause, all that is held."""
+        """Return the outputs to pass on after a step; in a pause, all that are held."""
         found: dict[int, EngineCoreOutputs] = super().update_from_output(*args, **kwargs)
         for client, sent in found.items():
             sent.outputs = [one for output in sent.outputs if (one := self._passed_on(client, output))]
@@ -76,7 +76,7 @@ class _Holding(Scheduler):
         }
 
     def _passed_on(self, client: int, output: EngineCoreOutput) -> EngineCoreOutput | None:
-        """Return a helping that an output completes, or None: it is held back."""
+        """Return the batch that an output completes, or None: it is held."""
         name = output.request_id
         held = self._held.get(name)
         is_due = any(getattr(output, field) is not None for field in URGENT)
@@ -94,29 +94,29 @@ class _Holding(Scheduler):
         return params is not None and params.output_kind == RequestOutputKind.FINAL_ONLY
 
     def finish_requests(self, *args: Any, **kwargs: Any) -> Any:
-        """Forget what was held of requests that are ended from outside."""
+        """Discard the held tokens of requests that are ended from outside."""
         found = super().finish_requests(*args, **kwargs)
         for request in found:
             self._held.pop(request.request_id, None)
         return found
 
     def has_finished_requests(self) -> bool:
-        """Return whether a paused engine has to make a step all the same: it is not idle while anything is held."""
+        """Return whether a paused engine must still make a step: it is not idle while tokens are held."""
         return super().has_finished_requests() or (
             bool(self._held) and self.pause_state == PauseState.PAUSED_ALL
         )
 
 
 class HoldingScheduler(_Holding, Scheduler):
-    """vLLM's scheduler, in helpings."""
+    """vLLM's scheduler, passing tokens on in batches."""
 
 
 class HoldingAsyncScheduler(_Holding, AsyncScheduler):
-    """vLLM's scheduler that is a step ahead, in helpings."""
+    """vLLM's asynchronous scheduler, passing tokens on in batches."""
 
 
 def in_helpings(base: type[Any]) -> type[Any]:
-    """Return the class that takes the place of vLLM's `base`: itself where it is another."""
+    """Return the class that replaces vLLM's `base`: `base` itself where it is unknown."""
     return {Scheduler: HoldingScheduler, AsyncScheduler: HoldingAsyncScheduler}.get(base, base)
 
 
@@ -128,7 +128,7 @@ def _joined(parts: Sequence[LogprobsLists]) -> LogprobsLists | None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Leave out vLLM's warning that it promises nothing about the interface, which nobody who reads it can act on."""
+    """Drop vLLM's warning that the interface is unstable, which its readers can't act on."""
     return "custom scheduler class" not in str(record.msg)
 
 

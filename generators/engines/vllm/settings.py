@@ -1,8 +1,8 @@
-"""This module resolves a run's configuration into vLLM's own, and counts the groups that there is room for.
+"""Resolve a run's configuration into vLLM's own, and count the groups that fit.
 
-In: a `Run` and its engine's section. Out: vLLM's configuration, as the platform of this machine completes it. Runs in
-the generator's process, for generators.engines.vllm.engine, before any process is started. What vLLM would compute
-otherwise than the learner does is refused here.
+In: a `Run` and its engine's section. Out: vLLM's configuration, completed for this machine's platform. Runs in the
+generator's process, for generators.engines.vllm.engine, before any process is started. Settings with which vLLM would
+compute differently from the learner are refused.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from vllm.config import VllmConfig
     from vllm.v1.executor import Executor
 
-CPU_BLOCK_SIZE: Final = 32  # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
-HELPINGS: Final = (
-    2  # of what is sampled side by side: a completion that ends is followed by one that waits in vLLM
-)
+CPU_BLOCK_SIZE: Final = 32  # tokens of a KV block; the smallest that vLLM's CPU kernels support
+HELPINGS: Final = 2  # times the running completions: when one ends, another waits in vLLM
 
 
 def longest_sequence(run: Run, config: VllmEngineConfig) -> int:
-    """Return the tokens of the longest prompt and its completion, held-out ones included."""
+    """Return the tokens of the longest prompt with its completion, held-out ones included."""
     prompt, completion = run.data.max_prompt_tokens, run.sampling.max_tokens
     held_out = [
         (each.max_prompt_tokens or prompt) + (each.max_tokens or completion)
@@ -40,7 +38,7 @@ def longest_sequence(run: Run, config: VllmEngineConfig) -> int:
 
 
 def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
-    """Have vLLM complete its configuration for this machine; no process is started.
+    """Let vLLM complete its configuration for this machine; no process is started.
 
     Raises:
         RunFailed: vLLM does not know an argument of `extra_args`, or refuses its value; or it would compute the logits
@@ -82,7 +80,7 @@ def _check_names(extra_args: Iterable[str]) -> None:
 
 
 def _arguments(run: Run, config: VllmEngineConfig) -> dict[str, Any]:
-    """Return what Millrace sets of vLLM's arguments."""
+    """Return the vLLM arguments that Millrace sets."""
     from vllm.config import WeightTransferConfig
     from vllm.platforms import current_platform
 
@@ -107,7 +105,7 @@ def _arguments(run: Run, config: VllmEngineConfig) -> dict[str, Any]:
         distributed_executor_backend=executor_of(config),
         **memory_arguments(config),
         block_size=CPU_BLOCK_SIZE if current_platform.is_cpu() else None,
-        # A block is found by its tokens alone, so a later prompt would find blocks that an older version filled.
+        # A block is found by its tokens alone, so a later prompt would find blocks of an older version.
         enable_prefix_caching=False
         if config.new_weights == "keep_cache"
         else None,  # None: where the model can
@@ -122,11 +120,11 @@ def _arguments(run: Run, config: VllmEngineConfig) -> dict[str, Any]:
 
 
 def executor_of(config: VllmEngineConfig) -> type[Executor] | None:
-    """Return the executor of a lone worker on a CPU, which is part of the engine core; None: vLLM chooses.
+    """Return the executor for a single CPU worker inside the engine core; None: vLLM chooses.
 
-    On a CPU vLLM starts a process for each worker, to bind its threads to cores. The engine core then waits for it in a
-    loop that takes a whole processor, beside threads that could use it. Where nothing is bound
-    (`generators.engines.vllm.environment`) a lone worker needs no process of its own.
+    On a CPU vLLM starts a process for each worker, to pin its threads to cores. The engine core then busy-waits for it,
+    which takes a whole processor from other threads. Where nothing is pinned (`generators.engines.vllm.environment`) a
+    single worker needs no process of its own.
     """
     from vllm.platforms import current_platform
 
@@ -137,12 +135,12 @@ def executor_of(config: VllmEngineConfig) -> type[Executor] | None:
 
 
 def room(*, cache_tokens: int, sequence_tokens: int, max_num_seqs: int, group_size: int) -> int:
-    """Return how many groups keep an engine busy: `HELPINGS` of those that it samples side by side.
+    """Return how many groups keep an engine busy: `HELPINGS` times those that it samples concurrently.
 
     Args:
-        cache_tokens: what the KV cache holds.
-        sequence_tokens: of the longest prompt and its completion.
-        max_num_seqs: completions that vLLM samples side by side at most.
+        cache_tokens: capacity of the KV cache.
+        sequence_tokens: of the longest prompt with its completion.
+        max_num_seqs: most completions that vLLM samples concurrently.
         group_size: completions of a group.
     """
     sampled = side_by_side(
@@ -152,5 +150,5 @@ def room(*, cache_tokens: int, sequence_tokens: int, max_num_seqs: int, group_si
 
 
 def side_by_side(*, cache_tokens: int, sequence_tokens: int, max_num_seqs: int) -> int:
-    """Return how many completions vLLM samples side by side when all are at their full length; as in `room`."""
+    """Return how many completions vLLM samples concurrently when all have their full length; as in `room`."""
     return min(max_num_seqs, max(1, cache_tokens // sequence_tokens))

@@ -1,10 +1,10 @@
-"""This module runs inside vLLM's own processes: it loads new weights there, and ends them with the generator.
+"""Run inside vLLM's own processes: load new weights there, and end them with the generator.
 
-In: the paths of safetensors files, while generation is paused. Out: a model that samples from it. vLLM imports this
+In: the paths of safetensors files, while generation is paused. Out: a model with these weights. vLLM imports this
 module in its engine core (whose executor is unpickled from here) and in every worker (`worker_extension_cls`). An error
 goes back to generators.engines.vllm.engine, which ends the generator if the model may be half loaded.
 
-Only the files of this folder know vLLM.
+Only the files of this folder use vLLM.
 """
 
 from __future__ import annotations
@@ -41,41 +41,40 @@ RELOAD_LOG = logging.getLogger("vllm.model_executor.model_loader.reload.layerwis
 
 @dataclass
 class FileInit(WeightTransferInitInfo):
-    """Carries nothing: both sides agree on nothing beforehand."""
+    """Empty: nothing needs to be agreed in advance."""
 
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):
-    """Names the files of a new version."""
+    """The files of a new version."""
 
     paths: list[str] = field(default_factory=list)  # safetensors with Hugging Face names
 
 
 class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
-    """Loads weights from files that the worker can read. The whole update is one call, `receive_weights`."""
+    """Load weights from files that the worker can read. The whole update is one call, `receive_weights`."""
 
     init_info_cls = FileInit
     update_info_cls = FileUpdate
 
     def init_transfer_engine(self, init_info: FileInit) -> None:
-        """Set up nothing."""
+        """Do nothing."""
 
     def start_weight_update(self) -> None:
-        """Change nothing yet: a file that can't be opened must not leave the layers without storage."""
+        """Do nothing yet: a file that can't be opened must not leave the layers without storage."""
 
     def receive_weights(self, update_info: FileUpdate) -> None:
         """Load every tensor of the files into the model, in place (captured CUDA graphs stay valid).
 
-        vLLM's layerwise reload puts each layer back into checkpoint form first. Loading without that step fails where a
-        kernel has repacked a weight: every linear layer on a CPU in float32.
+        vLLM's layerwise reload first restores each layer's checkpoint form. Loading without that fails where a kernel
+        has repacked a weight: every linear layer on a CPU in float32.
 
         Raises:
-            RuntimeError: the files have nothing for a layer, which would keep the random numbers that it was built
-                with.
+            RuntimeError: the files have nothing for a layer, which would keep its random initial values.
         """
         model: Any = self.model
-        # It warns of tied and computed tensors at each update; the files were checked before they came here. vLLM's
-        # engine core sets its loggers after it has imported this module, so the level is set here.
+        # vLLM warns about tied and computed tensors at each update; the files were already checked. vLLM's engine core
+        # configures its loggers after it has imported this module, so the level is set here.
         RELOAD_LOG.setLevel(logging.ERROR)
         with ExitStack() as opened, torch.no_grad():
             stored = [opened.enter_context(safe_open(path, framework="pt")) for path in update_info.paths]
@@ -91,23 +90,23 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
             _repack_output_layer(model)
 
     def finish_weight_update(self) -> None:
-        """Do nothing: all is done before."""
+        """Do nothing: everything is already done."""
 
     def shutdown(self) -> None:
         """Release nothing."""
 
 
 def _tensors(stored: Sequence[safe_open]) -> Iterator[tuple[str, Tensor]]:
-    """Read one tensor at a time, in the order of the files: two copies of the model need not fit in memory."""
+    """Read one tensor at a time, in file order: two copies of the model need not fit in memory."""
     for file in stored:
         for name in file.offset_keys():  # type: ignore[no-untyped-call]
             yield name, file.get_tensor(name)  # type: ignore[no-untyped-call]
 
 
 def _left_out(model: torch.nn.Module, model_config: Any) -> list[str]:
-    """Name the layers with weights of their own that the files had nothing for, by vLLM's own count of numbers loaded.
+    """Name the layers with weights that the files had nothing for, by vLLM's own count of loaded elements.
 
-    A tied output layer has its weights from the embedding, and the scales of attention layers are vLLM's.
+    A tied output layer has the embedding's weights, and the scales of attention layers are vLLM's.
     """
     config = model_config.hf_config
     is_tied = any(getattr(one, "tie_word_embeddings", False) for one in (config, config.get_text_config()))
@@ -123,7 +122,7 @@ def _left_out(model: torch.nn.Module, model_config: Any) -> list[str]:
 
 
 def _has_weights(layer: torch.nn.Module) -> bool:
-    """Return whether a layer itself has parameters, or buffers that checkpoints keep."""
+    """Return whether a layer itself has parameters, or persistent buffers."""
     kept = (
         buffer
         for name, buffer in layer.named_buffers(recurse=False)
@@ -133,10 +132,10 @@ def _has_weights(layer: torch.nn.Module) -> bool:
 
 
 def _repack_output_layer(model: torch.nn.Module) -> None:
-    """Make a tied output layer follow the embedding.
+    """Update a tied output layer from the embedding.
 
     On a CPU the layer's kernel has a packed copy of the shared weight. The reload repacks layers whose tensors were in
-    the files; a tied layer has none there, and would silently go on with the logits of the previous version.
+    the files; a tied layer has none there, and would silently keep the logits of the previous version.
     """
     for module in model.modules():
         if isinstance(module, ParallelLMHead):
@@ -145,7 +144,7 @@ def _repack_output_layer(model: torch.nn.Module) -> None:
 
 
 class WorkerExtension:
-    """The class that `worker_extension_cls` names. It adds nothing: naming it has the worker import this module."""
+    """The class for `worker_extension_cls`. It is empty: naming it makes the worker import this module."""
 
 
 class CoreProcessExecutor(UniProcExecutor):
@@ -153,14 +152,14 @@ class CoreProcessExecutor(UniProcExecutor):
 
 
 class WorkerProcessExecutor(MultiprocExecutor):
-    """vLLM's executor of workers in processes of their own, which import this module, too."""
+    """vLLM's executor of workers in separate processes, which import this module, too."""
 
 
 def executor_for(base: type[Executor]) -> type[Executor]:
-    """Return the class of this module that takes the place of vLLM's `base`.
+    """Return the class of this module that replaces vLLM's `base`.
 
     Raises:
-        RuntimeError: vLLM chose another executor (Ray, for example), whose processes nobody would end.
+        RuntimeError: vLLM chose another executor (Ray, for example), whose processes would not be ended.
     """
     for ours in (CoreProcessExecutor, WorkerProcessExecutor):
         if base in (ours, ours.__base__):
@@ -169,7 +168,7 @@ def executor_for(base: type[Executor]) -> type[Executor]:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel end this process when its parent ends, however that happens.
+    """Let the kernel end this process when its parent ends, however that happens.
 
     The engine core imports this module while it still unpickles its arguments, and `multiprocessing` does not know its
     parent then: the environment names the parent. The generator only needs the names, and may be anybody's child.

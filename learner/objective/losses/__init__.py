@@ -1,1 +1,1 @@
-"""The losses that the learner comes with, one file each; `learner.objective.build` chooses among them."""
+"""The built-in losses, one file each; `learner.objective.build` chooses among them."""

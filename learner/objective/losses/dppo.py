@@ -1,4 +1,4 @@
-"""DPPO: a policy gradient on the tokens whose probability has not moved too far, however large their ratio.
+"""DPPO: a policy gradient on tokens whose probability has not moved too far, whatever their ratio.
 
 In: the tokens of one micro-batch. Out: the loss, the mean ratio, and the share of tokens that the mask stopped. Runs in
 every rank of the learner, once a micro-batch. No state, no communication.
@@ -55,12 +55,12 @@ class Dppo:
 
 
 def _total_variation(now_T: Tensor, then_T: Tensor) -> Tensor:
-    """Return the total variation between two coins: the token, or any other token."""
+    """Return the total variation between two binary distributions: this token, or any other."""
     return (now_T.exp() - then_T.exp()).abs()
 
 
 def _kl(now_T: Tensor, then_T: Tensor) -> Tensor:
-    """Return the divergence KL(then || now) between two coins, nats: the token, or any other token."""
+    """Return KL(then || now) between two binary distributions, nats: this token, or any other."""
     now_p_T, then_p_T = now_T.exp(), then_T.exp()
     others_T = ((1 - then_p_T + SMALLEST) / (1 - now_p_T + SMALLEST)).log()
     return then_p_T * (then_T - now_T) + (1 - then_p_T) * others_T

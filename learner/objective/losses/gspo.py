@@ -25,8 +25,8 @@ class Gspo:
     def loss(self, tokens: TokenBatch) -> Loss:
         """Return the clipped policy gradient of one micro-batch.
 
-        Each token carries its completion's ratio, with the gradient of its own log-probability: the paper's GSPO-token.
-        With one advantage for a completion, value and gradient are those of the sequence's own form.
+        Each token has its completion's ratio, with the gradient of its own log-probability: the paper's GSPO-token.
+        With one advantage for a completion, value and gradient equal those of the sequence form.
 
         Source: GSPO, arXiv:2507.18071, eq. 5 to 7 and 13 to 14.
         """

@@ -1,4 +1,4 @@
-"""REINFORCE with a truncated importance weight: a policy gradient that forgives a sampler that lags behind.
+"""REINFORCE with a truncated importance weight: a policy gradient that tolerates lag of the sampler.
 
 In: the tokens of one micro-batch. Out: the loss, the mean ratio, and the share of tokens whose weight was truncated.
 Runs in every rank of the learner, once a micro-batch. No state, no communication.

@@ -1,1 +1,1 @@
-"""Answers in files of the shapes that programs for verl and II-VERL read."""
+"""Write answers to files in the formats of verl and II-VERL."""

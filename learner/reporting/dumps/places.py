@@ -1,9 +1,8 @@
-"""Which files a run's dumps are, and whether their folders may be written: no file of another run is touched.
+"""Name the files of a run's dumps, and check that their folders are writable: no file of another run is touched.
 
-In: `learner.dumps`. Out: the file of a step or a round; what is in the way, in words. A folder that the run has not
-written into may hold no dumps when the run takes it; which folders it has taken is in `dumps.json` of its own folder,
-since readers of a dump folder may expect dumps and nothing else. Called by preflight, which changes nothing, and by the
-writer.
+In: `learner.dumps`. Out: the file of a step or a round; obstacles, in words. A folder that is new to the run must have
+no dumps when the run takes it; the folders it has taken are listed in `dumps.json` of the run's own folder, since
+readers of a dump folder may expect nothing but dumps. Called by preflight, which changes nothing, and by the writer.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Place:
         return self.folder / f"{number}.{self.kind}"
 
     def numbers(self) -> set[int]:
-        """Return the steps or versions whose files are there; none where there is no folder."""
+        """Return the steps or versions whose files exist; none where there is no folder."""
         try:
             names = [path.name for path in self.folder.iterdir()]
         except FileNotFoundError:
@@ -48,7 +47,7 @@ class Place:
 
 
 def places_of_steps(run: Run) -> list[Place]:
-    """Return where the answers of trained steps go."""
+    """Return the folders for answers of trained steps."""
     dumps = run.learner.dumps
     places = []
     if dumps.rollouts is not None:
@@ -61,7 +60,7 @@ def places_of_steps(run: Run) -> list[Place]:
 
 
 def places_of_rounds(run: Run) -> list[Place]:
-    """Return where the answers of held-out rounds go."""
+    """Return the folders for answers of held-out rounds."""
     dumps = run.learner.dumps
     places = []
     if dumps.held_out is not None:
@@ -72,7 +71,7 @@ def places_of_rounds(run: Run) -> list[Place]:
 
 
 def in_the_way(run: Run) -> Iterator[str]:
-    """Yield a line for each folder of dumps that can't be written, or that holds the dumps of another run."""
+    """Yield a line for each dump folder that can't be written, or has the dumps of another run."""
     taken = _taken(run)
     for place in [*places_of_steps(run), *places_of_rounds(run)]:
         key = f"learner.dumps.{place.key}={place.folder}"
@@ -89,15 +88,15 @@ def in_the_way(run: Run) -> Iterator[str]:
 
 
 def take(run: Run) -> None:
-    """Make the folders of a run's dumps, and write down that they are the run's.
+    """Make the folders of a run's dumps, and record that they are the run's.
 
     Raises:
-        OSError: a folder can't be made, or nothing can be written there.
+        OSError: a folder can't be made or written.
     """
     places = [*places_of_steps(run), *places_of_rounds(run)]
     for place in places:
         place.folder.mkdir(parents=True, exist_ok=True)
-        for left in place.folder.glob(".*.part"):  # of a learner that was killed
+        for left in place.folder.glob(".*.part"):  # of a killed learner
             left.unlink(missing_ok=True)
         probe = place.folder / f".{os.getpid()}.part"
         probe.touch()

@@ -1,8 +1,7 @@
-"""The answers of a step or a held-out round become the rows that verl and II-VERL write.
+"""Convert the answers of a step or a held-out round to the rows that verl and II-VERL write.
 
-In: scored groups, and a decoder of token ids. Out: rows. The texts are made of the ids, as theirs are, so a step that
-is trained again from the journal has the rows that it had. Pure; called by `learner.reporting.dumps.writer` in its
-thread.
+In: scored groups, and a decoder of token ids. Out: rows. The texts are decoded from the ids, as theirs are, so a
+replayed step gives the same rows. Pure; called by `learner.reporting.dumps.writer` in its thread.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from learner.groups.episodes import is_episode, num_turns
 from tasks.stored import ground_truth
 
 Row = dict[str, Any]
-# Makes texts of lists of token ids, with special tokens or without.
+# Decodes lists of token ids, with special tokens or without.
 Decode = Callable[[Sequence[Sequence[int]], bool], Sequence[str]]
 
 
 def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Iterator[Row]:
     """Yield a row for each completion as verl's trainer dumps it: input and output without special tokens.
 
-    Behind verl's five keys come `groundtruth`, the name that older ones have for `gts`, and those that its reward
-    functions would have added: here what is known of the score, the columns that travel with the row, and the score's
-    components. Every row of a file has the same keys: in one with episodes `messages`, the whole conversation, and
-    verl's `num_turns`, both null in an answer of one turn.
+    After verl's five keys come `groundtruth`, the older name of `gts`, and keys that its reward functions would have
+    added: here the score's facts, the columns that travel with the row, and the score's components. Every row of a file
+    has the same keys: in a file with episodes `messages`, the whole conversation, and verl's `num_turns`, both null for
+    an answer of one turn.
 
     Args:
-        step: verl's `global_steps`; of a held-out round its version.
+        step: verl's `global_steps`; for a held-out round its version.
         groups: in the order of the batch.
         decode: of the policy's tokenizer.
     """
@@ -63,9 +62,9 @@ def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Itera
 
 
 def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Iterator[Row]:
-    """Yield a row for each completion as II-VERL's reward manager dumps it, and behind that which answer it is.
+    """Yield a row for each completion as II-VERL's reward manager dumps it, then the index of the answer.
 
-    Episodes have what they have in `verl_rows`, the conversation as JSON text.
+    Episodes have the same keys as in `verl_rows`, the conversation as JSON text.
 
     Args: as in `verl_rows`.
     """
@@ -98,7 +97,7 @@ def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> It
 
 
 def _text(completion: Completion, asked: Sequence[int], decode: Decode, *, is_special: bool) -> str:
-    """Return the text of a completion's segments, each behind its prompt where the group's prompt is given."""
+    """Return the text of a completion's segments, each after its prompt where the group's prompt is given."""
     ids = [
         [*((segment.prompt_ids.tolist() or asked) if asked else ()), *segment.token_ids.tolist()]
         for segment in completion.segments
@@ -111,7 +110,7 @@ def _has_episodes(groups: Sequence[ScoredGroup]) -> bool:
 
 
 def _conversation(prompt: Prompt, completion: Completion) -> Row:
-    """Return what a row of an episode has more than one of an answer of one turn, which has it without a value."""
+    """Return the additional keys of an episode's row, null for an answer of one turn."""
     if not is_episode(completion):
         return {"messages": None, "num_turns": None}
     turns = [dict(turn) for turn in (*prompt.messages, *completion.messages)]
@@ -119,7 +118,7 @@ def _conversation(prompt: Prompt, completion: Completion) -> Row:
 
 
 def _names(groups: Sequence[ScoredGroup]) -> tuple[list[str], list[str]]:
-    """Return the names of all columns and of all components, in the order in which they come."""
+    """Return the names of all columns and of all components, in order of appearance."""
     columns = [name for group in groups for name in group.rollout.prompt.columns]
     components = [name for group in groups for score in group.scores for name in score.components]
     return list(dict.fromkeys(columns)), list(dict.fromkeys(components))

@@ -1,11 +1,11 @@
-"""The writer of dumps: the answers of each step and round in files as verl and II-VERL write them, behind the training.
+"""Write the answers of each step and round to files in the formats of verl and II-VERL, behind the training.
 
-In: the groups of a step when it is trained, again too, and those of a round. Out: files in the folders of
-`learner.dumps`, each written beside, synced and linked to its name, which it takes only if nothing has that name: a
-file is there whole, once, and is never written over. A thread of rank 0 decodes and writes; the training thread hands
-groups on and waits for room among those that wait for the disk, at most PATIENCE_S, and for all of them before a
-checkpoint, at most SETTLE_S. What a kill takes is written when the step is trained again, and a round from the journal
-at the next start. A disk that is full, or away, costs the dump and is named in a warning.
+In: the groups of a step when it is trained or replayed, and those of a round. Out: files in the folders of
+`learner.dumps`, each written to a temporary file, synced and linked to its name unless that exists: a file appears
+complete, once, and is never overwritten. A thread of rank 0 decodes and writes; the training thread passes groups to it
+and waits for room in its queue, at most PATIENCE_S, and for all of it before a checkpoint, at most SETTLE_S. Dumps that
+a kill loses are written when the step is replayed, and rounds from the journal at the next start. A full or missing
+disk costs the dump, with a warning.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from learner.reporting.dumps.rows import Decode, Row, ii_verl_rows, verl_rows
 log = logging.getLogger(__name__)
 
 AHEAD: Final = 2  # steps that wait for the disk, in memory
-PATIENCE_S: Final = 30.0  # that the training waits for room among them
-SETTLE_S: Final = 60.0  # that a checkpoint, or the end, waits for all of them
-ROWS_AT_ONCE: Final = 1024  # of a parquet row group
+PATIENCE_S: Final = 30.0  # longest wait of the training for room in the queue
+SETTLE_S: Final = 60.0  # longest wait of a checkpoint, or the end, for the whole queue
+ROWS_AT_ONCE: Final = 1024  # rows per parquet row group
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -48,14 +48,14 @@ class _Job:
 
 
 class Dumps:
-    """Writes the dumps of a run; without `learner.dumps` it does nothing.
+    """Write the dumps of a run; without `learner.dumps`, do nothing.
 
     Args:
         run: whose answers these are.
-        decode: makes texts of ids; None: the run's tokenizer, loaded once more in the thread, so that the feeder's own
-            is used by one thread alone.
+        decode: decodes ids; None: the run's tokenizer, loaded again in the thread, so that each copy is used by one
+            thread alone.
     Raises:
-        RunFailed: a folder can't be written, or holds dumps of another run.
+        RunFailed: a folder can't be written, or has dumps of another run.
     """
 
     def __init__(self, run: Run, decode: Decode | None = None) -> None:
@@ -73,7 +73,7 @@ class Dumps:
         try:
             take(run)
         except OSError as error:
-            if is_full(error):  # a run goes on without dumps; those that it has taken stay whole
+            if is_full(error):  # a run continues without dumps; those taken stay complete
                 self._of_steps = self._of_rounds = []
                 self._warn(str(error.filename), error.strerror or "")
                 return
@@ -81,12 +81,12 @@ class Dumps:
         threading.Thread(target=self._write_all, name="dumps", daemon=True).start()
 
     def step(self, number: int, groups: Sequence[ScoredGroup], *, is_replayed: bool = False) -> None:
-        """Write the answers of a trained step, unless its file is there. Returns at once, but for a disk that is slow.
+        """Write the answers of a trained step, unless its file exists. Returns at once unless the disk is slow.
 
         Args:
             number: of the step, counted from 1.
             groups: that it trained on.
-            is_replayed: the step is trained again, so its file may be there.
+            is_replayed: the step is trained again, so its file may exist.
         """
         places = [place for place in self._of_steps if number % place.every == 0]
         self._hand_on(places, number, groups, may_be_there=is_replayed)
@@ -96,10 +96,10 @@ class Dumps:
         self._hand_on(self._of_rounds, version, groups, may_be_there=False)
 
     def recall(self, versions: Iterable[int]) -> None:
-        """Write rounds of the ledger that have no file yet and whose groups the journal still has.
+        """Write recorded rounds that have no file yet and whose groups the journal still has.
 
         Args:
-            versions: of the ledger's rounds.
+            versions: of the recorded rounds.
         """
         known = set(versions)
         for place in self._of_rounds:
@@ -107,7 +107,7 @@ class Dumps:
                 self._put(_Job(f"rounds of {place.folder}", partial(self._recall, place, missing)))
 
     def settle(self, timeout_s: float = SETTLE_S) -> None:
-        """Wait until everything so far is on the disk, or given up; a warning says what is not in time."""
+        """Wait until everything so far is on disk or given up; a warning names what is late."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._waiting and not self._is_busy, timeout_s):
                 log.warning(
@@ -118,13 +118,14 @@ class Dumps:
                 )
 
     def close(self) -> None:
-        """Write what waits, as `settle`, and end the thread."""
+        """Write what waits, as `settle` does, and end the thread."""
         self.settle()
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
-    # ------------------------------------------------------------------------------------------ the training's thread
+    # ------------------------------------------------------------------------------------------ in the training's
+    # thread
 
     def _hand_on(
         self, places: Sequence[Place], number: int, groups: Sequence[ScoredGroup], *, may_be_there: bool
@@ -140,7 +141,7 @@ class Dumps:
             )
 
     def _put(self, job: _Job) -> None:
-        """Give the thread a job; where there is no room in time, leave it out and say so."""
+        """Queue a job; where there is no room in time, drop it with a warning."""
         with self._changed:
             if self._is_closed:
                 return
@@ -156,7 +157,8 @@ class Dumps:
             self._waiting.append(job)
             self._changed.notify_all()
 
-    # -------------------------------------------------------------------------------------------------- its own thread
+    # --------------------------------------------------------------------------------------------------- in its own
+    # thread
 
     def _write_all(self) -> None:
         while True:
@@ -171,7 +173,7 @@ class Dumps:
                 job.act()
             except OSError as error:
                 self._warn(job.what, error.strerror or repr(error))
-            except Exception as error:  # noqa: BLE001 - whatever it is, it costs a dump and not the run
+            except Exception as error:  # noqa: BLE001 - any error costs a dump and not the run
                 self._warn(job.what, str(error) if isinstance(error, PipelineError) else repr(error))
             finally:
                 with self._changed:
@@ -179,7 +181,7 @@ class Dumps:
                     self._changed.notify_all()
 
     def _dump(self, place: Place, number: int, groups: Sequence[ScoredGroup], *, may_be_there: bool) -> None:
-        """Write one file, unless it is there."""
+        """Write one file, unless it exists."""
         file = place.file(number)
         if not file.exists():
             started = time.monotonic()
@@ -211,14 +213,14 @@ class Dumps:
         return self._decode
 
     def _warn(self, what: str, reason: str) -> None:
-        """Say that something was not written; of the same reason several times in a row, the first."""
+        """Warn that something was not written; of repeated reasons only the first."""
         if reason != self._said:
             log.warning("dump_not_written what=%s reason=%s: training goes on", what, reason)
         self._said = reason
 
 
 def decoder_of(run: Run) -> Decode:
-    """Load the run's tokenizer once more, for texts alone. Raises RunFailed."""
+    """Load the run's tokenizer again, for decoding alone. Raises RunFailed."""
     from learner.data.prompts import load_tokenizer
 
     tokenizer = load_tokenizer(run)
@@ -235,7 +237,7 @@ def decoder_of(run: Run) -> Decode:
 
 
 def _write_lines(path: Path, rows: Iterable[Row]) -> None:
-    """Write JSON lines, synced. Half of a surrogate pair in a column is written as JSON's escape of it."""
+    """Write JSON lines, synced. Half a surrogate pair in a column becomes its JSON escape."""
     with path.open("w", encoding="utf-8", errors="backslashreplace") as stream:
         for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -260,7 +262,7 @@ def _write_parquet(path: Path, rows: Iterable[Row]) -> None:
 
 
 def _array(pa: Any, name: str, values: Sequence[Any]) -> Any:
-    """Return a column; one of mixed types, or of nothing that parquet has, as JSON text."""
+    """Return a column; one of mixed types, or of a type that parquet lacks, as JSON text."""
     if name == "score":
         return pa.array(values, pa.float64())
     try:
@@ -271,7 +273,7 @@ def _array(pa: Any, name: str, values: Sequence[Any]) -> Any:
 
 
 def _named(part: Path, file: Path) -> bool:
-    """Give a whole file its name, unless something has it; tell whether it has it."""
+    """Link a complete file to its name, unless that exists; return whether it now exists."""
     try:
         os.link(part, file)
     except FileExistsError:
@@ -279,7 +281,7 @@ def _named(part: Path, file: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        if file.exists():  # a file system without hard links: rename would write over
+        if file.exists():  # a file system without hard links: rename would overwrite
             return False
         part.rename(file)
     return True

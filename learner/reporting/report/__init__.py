@@ -1,1 +1,1 @@
-"""A run explains itself on one page: what it learnt, where its time went, and what an operator should look at."""
+"""Report a run on one page: what it learnt, where its time went, and what an operator should look at."""

@@ -1,7 +1,7 @@
-"""This module draws line charts as SVG text, whose colours are the page's, so that they are right in light and dark.
+"""Draw line charts as SVG text, in the page's colours, for light and dark mode.
 
-In: series of numbers. Out: an `svg` element. Ten thousand steps are drawn by some hundred points: each is the mean of
-its stretch, and a band shows the smallest and the largest value of the stretch, so that no spike is lost.
+In: series of numbers. Out: an `svg` element. Ten thousand steps are drawn by a few hundred points: each is the mean of
+a stretch, and a band shows its minimum and maximum, so that no spike is lost.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from learner.reporting.report.facts import Series
 
 WIDTH, HEIGHT = 560, 210  # of a chart, in the units of its drawing
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 10, 26  # margins
-POINTS = 240  # of a line at most
-TICKS = 4  # about so many lines across
+POINTS = 240  # per line at most
+TICKS = 4  # approximate number of horizontal lines
 
 
 def line_chart(series: Sequence[Series], *, label: str, low: float | None = None) -> Markup:
@@ -25,8 +25,8 @@ def line_chart(series: Sequence[Series], *, label: str, low: float | None = None
 
     Args:
         series: at least one, each with at least one value that is finite.
-        label: what a screen reader says of the chart.
-        low: the value at the bottom; None: by the values.
+        label: the chart's name for screen readers.
+        low: the value at the bottom; None: from the values.
     """
     stretches = [_stretches(one) for one in series]
     points = [point for some in stretches for point in some]
@@ -46,11 +46,11 @@ def line_chart(series: Sequence[Series], *, label: str, low: float | None = None
 
 
 def bar(parts: Sequence[tuple[str, float]], *, label: str) -> Markup:
-    """Draw a bar whose pieces are shares of a whole.
+    """Draw a bar divided into shares of a whole.
 
     Args:
         parts: names with their amounts, at least one above 0.
-        label: what a screen reader says of the bar.
+        label: the bar's name for screen readers.
     """
     total = sum(amount for _, amount in parts)
     at, pieces = 0.0, []
@@ -80,7 +80,7 @@ def number_text(value: float) -> str:
 
 
 class _Scale:
-    """Where a value lies in the drawing."""
+    """Map values to positions in the drawing."""
 
     def __init__(self, *, first: float, last: float, bottom: float, top: float) -> None:
         self.first, self.last = first, last if last > first else first + 1
@@ -98,13 +98,13 @@ class _Scale:
 
 
 def _nice(step: float) -> float:
-    """Return the next of 1, 2, 5, 10, 20 ... from a step on."""
+    """Return the next of 1, 2, 5, 10, 20 ... at or above a step."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
 def _stretches(series: Series) -> list[tuple[float, float, float, float]]:
-    """Return (step, mean, smallest, largest) of at most POINTS stretches of a series."""
+    """Return (step, mean, minimum, maximum) of at most POINTS stretches of a series."""
     pairs = [(s, v) for s, v in zip(series.steps, series.values, strict=True) if math.isfinite(v)]
     size = max(1, math.ceil(len(pairs) / POINTS))
     found = []

@@ -1,7 +1,7 @@
-"""This module finds examples of what a run learnt and unlearnt, and how its scorers worked, in the journal's payloads.
+"""Find examples of what a run learnt and unlearnt, and statistics of its scorers, in the journal's payloads.
 
 In: the ledger's steps and the payload files. Out: pairs of an early and a late answer to the same prompt, whose mean
-reward rose or fell most; and a line for each scorer. A few steps from both ends are read, not the whole journal.
+reward rose or fell most; and a line for each scorer. Reads a few steps from both ends, not the whole journal.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from learner.reporting.conversations import cut_middle, summary, told
 from learner.reporting.report.facts import RunFacts
 from tasks.turns import POLICY, asked
 
-ENDS = 40  # steps of either end that are read
+ENDS = 40  # steps read from either end
 SHOWN = 3  # examples of each kind
-LENGTH = 1200  # characters of a text that are shown
-TURNS = 8  # messages of an episode that are shown, of its beginning and of its end
-TURN_LENGTH = 600  # characters of what one of them says or calls
+LENGTH = 1200  # characters shown of a text
+TURNS = 8  # messages shown of an episode, from its beginning and from its end
+TURN_LENGTH = 600  # characters shown of what a message says or calls
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -35,16 +35,16 @@ class Turn:
     who: str
     is_policy: bool
     is_error: bool
-    parts: Sequence[str]  # what was thought, said and called
+    parts: Sequence[str]  # its thoughts, text and calls
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A completion of several turns, to be read."""
+    """A completion of several turns, for display."""
 
     about: str  # how long it was, and why it ended
     turns: Sequence[Turn]  # the first and the last ones
-    left_out: int  # messages between these
+    left_out: int  # number of messages between these
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Answer:
     reward: float
     reason: str  # the scorer's
     mean_reward: float  # of its group
-    episode: Episode | None = None  # whose turns are shown in the text's place
+    episode: Episode | None = None  # whose turns replace the text
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An early and a late answer to one prompt; or one answer alone, where no prompt came twice."""
+    """An early and a late answer to one prompt; or a single answer, where no prompt came twice."""
 
     prompt: str
     answers: tuple[Answer, ...]
@@ -70,7 +70,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ScorerFacts:
-    """What the payloads that were read say of one scorer."""
+    """Statistics of one scorer in the payloads read."""
 
     name: str
     completions: int
@@ -82,7 +82,7 @@ class ScorerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """What was found."""
+    """The examples found."""
 
     rose: Sequence[Example]
     fell: Sequence[Example]
@@ -98,11 +98,11 @@ class Examples:
 
 
 def find_examples(facts: RunFacts, decode: Decode) -> Examples:
-    """Read the ends of the journal; payloads that are gone or damaged are passed over.
+    """Read the ends of the journal; skip payloads that are missing or damaged.
 
     Args:
         facts: the run's.
-        decode: from token ids to text.
+        decode: token ids to text.
     """
     steps = facts.ledger.steps
     ends = list(steps) if len(steps) <= 2 * ENDS else [*steps[:ENDS], *steps[-ENDS:]]
@@ -132,7 +132,7 @@ def _groups(
 
 
 def _pairs(read: Sequence[tuple[int, ScoredGroup]], decode: Decode) -> Iterator[Example]:
-    """Yield an example for each row of the data that was trained more than once."""
+    """Yield an example for each data row that was trained more than once."""
     by_row: dict[tuple[str, int], list[tuple[int, ScoredGroup]]] = {}
     for step, group in read:
         prompt = group.rollout.prompt
@@ -160,7 +160,7 @@ def _mean(group: ScoredGroup) -> float:
 
 
 def _asked(group: ScoredGroup) -> str:
-    """Return the question, behind what the run's columns say of its row."""
+    """Return the question, after the row's columns."""
     prompt = group.rollout.prompt
     said = [f"{name} {value}" for name, value in prompt.columns.items()]
     if said and prompt.data_source:

@@ -1,7 +1,7 @@
-"""This module reads what a report says of a run: its steps, outcomes, generators, times.
+"""Read the facts of a run for its report: steps, outcomes, generators, times.
 
-In: a run's folder. Out: a `RunFacts` of plain numbers and series. Needs no Redis and no torch. What is missing or
-damaged in the folder is left out: a report of half a run is better than none.
+In: a run's folder. Out: a `RunFacts` of plain numbers and series. Needs no Redis and no torch. Missing or damaged parts
+of the folder are left out: a report of half a run is better than none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Records = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One metric along a run: a value for each of some steps."""
+    """One metric of a run: values at some steps."""
 
     name: str
     steps: Sequence[float]
@@ -39,40 +39,40 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorFacts:
-    """What the steps say of one generator; None where no step measured it."""
+    """The steps' metrics of one generator; None where no step measured them."""
 
     name: str
-    steps: int  # in which tokens of it were trained
-    tokens: int  # trained; 0 where the metrics do not say
+    steps: int  # with trained tokens of it
+    tokens: int  # trained; 0 where the metrics lack it
     lag_mean: float | None  # of its trained tokens, versions
     lag_max: int | None
-    mismatch_mean: float | None  # k3 a token of lag 0, nats; the mean over its steps
+    mismatch_mean: float | None  # k3 per token of lag 0, nats; the mean over its steps
     mismatch_max: float | None  # the largest difference of one log-probability, nats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """All that a report says of a run, but for its examples."""
+    """All facts of a report, except its examples."""
 
     name: str
     folder: Path
-    run: Run | None  # as it was configured last
+    run: Run | None  # its newest configuration
     status: Mapping[str, Any]
     records: Records  # of the steps, in order
     outcomes: Mapping[str, int]  # groups by outcome: trained, dropped, dead
-    reasons: Mapping[str, int]  # groups that were dropped or died, by the first words of the reason
+    reasons: Mapping[str, int]  # groups that were dropped or died, by the kind of reason
     incarnations: int
     generators: Sequence[GeneratorFacts] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)  # of all steps, by what they were spent on
+    seconds: Mapping[str, float] = field(default_factory=dict)  # of all steps, by activity
     ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def steps(self) -> int:
-        """Optimizer steps that the metrics know."""
+        """Optimizer steps in the metrics."""
         return len(self.records)
 
     def series(self, key: str, name: str = "") -> Series | None:
-        """Return a metric of the steps by its key, as `arrived.components.math`; None where no step has it."""
+        """Return a metric of the steps by its key, such as `arrived.components.math`; None where no step has it."""
         found = [
             (record["step"], value) for record in self.records if _is_number(value := _inner(record, key))
         ]
@@ -82,14 +82,14 @@ class RunFacts:
         return Series(name or key, steps, values)
 
     def names_in(self, key: str) -> list[str]:
-        """Return the names of the metrics inside an object of the steps, as `arrived.components`, in order."""
+        """Return the names of the metrics inside an object of the steps, such as `arrived.components`, in order."""
         found: set[str] = set()
         for record in self.records:
             found |= (_inner(record, key) or {}).keys()
         return sorted(found)
 
     def rounds(self) -> Series | None:
-        """Return the held-out pass rate by version; None where no round has one."""
+        """Return the held-out pass rate by version; None for no rounds."""
         found = {
             int(result["version"]): result["pass_rate"]
             for record in self.records
@@ -102,7 +102,7 @@ class RunFacts:
         return Series("held-out pass rate", versions, [found[version] for version in versions])
 
     def shares_dropped(self) -> Series | None:
-        """Return, of the groups that came back for each step, the share that was dropped."""
+        """Return the share of returned groups that was dropped, by step."""
         found = [
             (record["step"], record["dropped"] / (record["dropped"] + record["groups"]))
             for record in self.records
@@ -140,7 +140,7 @@ def read_facts(folder: Path) -> RunFacts:
 
 
 def newest(values: Sequence[float], share: float = 0.1) -> float:
-    """Return the mean of the last values of a series, a tenth of them unless told otherwise."""
+    """Return the mean of the last values of a series, by default the last tenth."""
     return fmean(values[-max(1, round(share * len(values))) :])
 
 
@@ -196,7 +196,7 @@ def _max_of(some: Iterable[Mapping[str, Any]], key: str) -> float | None:
 
 
 def _seconds(records: Records) -> dict[str, float]:
-    """Return the seconds of all steps by what they were spent on, the most first."""
+    """Return the seconds of all steps by activity, the largest first."""
     sums: Counter[str] = Counter()
     for record in records:
         for key, value in record.items():
@@ -206,7 +206,7 @@ def _seconds(records: Records) -> dict[str, float]:
 
 
 def _inner(record: Mapping[str, Any], key: str) -> Any:
-    """Return what a step's object has at a key with dots; None where it is not there."""
+    """Return the value of a step's record at a dotted key; None where it is missing."""
     value: Any = record
     for part in key.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

@@ -1,6 +1,6 @@
-"""This module says what an operator should look at in a run, each in one sentence with what to do.
+"""List what an operator should look at in a run, each in one sentence with what to do.
 
-In: a `RunFacts`. Out: findings, the gravest first. The thresholds are written here; none decides anything.
+In: a `RunFacts`. Out: findings, the most serious first. The thresholds are written here; none decides anything.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from learner.reporting.report.facts import RunFacts, newest, oldest
 
 Level = Literal["problem", "note"]
 
-DROPPED_SHARE = 0.6  # of the groups that came back lately, beyond which sampling is mostly thrown away
+DROPPED_SHARE = 0.6  # of recently returned groups, above which most sampling is wasted
 WAIT_SHARE = 0.5  # of the learner's time
-ENTROPY_LEFT = 0.1  # of the entropy that the run began with
+ENTROPY_LEFT = 0.1  # of the entropy at the run's start
 HELD_OUT_FELL = 0.05  # below its best
 REWARD_ROSE = 0.05  # since that round
-CRASHED_SHARE = 0.05  # of all episodes, from which on what was raised is a problem of the run
-TRUNCATED_ROSE = 0.1  # share of completions, since the run began
-FEW_STEPS = 20  # of a run that says nothing yet of trends
+CRASHED_SHARE = 0.05  # of all episodes, from which on exceptions are a problem of the run
+TRUNCATED_ROSE = 0.1  # rise of the share of completions since the run began
+FEW_STEPS = 20  # of a run too short for trends
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Finding:
 
 
 def findings_of(facts: RunFacts) -> list[Finding]:
-    """Return what stands out, problems first; empty where nothing does."""
+    """Return the findings, problems first; empty for none."""
     found = [*_of_the_end(facts), *_of_the_weights(facts), *_of_learning(facts), *_of_the_time(facts)]
     return sorted(found, key=lambda finding: finding.level == "note")
 
@@ -132,7 +132,7 @@ def _of_held_out(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _of_hacking(facts: RunFacts) -> Iterator[Finding]:
-    """Yield the first alarm of each kind: later ones of that kind say the same with other numbers."""
+    """Yield the first alarm of each kind: later ones only differ in numbers."""
     seen: set[str] = set()
     for record in facts.records:
         for text in record.get("alarms", ()):

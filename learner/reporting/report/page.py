@@ -1,6 +1,6 @@
-"""This module writes the report of a run, or of two side by side, as one HTML file that asks nobody for anything.
+"""Write the report of a run, or of two side by side, as one self-contained HTML file.
 
-In: the folders of runs. Out: `report.html`. The template is `page.html` beside this file. Texts of a model are escaped,
+In: the folders of runs. Out: `report.html`. The template is `page.html` next to this file. A model's texts are escaped,
 and the page has no script, so that nothing a model wrote can run. Rank 0 writes the report when a run ends; `millrace
 report` writes it at any time.
 """
@@ -27,13 +27,11 @@ from learner.reporting.report.findings import Finding, findings_of
 log = logging.getLogger(__name__)
 
 FILE = "report.html"
-MOST_LINES = 5  # of a chart whose metrics a run names
-ISSUED_TO = frozenset(
-    {"prompts", "episodes"}
-)  # streams: a run without episodes, or with nothing else, has one of them
+MOST_LINES = 5  # in a chart whose metrics have names from the run
+ISSUED_TO = frozenset({"prompts", "episodes"})  # streams: a run uses one or both
 TEMPLATE = Path(__file__).with_name("page.html")
 CUT_SHORT = tuple(str(end) for end in End if end not in {End.MESSAGE, End.ENVIRONMENT})
-# Charts in the page's order: section, title, what it shows, the keys of its lines with their names, the lowest value.
+# Charts in the page's order: section, title, description, the keys of its lines with their names, the lowest value.
 CHARTS: tuple[tuple[str, str, str, tuple[tuple[str, str], ...], float | None], ...] = (
     (
         "Learning",
@@ -194,7 +192,7 @@ def write_report(folder: Path, out: Path | None = None, *, other: Path | None = 
     Args:
         folder: of the run.
         out: file to write; None: `report.html` in the folder.
-        other: of a second run, which is laid beside it.
+        other: of a second run, shown next to it.
     """
     runs = [read_facts(each) for each in (folder, other) if each is not None]
     file = out or folder / FILE
@@ -219,7 +217,7 @@ def page(runs: Sequence[RunFacts]) -> str:
 
 
 def _seen(facts: RunFacts) -> dict[str, Any]:
-    """Return what the template says of one run beside its charts."""
+    """Return the template's values for one run, except its charts."""
     findings: list[Finding] = findings_of(facts)
     examples: Examples = find_examples(facts, _decoder(facts))
     return {
@@ -235,7 +233,7 @@ def _seen(facts: RunFacts) -> dict[str, Any]:
 
 
 def _tiles(facts: RunFacts) -> list[tuple[str, str, str]]:
-    """Return name, number and remark of what people look for first."""
+    """Return name, number and remark of the most important figures."""
     tiles = [
         ("status", str(facts.status.get("status", "unknown")), str(facts.status.get("reason", ""))[:160])
     ]
@@ -264,7 +262,7 @@ def _duration(seconds: float) -> str:
 
 
 def _sections(runs: Sequence[RunFacts]) -> dict[str, list[Drawn]]:
-    """Return the charts by section. With two runs each chart has its first metric, a line for each run."""
+    """Return the charts by section. With two runs each chart has its first metric, with a line for each run."""
     sections: dict[str, list[Drawn]] = {}
     for section, title, about, keys, low in CHARTS:
         chosen = keys if len(runs) == 1 else keys[:1]
@@ -283,7 +281,7 @@ def _sections(runs: Sequence[RunFacts]) -> dict[str, list[Drawn]]:
 
 
 def _expanded(facts: RunFacts, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the keys of a chart's lines, with one for each metric inside an object where a key ends with a star."""
+    """Return the keys of a chart's lines; a key that ends with a star gives one for each metric inside an object."""
     found: list[tuple[str, str]] = []
     for key, name in keys:
         inside, is_star, _ = key.partition(".*")
@@ -309,7 +307,7 @@ def _series(facts: RunFacts, key: str, name: str) -> Series | None:
 
 
 def _queue(facts: RunFacts, stream: str) -> Series | None:
-    """Return how many groups were in a stream; None where nothing is known, or no group is issued to it."""
+    """Return how many groups were in a stream; None where that is unknown, or no group is issued to it."""
     depths = [
         (record["step"], record["queues"].get(stream, 0)) for record in facts.records if "queues" in record
     ]
@@ -319,7 +317,7 @@ def _queue(facts: RunFacts, stream: str) -> Series | None:
 
 
 def _decoder(facts: RunFacts) -> Decode:
-    """Return what decodes the run's tokens; ids stand for the text where its tokenizer can't be loaded."""
+    """Return a decoder of the run's tokens; it shows ids where the tokenizer can't be loaded."""
 
     def ids(token_ids: Sequence[int]) -> str:
         return " ".join(map(str, token_ids))
@@ -329,14 +327,14 @@ def _decoder(facts: RunFacts) -> Decode:
     from transformers import AutoTokenizer
 
     model = facts.run.model
-    try:  # what this machine has: a report waits for no hub
+    try:  # only files on this machine: a report waits for no hub
         tokenizer = AutoTokenizer.from_pretrained(
             model.path,
             revision=model.revision,
             trust_remote_code=model.trust_remote_code,
             local_files_only=True,
         )
-    except Exception as error:  # noqa: BLE001 - the model may be gone: the report is worth having
+    except Exception as error:  # noqa: BLE001 - the model may be gone: the report is still useful
         log.warning("report_without_text run=%s error=%s", facts.name, error)
         return ids
     return lambda token_ids: str(tokenizer.decode(list(token_ids), skip_special_tokens=True))

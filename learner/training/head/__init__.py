@@ -1,1 +1,1 @@
-"""The model's output head on a device: how many logits there are at once, and how they are multiplied."""
+"""The model's output head: how many logits to compute at once, and with which product."""

@@ -1,13 +1,13 @@
-"""This module computes log-probabilities of weights of 16 bits in one function of autograd, where a GPU can.
+"""Compute log-probabilities from 16-bit weights in one autograd function, on GPUs that support it.
 
 In: hidden states, the head's weight, targets. Out: the targets' log-probabilities and the entropies, and in the
 backward pass one float32 gradient of the head for all chunks. The logits are float32 products of the 16-bit tensors
 themselves, by torch's `mm(..., out_dtype=torch.float32)`, so the forward pass needs no float32 copy of the head. That
-product exists on a GPU alone and has no gradient of its own: both passes are written out here. `choose_product` tries
-it on the device before anything trains, and where it fails or errs, `learner.training.logprobs` computes as on a CPU.
+product exists only on GPUs and has no gradient of its own: both passes are written out here. `choose_product` tests it
+on the device before training; where it fails or is inaccurate, `learner.training.logprobs` computes as on a CPU.
 """
 
-# K trained tokens of a micro-batch, C of them in one chunk, D hidden size, V vocabulary.
+# K: trained tokens of a micro-batch. C: those in one chunk. D: hidden size. V: vocabulary.
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-# The probe's logits are of size 1, 5 at most. A float32 sum of 512 exact products errs by less than 1e-5; a sum that is
-# rounded to bfloat16 on its way out errs by up to 2**-9 of its size, 8e-3.
+# The probe's logits have absolute values up to 5. A float32 sum of 512 exact products errs by less than 1e-5; a sum
+# that is rounded to bfloat16 errs by up to 2**-9 of its size, 8e-3.
 PROBE_TOLERANCE = 1e-4
 PROBED_TOKENS, PROBED_WIDTH, PROBED_VOCABULARY = 64, 512, 256
 
 
 class Product(Protocol):
-    """The logits of hidden states and a weight, both of 16 bits."""
+    """Computes logits from hidden states and a weight, both of 16 bits."""
 
     def __call__(self, hidden_CD: Tensor, weight_VD: Tensor) -> Tensor:
         """Return [C, V], float32, summed in float32."""
@@ -33,11 +33,11 @@ class Product(Protocol):
 
 
 def torch_product(hidden_CD: Tensor, weight_VD: Tensor) -> Tensor:
-    """Run torch's own product of 16 bits into 32; on a GPU alone."""
+    """Run torch's own product of 16 bits into 32; GPU only."""
     return torch.mm(hidden_CD, weight_VD.t(), out_dtype=torch.float32)
 
 
-PRODUCTS: dict[str, Product] = {"cuda": torch_product}  # by the type of device; tests add one for the CPU
+PRODUCTS: dict[str, Product] = {"cuda": torch_product}  # by device type; tests add one for the CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class ChosenProduct:
     """The head's product on a device.
 
     Args:
-        product: None where the head's weight is brought to float32 first.
-        why: for people.
+        product: None where the head's weight is converted to float32 first.
+        why: the reason, for people.
     """
 
     product: Product | None
@@ -59,7 +59,7 @@ def memory_of(device: torch.device) -> int | None:
 
 
 def choose_product(device: torch.device, dtype: torch.dtype) -> ChosenProduct:
-    """Return the product for a head of this type, tried on the device.
+    """Return the product for a head of this type, tested on the device.
 
     Args:
         device: where the head is.
@@ -71,7 +71,7 @@ def choose_product(device: torch.device, dtype: torch.dtype) -> ChosenProduct:
         return ChosenProduct(None, f"the device is {device.type}")
     try:
         error = _error_of(product, device, dtype)
-    except (RuntimeError, TypeError) as failure:  # an older torch, or a card without it
+    except (RuntimeError, TypeError) as failure:  # an older torch, or a GPU without it
         return ChosenProduct(None, f"torch can't multiply so here: {_first_line(failure)}")
     if not error <= PROBE_TOLERANCE:  # NaN too
         return ChosenProduct(
@@ -81,7 +81,7 @@ def choose_product(device: torch.device, dtype: torch.dtype) -> ChosenProduct:
 
 
 def _error_of(product: Product, device: torch.device, dtype: torch.dtype) -> float:
-    """Return the largest error of a product of made-up numbers, beside the product in float64."""
+    """Return the largest error of a product of random numbers, against the product in float64."""
     generator = torch.Generator().manual_seed(0)
     hidden_CD = torch.randn(PROBED_TOKENS, PROBED_WIDTH, generator=generator).to(dtype)
     weight_VD = torch.randn(PROBED_VOCABULARY, PROBED_WIDTH, generator=generator).to(dtype)
@@ -100,7 +100,7 @@ class FusedLogprobs(Function):
     """Log-probabilities of targets and entropies of their distributions; the entropies have no gradient."""
 
     @staticmethod
-    def forward(  # noqa: PLR0917 - autograd hands arguments on by position
+    def forward(  # noqa: PLR0917 - autograd passes arguments by position
         ctx: Any,
         hidden_KD: Tensor,
         weight_VD: Tensor,
@@ -127,10 +127,10 @@ class FusedLogprobs(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of hidden states, weight and bias, of each in its own type.
+        """Return the gradients of hidden states, weight and bias, each in its own type.
 
-        The logits are computed again, chunk by chunk, and turned into their own gradient in place:
-        dL/dlogit = (1 at the target, else 0, less the softmax) x the gradient of the log-probability / temperature.
+        The logits are recomputed, chunk by chunk, and converted to their own gradient in place:
+        dL/dlogit = (1 at the target, else 0, minus the softmax) x the gradient of the log-probability / temperature.
         """
         hidden_KD, weight_VD, bias_V, targets_K, normalizer_K = ctx.saved_tensors
         gradient_K = gradients[0] / ctx.temperature
@@ -158,7 +158,7 @@ class FusedLogprobs(Function):
 
 
 def _parts(tokens: int, at_once: int) -> list[slice]:
-    """Return the chunks of so many tokens; one empty chunk of none, so that every rank computes something."""
+    """Return chunks of that many tokens; one empty chunk for none, so that every rank computes something."""
     return [slice(start, start + at_once) for start in range(0, max(1, tokens), at_once)]
 
 

@@ -25,7 +25,7 @@ from sandbox.walls import landlock
 from sandbox.walls.seccomp import Walls
 from scorers.code.scorer import CodeTests
 from tests.sandbox.conftest import LIMITS, pids_below
-from tests.sandbox.local.test_escapes import ATTACKS, HARD_TO_END, PRELUDE, SECRET, Outside, outside
+from tests.support.sandbox.attacks import ATTACKS, HARD_TO_END, PRELUDE, SECRET, Outside, outside
 from tests.support.waiting import wait_until
 from verdicts.code.harness import harness_text
 

@@ -1,1 +1,1 @@
-"""Hydra composes a configuration of verl's, in an environment of its own, asked in JSON over a pipe."""
+"""Compose a configuration of verl with Hydra, in a separate Python environment, by JSON over a pipe."""

@@ -1,8 +1,8 @@
-"""Hydra itself composes verl's base with a call's words, where verl lies in a folder.
+"""Compose verl's base configuration with a call's overrides by Hydra itself, given a folder with verl.
 
-In: a checkout or an installed verl, the trainer, the configuration that a call names, and its words. Out: each key with
-its value. hydra-core 1.3.8 wants another antlr runtime than math-verify, so it runs in an environment of its own, which
-the first such import makes in the cache folder, or in verl's own (`--verl-python`). Raises ConfigError: no verl there,
+In: a checkout or an installed verl, the trainer, the call's configuration, and its overrides. Out: each key with its
+value. hydra-core 1.3.8 needs another antlr runtime than math-verify, so it runs in a separate environment, which the
+first such import makes in the cache folder, or in verl's own (`--verl-python`). Raises ConfigError: no verl there,
 Hydra's own error, no environment.
 """
 
@@ -26,7 +26,7 @@ from config.explanations import ConfigError
 from config.loading import cache_folder
 
 VERSION: Final = "1.3.8"
-MADE: Final = "installed"  # a file in an environment that is whole
+MADE: Final = "installed"  # a file in a complete environment
 TIMEOUT_S: Final = 120.0
 INSTALL_S: Final = 600.0
 _PROGRAM: Final = Path(__file__).parent / "program.py"
@@ -38,15 +38,15 @@ log = logging.getLogger(__name__)
 
 
 class NoHydra(Exception):
-    """There is no environment with Hydra, and none can be made now; the message says why."""
+    """There is no environment with Hydra, and making one failed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verl:
     """A folder with verl."""
 
-    folder: Path  # what the call's module names begin at
-    base: Path  # of its configurations
+    folder: Path  # root of the call's module names
+    base: Path  # folder of its configurations
 
     @classmethod
     def at(cls, folder: Path) -> Verl:
@@ -72,12 +72,12 @@ def compose(
     """Compose a call's configuration.
 
     Args:
-        verl: where its base lies.
-        module: the trainer's, as `verl.trainer.main_ppo`.
-        config_path: the folder that the call names; None: the trainer's own.
-        config_name: the file that the call names; None: the trainer's own.
+        verl: location of the base configuration.
+        module: the trainer's, such as `verl.trainer.main_ppo`.
+        config_path: the call's folder; None: the trainer's own.
+        config_name: the call's file; None: the trainer's own.
         words: overrides.
-        python: of an environment with hydra-core; None: one that is made.
+        python: of an environment with hydra-core; None: made here.
     """
     folder, name = _primary(verl, module, config_path, config_name)
     request = {
@@ -107,7 +107,7 @@ def compose(
 
 
 def _primary(verl: Verl, module: str, config_path: str | None, config_name: str | None) -> tuple[Path, str]:
-    """Return the folder and the name of the configuration that a call begins with."""
+    """Return the folder and the name of the configuration that a call starts from."""
     file = verl.folder / f"{module.replace('.', '/')}.py"
     declared = _DECLARED.search(file.read_text(encoding="utf-8")) if file.is_file() else None
     arguments = declared[1] if declared else ""
@@ -128,7 +128,7 @@ def _primary(verl: Verl, module: str, config_path: str | None, config_name: str 
 
 
 def environment() -> str:
-    """Return the Python of the environment with Hydra; make it once, whoever asks at a time. Raises NoHydra."""
+    """Return the Python of the environment with Hydra, made once under a lock. Raises NoHydra."""
     folder = cache_folder() / f"hydra-{VERSION}"
     python = folder / "bin" / "python"
     try:
@@ -147,7 +147,7 @@ def environment() -> str:
 
 
 def _wait_for(lock: IO[str]) -> None:
-    """Wait for another import that makes the environment. Raises OSError behind the deadline."""
+    """Wait for another import that makes the environment. Raises OSError after the deadline."""
     deadline = time.monotonic() + INSTALL_S
     while True:
         try:

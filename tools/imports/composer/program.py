@@ -1,9 +1,9 @@
-"""Composes one configuration by Hydra: a request in JSON on standard input, the answer in JSON on standard output.
+"""Compose one configuration with Hydra: a JSON request on standard input, the JSON answer on standard output.
 
-In: {"folder": of the primary file, "name": its name, "search": other folders, "words": overrides as Hydra's command
-line has them}. Out: {"values": each key with its value, references resolved, "???" where one is missing} or {"error":
-words}. Run by `tools.imports.composer.hydra` with a Python that has hydra-core, and no package of ours: nothing but
-YAML is read, no class is made, and no code of verl's is imported.
+In: {"folder": of the primary file, "name": its name, "search": other folders, "words": overrides in the form of Hydra's
+command line}. Out: {"values": each key with its value, references resolved, "???" where one is missing} or {"error":
+words}. Run by `tools.imports.composer.hydra` with a Python that has hydra-core, and no package of ours: it only reads
+YAML, instantiates no class, and imports no code of verl's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def flat(config: Any, above: str = "") -> dict[str, Any]:
-    """Return each key of a configuration, with dots, and its value; "???" where it refers to nothing."""
+    """Return each key of a configuration, with dots, and its value; "???" for a dangling reference."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -38,7 +38,7 @@ def flat(config: Any, above: str = "") -> dict[str, Any]:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Compose what is asked for."""
+    """Compose the requested configuration."""
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException

@@ -1,1 +1,1 @@
-"""A script is run by bash itself, behind the sandbox's walls, and what reaches each program is written down."""
+"""Run a script with bash itself, behind the sandbox's walls, and record the arguments of each program."""

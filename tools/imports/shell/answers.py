@@ -1,9 +1,9 @@
-"""This module tells what of a script's words the machine decides, by running it with several answers.
+"""Find which of a script's arguments depend on the machine, by running it with several answers.
 
 In: a script. Out: `Answers`: the commands of one run, in which a value that differs between runs is marked as unknown
-(`theirs.UNKNOWN`) with the program or the variable that decides it. Programs that a script asks (`nvidia-smi`,
-`python3 -c ...`, `command -v`) answer "many", then "few", then they are absent; variables that are set nowhere have a
-value of their own in a last run. A word that is the same in all of them is bash's own.
+(`theirs.UNKNOWN`) with the program or the variable that determines it. Programs that a script queries (`nvidia-smi`,
+`python3 -c ...`, `command -v`) answer "many", then "few", then they are absent; variables that are set nowhere get
+unique values in a last run. An argument that is the same in all of them depends on bash alone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Final
 from tools.imports.shell.behind_walls import ANSWERS, Command, Ran, shell_for
 from tools.imports.theirs import UNKNOWN
 
-# What a script starts without wanting an answer.
+# Programs that a script starts without needing an answer.
 _SILENT: Final = frozenset((
     "apt", "apt-get", "chmod", "chown", "clear", "conda", "cp", "env", "gzip", "hf", "huggingface-cli", "kill",
     "killall", "ln", "mamba", "mkdir", "module", "mv", "nohup", "pip", "pip3", "pkill", "redis-server", "reset",
     "rm", "rmdir", "rsync", "setsid", "sglang", "sync", "tar", "tmux", "touch", "unzip", "vllm", "wandb",
 ))  # fmt: skip
-_FIRST_STAND_IN: Final = 7901  # the value of the first variable that is set nowhere
+_FIRST_STAND_IN: Final = 7901  # the value of the first unset variable
 _USED: Final = re.compile(r"\$(?:\{#?)?([A-Za-z_]\w*)(:?[-=+])?(?=([^}\s]?))")
 _BASHS_OWN: Final = re.compile(
     r"BASH\w*|HOME|PWD|OLDPWD|RANDOM|SRANDOM|SECONDS|EPOCH\w+|UID|EUID|PPID|HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|FUNCNAME|"
@@ -36,18 +36,18 @@ _SAID_LINES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What a script did, whatever the machine."""
+    """A script's commands, for any machine."""
 
     commands: tuple[Command, ...]
     ran: Ran
     unset: tuple[str, ...]  # variables that are set nowhere
-    opens: tuple[str, ...]  # of those, the ones with which it would come to its call
-    decides: str  # what of the machine decides whether it calls; "": nothing
+    opens: tuple[str, ...]  # those of them that it needs to reach its call
+    decides: str  # what of the machine decides whether it reaches the call; "": nothing
     call_lines: tuple[int, ...]  # lines that look like a call
     notes: tuple[str, ...] = ()
 
     def why_no_call(self) -> str:
-        """Say why the script came to no call of verl."""
+        """Explain why the script reached no call of verl."""
         if self.decides:
             return f"whether it calls verl depends on {self.decides}: give the words of the call instead"
         parts = [self._how()]
@@ -119,7 +119,7 @@ def run_through(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """A script, and the programs that it asks."""
+    """A script, and the programs that it queries."""
 
     script: str
     written: str
@@ -140,7 +140,7 @@ def _is_probe(command: Command) -> bool:
 
 
 def _marked(call: Command, others: Sequence[Command], source: _Source) -> Command:
-    """Mark each value that is another one with other answers; a key that is there with some of them only, too."""
+    """Mark each value that differs with other answers, and each key that is only sometimes there."""
     words = list(call.words)
     for other in others:
         theirs = {_key(word): word for word in other.words if "=" in word}
@@ -153,7 +153,7 @@ def _marked(call: Command, others: Sequence[Command], source: _Source) -> Comman
 
 
 def _unknown(key: str, source: _Source) -> str:
-    """Return a key with the programs whose answer may be in its value: of a variable in its line, else all."""
+    """Return a key with the programs whose answer may affect its value: of a variable in its line, else all."""
     lines = [line for line in source.written.splitlines() if f"{key}=" in line]
     near = [
         one
@@ -164,7 +164,7 @@ def _unknown(key: str, source: _Source) -> str:
 
 
 def _told(probes: Sequence[Command], name: str) -> str:
-    """Name what decides, with its line and the variable that holds the answer."""
+    """Name what determines a value, with its line and the variable with the answer."""
     told = []
     for one in probes:
         words = " ".join(one.words)
@@ -175,7 +175,7 @@ def _told(probes: Sequence[Command], name: str) -> str:
 
 
 def _named(call: Command, others: Sequence[Command], stands: Mapping[str, str]) -> Command:
-    """Mark each value that is empty since a variable is set nowhere; `others` begins with the call where all are."""
+    """Mark each value that is empty because a variable is unset; the first of `others` has all variables set."""
     if not others:
         return call
     theirs = {_key(word): word for word in others[0].words if "=" in word}
@@ -191,7 +191,7 @@ def _named(call: Command, others: Sequence[Command], stands: Mapping[str, str]) 
 def _notes(
     base: Ran, calls: Sequence[Command], unset: Sequence[str], with_all: Sequence[Command]
 ) -> tuple[str, ...]:
-    """Tell people of what else the words depend on."""
+    """Report what else the arguments depend on."""
     notes = [f"line {line}: {file} is not there, and was passed over" for line, file in base.missing]
     if calls and with_all and calls[0].words != with_all[0].words:
         notes.append(f"set nowhere, and empty: {', '.join(f'${name}' for name in unset)}")
@@ -221,7 +221,7 @@ def _set_nowhere(written: str, given: Mapping[str, str]) -> list[str]:
 
 
 def _assigns(name: str) -> str:
-    """Return the pattern of what sets a variable in a script; `X=$X` does not."""
+    """Return a pattern for assignments of a variable in a script; `X=$X` does not match."""
     itself = rf"(?![\"']?\$\{{?{name}\b(?!:?[-=]))"
     return (
         rf"(?:^|[\s;&|(]){name}(?:\[[^\]]*\])?\+?={itself}|\b(?:for|select)\s+{name}\b|"
@@ -230,7 +230,7 @@ def _assigns(name: str) -> str:
 
 
 def _asked_of_slurm(script: str) -> dict[str, str]:
-    """Return the variables that Slurm would set for what the script asks of it in `#SBATCH` lines."""
+    """Return the variables that Slurm would set for the script's `#SBATCH` lines."""
     asked = dict(re.findall(r"^#SBATCH\s+--?([\w-]+)[ =](\S+)", script, re.MULTILINE))
     names = {
         "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),

@@ -1,9 +1,9 @@
-"""This module runs a script by bash behind the sandbox's walls, and reads what its programs were given.
+"""Run a script with bash behind the sandbox's walls, and read the arguments of its programs.
 
-In: a script, its arguments, the environment. Out: `Ran`: every program that it would have started, with its words, and
-how the script ended. No program but bash and text tools is run: `prelude.sh` stands in for the others. There is no
-network, nothing can be written but a scratch folder, standard input is empty, and 30 seconds are all that there is.
-Raises ConfigError where this machine has no walls to run it behind.
+In: a script, its arguments, the environment. Out: `Ran`: every program that it would have started, with its arguments,
+and how the script ended. Only bash and text tools really run: `prelude.sh` replaces the others. There is no network,
+only a scratch folder is writable, standard input is empty, and the time limit is 30 seconds. Raises ConfigError where
+this machine has no walls to run it behind.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from sandbox.walls.seccomp import Walls
 from tools.imports.shell.view import View, make_view, place
 
 LIMITS: Final = Limits(wall_s=30.0, processes=256, output_bytes=16 << 20)
-ANSWERS: Final = ("many", "few", "absent")  # of programs that tell what a machine has
+ANSWERS: Final = ("many", "few", "absent")  # of programs that report a machine's resources
 BASH: Final = "/bin/bash"
 _PRELUDE: Final = Path(__file__).parent / "prelude.sh"
-_OURS: Final = ("MILLRACE_", "BASH", "LD_")  # of the environment, what is not the script's
+_OURS: Final = ("MILLRACE_", "BASH", "LD_")  # in the environment, but not the script's
 _NOT_EXPORTED: Final = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "HOME", "LINES", "COLUMNS"})
 _START: Final = """
 exec 198>&1 1>/dev/null
@@ -46,34 +46,34 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program that was called, with its words."""
+    """A called program, with its arguments."""
 
     words: tuple[str, ...]
     line: int
     file: str  # the script, or another one that it runs
-    folder: str  # where it was called
-    assigns: str = ""  # the variable that its answer was for; "": none
+    folder: str  # the working folder
+    assigns: str = ""  # the variable that got its output; "": none
     exported: Mapping[str, str] = field(default_factory=dict)  # of a call that looks like a trainer's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a script did."""
+    """The record of a script's run."""
 
     commands: tuple[Command, ...]
     ended_at: int | None  # line of the `exit` that ended it
-    last_line: int | None  # the last one that was reached
-    has_failed: bool  # its status is another one than 0
-    said: str  # bash's own words, on standard error
-    missing: tuple[tuple[int, str], ...]  # files that it wanted to read in, and their lines
+    last_line: int | None  # the last one reached
+    has_failed: bool  # its exit status is not 0
+    said: str  # bash's own standard error
+    missing: tuple[tuple[int, str], ...]  # missing files that it sources, with their lines
     why: str = ""  # how it was ended from outside: "30 s of time"
 
 
 class Shell:
-    """Runs a script any number of times, each time afresh."""
+    """Run a script any number of times, each time fresh."""
 
     def __init__(self, sandbox: LocalSandbox, view: View, script: Path, start: Path) -> None:
-        """Take the walls, what the script sees, the script as it was named, and the folder that it is started in."""
+        """Store the walls, the script's view of files, its name, and its start folder."""
         self._sandbox, self._view, self._script, self._start = sandbox, view, script, start
         self._prefix = "" if sandbox.walls is Walls.BUBBLEWRAP else str(view.mirror)
         self._now = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
@@ -91,7 +91,7 @@ class Shell:
             outcome = self._sandbox.execute(
                 (*argv, named, *arguments),
                 readable={view.tools: str(view.tools), **shown},
-                language=Language.JAVASCRIPT,  # whose memory is bounded, and not its addresses
+                language=Language.JAVASCRIPT,  # its memory is limited by use, and not by addresses
                 limits=LIMITS,
                 env=self._environment(environment, answer),
             )
@@ -116,7 +116,7 @@ class Shell:
 
 @contextmanager
 def shell_for(script: Path, start: Path) -> Iterator[Shell]:
-    """Make ready to run a script. Raises ConfigError: no walls, or no bash."""
+    """Prepare running a script. Raises ConfigError: no walls, or no bash."""
     with ExitStack() as stack:
         try:
             sandbox = _walls()
@@ -140,19 +140,19 @@ def shell_for(script: Path, start: Path) -> Iterator[Shell]:
 
 @cache
 def _walls() -> LocalSandbox:
-    """Return the sandbox, tried once a process. Raises SandboxMissing and SandboxUnavailable."""
+    """Return the sandbox, tested once per process. Raises SandboxMissing and SandboxUnavailable."""
     sandbox = best_local()
     atexit.register(sandbox.close)
     return sandbox
 
 
 def _named(script: Path, start: Path) -> Path:
-    """Return the script's place as it was named, without following links."""
+    """Return the script's path as named, without following links."""
     return Path(os.path.normpath(start / script))
 
 
 def _read(outcome: Outcome, prefix: str, script: str, tools: str) -> Ran:
-    """Read what the prelude wrote down; `prefix` is where the real folders are shown."""
+    """Read the prelude's record; `prefix` is where the real folders are shown."""
     text, said = (raw.decode(errors="replace") for raw in (outcome.stdout, outcome.stderr))
     if prefix:
         text, said = text.replace(prefix, ""), said.replace(prefix, "")
@@ -202,7 +202,7 @@ def _of_the_script(exported: Sequence[str], tools: str) -> dict[str, str]:
 
 
 def _records(text: str) -> Iterator[list[str]]:
-    """Yield the records that the prelude wrote, each put together of its process's pieces."""
+    """Yield the prelude's records, each joined from its process's pieces."""
     begun: dict[str, str] = {}
     for piece in text.split("\0")[:-1]:
         pid, _, rest = piece.partition("\036")

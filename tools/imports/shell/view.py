@@ -1,7 +1,7 @@
-"""What a script of verl's may look at behind the walls: the small files of the folders that it stands in and starts in.
+"""Copy what a script may see behind the walls: the small files of its own folder and its start folder.
 
-In: a script, and the folder where it is started. Out: copies of them below a folder of the sandbox's, in the same
-places. A file that is large or binary is there as an empty one. Nothing of the machine itself is shown.
+In: a script, and its start folder. Out: copies of these files below a folder of the sandbox's, at the same paths. A
+large or binary file becomes an empty one. Nothing else of the machine is shown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXT_TOOLS: Final = (
     "od", "paste", "printf", "readlink", "realpath", "rev", "sed", "seq", "sort", "split", "stat", "tac", "tail",
     "test", "tr", "true", "unexpand", "uniq", "wc",
 )  # fmt: skip
-MOST_NAMED: Final = 50  # places that a script names
+MOST_NAMED: Final = 50  # paths named in a script
 _ABSOLUTE: Final = re.compile(
     r"(?<![\w./=:-])(?:~|\$\{?HOME\}?)?/[\w./+-]+|(?<==)(?:~|\$\{?HOME\}?)?/[\w./+-]+"
 )
@@ -35,26 +35,26 @@ _NOT_SHOWN: Final = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Folders that a script sees."""
+    """The folders that a script sees."""
 
-    mirror: Path  # of them all, each in its own place below
+    mirror: Path  # contains all of them at their own paths
     roots: tuple[Path, ...]  # the real folders and files, none inside another
     tools: Path  # the programs that it may run
-    top: Path  # of the repository that it lies in
+    top: Path  # of the repository that contains it
 
 
 def top_of(folder: Path) -> Path:
-    """Return the folder of the repository that a folder is in; itself where it is in none."""
+    """Return the root of a folder's repository; the folder itself for none."""
     return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
 
 
 def make_view(base: Path, script: Path, start: Path) -> View:
-    """Copy what the script may see.
+    """Copy the files that the script may see.
 
     Args:
         base: an empty folder that programs can read.
         script: the script, by its real path.
-        start: the folder that it is started in.
+        start: its start folder.
     """
     mirror, tools = base / "files", base / "tools"
     mirror.mkdir(mode=0o755)
@@ -69,7 +69,7 @@ def make_view(base: Path, script: Path, start: Path) -> View:
     written = script.read_text(encoding="utf-8")
     for folder in (script.parent, start, *roots):
         _copy_folder(folder, mirror, left, written)
-    for path in _named(written, MOST_NAMED):  # that they are there, and no more of them
+    for path in _named(written, MOST_NAMED):  # only that they exist
         if not any(root == path or root in path.parents or path in root.parents for root in roots):
             _stand_in(path, mirror)
             roots = (*roots, path)
@@ -86,7 +86,7 @@ def _places(name: str) -> Iterator[Path]:
 
 
 def _named(written: str, left: int) -> Iterator[Path]:
-    """Yield the absolute places that a script names and that are on this machine, `~` and `$HOME` among them."""
+    """Yield the absolute paths in a script that exist on this machine, `~` and `$HOME` included."""
     home = str(Path.home())
     for found in dict.fromkeys(_ABSOLUTE.findall(written)):
         path = Path(re.sub(r"^(?:~|\$\{?HOME\}?)", home, found).rstrip("/"))
@@ -98,12 +98,12 @@ def _named(written: str, left: int) -> Iterator[Path]:
 
 
 def place(path: Path, mirror: Path) -> Path:
-    """Return where the copy of a file or folder is."""
+    """Return the path of a file's or folder's copy."""
     return mirror / str(path).lstrip("/")
 
 
 def _stand_in(path: Path, mirror: Path) -> None:
-    """Make an empty folder, or an empty file, where one is on the machine."""
+    """Make an empty folder, or an empty file, for an existing one."""
     copy = place(path, mirror)
     copy.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
@@ -113,7 +113,7 @@ def _stand_in(path: Path, mirror: Path) -> None:
 
 
 def _copy_folder(top: Path, mirror: Path, left: list[int], written: str) -> None:
-    """Copy what is small, the nearest first, until there is no room left."""
+    """Copy small files, the nearest first, until the limit is reached."""
     waiting = deque([top])
     while waiting and left[0] > 0:
         folder = waiting.popleft()

@@ -1,8 +1,8 @@
-"""This module takes out of a script what it writes to files: behind the walls nothing but a scratch folder is writable.
+"""Remove writes to files from a script: behind the walls only a scratch folder is writable.
 
 In: a script's text. Out: the same lines, in which `> FILE`, `>> FILE` and `&> FILE` write to /dev/null, `> >(...)` too,
 and `< <(...)` is `<<< "$(...)"`, since there is no /dev/fd either. Quotes, comments, here-documents, `[[ ... ]]` and
-`(( ... ))` stay as they are. Pure.
+`(( ... ))` are unchanged. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COMPARES: Final = (("[[", "]]"), ("((", "))"))
 
 
 def without_writes(script: str) -> str:
-    """Return the script with nothing written to a file; its lines keep their numbers."""
+    """Return the script without writes to files; its lines keep their numbers."""
     out: list[str] = []
     at = 0
     documents: list[re.Match[str]] = []
@@ -52,7 +52,7 @@ def without_writes(script: str) -> str:
 
 
 def _untouched(script: str, at: int) -> int | None:
-    """Return the end of what begins here and is left alone: a quote, an escape, a comment, a comparison."""
+    """Return the end of an unchanged part that begins here: a quote, an escape, a comment, a comparison."""
     char = script[at]
     if char == "\\":
         return min(at + 2, len(script))
@@ -70,7 +70,7 @@ def _untouched(script: str, at: int) -> int | None:
 
 
 def _end_of_documents(script: str, at: int, documents: list[re.Match[str]]) -> int:
-    """Return where the here-documents that begin here have ended."""
+    """Return the end of the here-documents that begin here."""
     for document in documents:
         tabs = "\t*" if document[1] else ""
         found = re.compile(rf"^{tabs}{re.escape(document[4])}$", re.MULTILINE).search(script, at)
@@ -79,7 +79,7 @@ def _end_of_documents(script: str, at: int, documents: list[re.Match[str]]) -> i
 
 
 def end_of_quote(text: str, start: int) -> int:
-    """Return where the quote that opens at `start` has ended; the text's end where it never does."""
+    """Return the end of the quote that opens at `start`; the text's end for an open one."""
     quote, at = text[start], start + 1
     while at < len(text):
         if text[at] == quote:
@@ -94,7 +94,7 @@ def end_of_quote(text: str, start: int) -> int:
 
 
 def end_of_group(text: str, start: int) -> int:
-    """Return where the parenthesis that opens at `start` has ended; the text's end where it never does."""
+    """Return the end of the parenthesis that opens at `start`; the text's end for an open one."""
     depth, at = 0, start
     while at < len(text):
         if text[at] == "\\":

@@ -1,1 +1,1 @@
-"""The tables of the import: every key of verl's that is known, and what becomes of it, a file a section."""
+"""The tables of the import: every known key of verl's with its translation, one file per section."""

@@ -44,18 +44,18 @@ _AGGREGATES: Final[dict[str, dict[str, Any]]] = {
 
 
 def group_size(theirs: Theirs) -> int:
-    """Return the completions of a prompt: theirs, or 8 where GAE had one, which gives a group no baseline."""
+    """Return the completions per prompt: theirs, or 8 where GAE had one, which gives a group no baseline."""
     size = theirs.whole(N)
     return 8 if size < 2 and theirs.text(ESTIMATOR) == "gae" else size
 
 
 def groups_per_step(theirs: Theirs) -> int:
-    """Return the prompts of a step: theirs, or as many as keep the number of completions."""
+    """Return the prompts per step: theirs, or as many as keep the number of completions."""
     return max(1, batch(theirs) * theirs.whole(N) // group_size(theirs))
 
 
 def batch(theirs: Theirs) -> int:
-    """Return the prompts of a step in verl; its fully asynchronous trainer takes mini-batches as they come."""
+    """Return verl's prompts per step; its fully asynchronous trainer takes single mini-batches."""
     if is_async(theirs):
         required = theirs.whole(REQUIRED) if theirs.get(REQUIRED) is not None else 1
         return max(1, theirs.whole(MINI) * required)
@@ -85,7 +85,7 @@ def _loss(mode: str, theirs: Theirs, weights: Correction | None) -> dict[str, An
     if mode.startswith("dppo"):
         bounds = {"divergence": mode.removeprefix("dppo_"), "max_low": low, "max_high": high}
         return {"type": "dppo", **bounds, "max_weight": 20.0 if dual is None else dual}
-    if mode == "cispo":  # 1 - 10 bounds nothing from below: verl's own example has it
+    if mode == "cispo":  # 1 - 10 is no lower bound: verl's own example has it
         return {"type": "cispo", "clip_low": low if low < 1 else None, "clip_high": high}
     if mode == "gspo":
         return {"type": "gspo", **clips}
@@ -124,7 +124,7 @@ def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
         **_AGGREGATES,
         "seq-mean-token-sum-norm": {"aggregate": "constant", "constant_length": length},
     }
-    if ours["type"] == "gspo":  # whatever is written: verl's loss aggregates so
+    if ours["type"] == "gspo":  # whatever is written: verl's loss aggregates like this
         mode = "seq-mean-token-mean"
     if mode not in aggregates:
         raise WrongValue(f"{mode!r} is none of {', '.join(aggregates)}", f"{ACTOR}.loss_agg_mode")
@@ -136,7 +136,7 @@ def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
 
 
 def group(value: Any, theirs: Theirs) -> Outcome:
-    """Return the groups of a step and the answers of each, for the key of a group's answers."""
+    """Return the groups per step and the answers of each, for the key of a group's answers."""
     size, groups = group_size(theirs), groups_per_step(theirs)
     steps, left = divmod(batch(theirs), max(1, theirs.whole(MINI)))
     words = ""
@@ -167,7 +167,7 @@ def _kl_loss(value: Any, theirs: Theirs) -> Outcome:
 
 
 def kl_term(theirs: Theirs, coef: float, estimator: str, place: str) -> Outcome:
-    """Return a KL term in the loss or in the reward, of a coefficient and an estimator of verl's."""
+    """Return a KL term in the loss or in the reward, from a coefficient and an estimator of verl's."""
     is_straight = estimator.endswith("+")
     estimator = estimator.removesuffix("+")
     if estimator not in {*VERL_ESTIMATORS, *VERL_ESTIMATORS.values(), "abs"}:
@@ -306,7 +306,7 @@ def _betas(value: Any, _theirs: Theirs) -> Outcome:
 
 
 def _override(value: Any, _theirs: Theirs) -> Outcome:
-    """Refuse what makes another model of the one in its folder."""
+    """Refuse settings that change the model in its folder."""
     if value in (None, {}, "", False) or str(value).lower() in ("false", "0", "0.0"):
         return nothing_here("off, or empty")
     return refused(f"the model's config is its folder's: write it into config.json there, as {value!r}")

@@ -25,7 +25,7 @@ NO_CRITIC: Final = "no objective here has a value model (docs/decisions/0018)"
 FILTER: Final = "algorithm.filter_groups"
 _BY_SCORE: Final = frozenset({"acc", "score"})  # of filter_groups.metric: without penalties
 _OVERLONG: Final = ("reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg")
-_NEAR_0: Final = 1e-4  # less than one right answer of any group
+_NEAR_0: Final = 1e-4  # below one right answer in any group
 _WHITENED: Final = (
     "divided by the deviation of the step's rewards; verl divides by that of its tokens' advantages, and takes off "
     "their mean"

@@ -2,7 +2,7 @@
 
 verl 0.6 has `algorithm.rollout_is*`, 0.5 the cap `actor.tis_imp_ratio_cap`, and later versions
 `algorithm.rollout_correction.*`, whose bounds are those of the inverse ratio (docs/objectives.md). Whether the loss
-becomes another one is decided here and read by the rule of `policy_loss.loss_mode`.
+changes is decided here and read by the rule of `policy_loss.loss_mode`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ALREADY: Final = "every loss here takes its ratio to the sampler already: docs/
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What is done about the mismatch."""
+    """The correction of the mismatch."""
 
     weights: str | None = None  # token, sequence
     threshold: float = 2.0
@@ -54,7 +54,7 @@ def _flag(theirs: Theirs, key: str) -> bool:
 
 
 def correction_of(theirs: Theirs) -> Correction:
-    """Return what was said. Raises WrongValue: what is not here."""
+    """Return the configured correction. Raises WrongValue for unsupported ones."""
     if (
         theirs.get(IS) is not None
         or theirs.get(RS) is not None
@@ -101,7 +101,7 @@ def _new(theirs: Theirs) -> Correction:
 
 
 def _bands(theirs: Theirs) -> dict[str, list[float]]:
-    """Return what is kept, by our rules: the inverse of verl's bounds, which were the ratio's own in 0.6."""
+    """Return the kept bands, by our rules: the inverse of verl's bounds, which were the ratio's own in 0.6."""
     written = theirs.get(RS)
     if written is None:
         return {}

@@ -35,7 +35,7 @@ VAL: Final = "actor_rollout_ref.rollout.val_kwargs"
 
 
 def source(theirs: Theirs, path: str, which: str, split: str) -> dict[str, Any]:
-    """Return a section of ours for one of their files: a hub name or a folder has the split that II-VERL names."""
+    """Return our section for one of their files; for a hub name or a folder with II-VERL's split."""
     is_file = path.endswith((".parquet", ".jsonl", ".json"))
     section: dict[str, Any] = {
         "type": "dataset",
@@ -52,7 +52,7 @@ def source(theirs: Theirs, path: str, which: str, split: str) -> dict[str, Any]:
 
 
 def every(theirs: Theirs) -> int:
-    """Return the steps between two evaluations; 0 and below, null and false: none.
+    """Return the steps between two evaluations; none for 0 and below, null and false.
 
     An asynchronous run counts versions of the weights, of several steps each.
     """
@@ -62,7 +62,7 @@ def every(theirs: Theirs) -> int:
 
 
 def is_greedy(theirs: Theirs) -> bool:
-    """Return whether held-out answers are greedy; verl's agent loops, its mode `async`, read no do_sample."""
+    """Return whether held-out answers are greedy; verl's agent loops, its mode `async`, ignore do_sample."""
     if theirs.get(ROLLOUT_MODE) == "async":
         return not theirs.number(f"{VAL}.temperature")
     return not theirs.flag(f"{VAL}.do_sample") or not theirs.number(f"{VAL}.temperature")
@@ -92,7 +92,7 @@ def _held_out(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _names(files: list[str]) -> list[str]:
-    """Return a name for each held-out set: its file's, with its folder's before it where two have the same."""
+    """Return a name for each held-out set: its file's, prefixed with its folder's where two are equal."""
     stems = [Path(file).stem for file in files]
     names: list[str] = []
     for file, stem in zip(files, stems, strict=True):
@@ -124,7 +124,7 @@ def _seed(value: Any, _theirs: Theirs) -> Outcome:
     return nothing_here("null: the seed is 0") if value is None else settings(seed=whole(value))
 
 
-# Names of models that read images; `data.image_key` alone says nothing, since verl's own base has it.
+# Names of models that read images; `data.image_key` alone proves nothing, since verl's own base has it.
 _OF_IMAGES: Final = re.compile(
     r"(?:^|[-_/.\d])(?:vl|vlm|vision|omni|llava|internvl\d*|pixtral|idefics\d*|paligemma\d*|smolvlm\d*)(?:$|[-_/.\d])|"
     r"glm-4(?:\.\d+)?v|minicpm-v|minicpm-o|qvq|gemma-3-(?:4|12|27)b|kimi-k2\.5|qwen3\.5",
@@ -133,7 +133,7 @@ _OF_IMAGES: Final = re.compile(
 
 
 def reads_images(theirs: Theirs) -> bool:
-    """Return whether the model is one of images, by its name or its config.json."""
+    """Return whether the model reads images, by its name or its config.json."""
     name = theirs.text("actor_rollout_ref.model.path")
     config = Path(name).expanduser() / "config.json"
     try:

@@ -1,6 +1,6 @@
 """Rules of verl's section `actor_rollout_ref.rollout.multi_turn`: episodes with tools.
 
-Its keys make one section together, `environment_of`, which each task of the run gets (`tables.rewards.tasks_of`).
+Its keys together make one section, `environment_of`, for each task of the run (`tables.rewards.tasks_of`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ TURNS: Final = (f"{SECTION}.max_assistant_turns", f"{SECTION}.max_turns")  # the
 USER_TURNS, LONGEST = f"{SECTION}.max_user_turns", f"{SECTION}.max_tool_response_length"
 SIDE: Final = f"{SECTION}.tool_response_truncate_side"
 OURS: Final = "scorers.tasks.*.environment"
-KEPT: Final = {"left": "start", "right": "end", "middle": "both"}  # verl names the side that stays
-MOST_TURNS: Final = 1000  # where verl has no bound but the length of the answer
+KEPT: Final = {"left": "start", "right": "end", "middle": "both"}  # verl names the kept side
+MOST_TURNS: Final = 1000  # where verl's only bound is the length of the answer
 LOOPS: Final = VERSIONS.index("0.7")  # the first version in which agent loops play every episode
-CUTS: Final = VERSIONS.index("0.5")  # the first one that cuts what tools answer
+CUTS: Final = VERSIONS.index("0.5")  # the first one that truncates tools' answers
 NOTE: Final = (
     "environment.python has to name a Python that has verl: the classes of your tools derive from verl's, and are "
     "imported by it"
@@ -46,7 +46,7 @@ def plays(theirs: Theirs) -> bool:
 
 
 def environment_of(theirs: Theirs) -> dict[str, Any] | None:
-    """Return the section of what answers the policy; None where an answer is one turn."""
+    """Return the environment's section; None for answers of one turn."""
     if not plays(theirs):
         return None
     section: dict[str, Any] = {"type": "verl_tools"}
@@ -72,7 +72,7 @@ def _enable(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _part(words: str) -> Convert:
-    """Leave a value to the section that all keys make."""
+    """Leave a value to the section that all keys make together."""
 
     def convert(_value: Any, theirs: Theirs) -> Outcome:
         return settings(words) if plays(theirs) else nothing_here(f"{ENABLE} is off")
@@ -87,7 +87,7 @@ def _side(value: Any, theirs: Theirs) -> Outcome:
 
 
 def data_tools(value: Any, theirs: Theirs) -> Outcome:
-    """Find no meaning for what `data` says of tools beside those of an episode."""
+    """Find no meaning for the tool settings of `data`, except those of an episode."""
     if not value or plays(theirs):
         return nothing_here("tools count in a prompt's length, wherever an episode has them")
     return refused(f"an answer is one turn without tools: {ENABLE} and {FILES[0]} say which tools there are")

@@ -1,7 +1,6 @@
-"""Rules of what scores in verl, II-VERL, TinyV and RRM: `reward_model`, `reward_api`, `custom_reward_function`.
+"""Rules of scoring in verl, II-VERL, TinyV and RRM: `reward_model`, `reward_api`, `custom_reward_function`.
 
-Their keys make the run's tasks together: `tasks_of` puts the sections together, and each key's rule names the part that
-it has in them.
+Their keys together make the run's tasks: `tasks_of` builds the sections, and each key's rule names its part of them.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from tools.imports.theirs import Theirs, texts
 API, FUNCTION, MODEL = "reward_api", "custom_reward_function", "reward_model"
 OPTIONS: Final = (f"{FUNCTION}.reward_kwargs.", f"{MODEL}.reward_kwargs.")
 OVERLONG: Final = (f"{MODEL}.overlong_buffer", f"{MODEL}.reward_kwargs.overlong_buffer_cfg")
-# verl's own and Reasoning360's: they differ in how answers are shared out, not in what is paid.
+# verl's own and Reasoning360's: they differ in the distribution of answers, not in the rewards.
 MANAGERS: Final = frozenset(
     {
         "naive",
@@ -48,11 +47,11 @@ MANAGERS: Final = frozenset(
     }
     | {"rate_limited", "remote", "async_mp"}
 )
-TASK: Final = "reward"  # the one task of a function or a server that scores every row
-JUDGE_PORT: Final = 8000  # at which TinyV and RRM look for their verifier
+TASK: Final = "reward"  # the single task of a function or a server that scores every row
+JUDGE_PORT: Final = 8000  # where TinyV and RRM look for their verifier
 MODES: Final = frozenset(get_args(VerifierMode))
 ASKING: Final = frozenset({"rubric", "tinyv"})  # scorers that ask TinyV's or RRM's verifier
-UNUSED_SETUP: Final = "grade-ppo"  # RRM's script that trains the rubric model itself sets it
+UNUSED_SETUP: Final = "grade-ppo"  # set by RRM's script that trains the rubric model itself
 OF_A_WORKER: Final = "of a reward model's own worker, which is not here"
 
 
@@ -62,7 +61,7 @@ def asks_server(theirs: Theirs) -> bool:
 
 
 def has_function(theirs: Theirs) -> bool:
-    """Return whether a function of the user's own scores."""
+    """Return whether the user's own function scores."""
     return bool(theirs.text(f"{FUNCTION}.path"))
 
 
@@ -75,8 +74,8 @@ def tasks_of(theirs: Theirs, found: Collection[str]) -> dict[str, Any]:
     """Return `scorers.tasks`.
 
     Args:
-        theirs: what was said.
-        found: tasks of the data that are at hand, or that their names tell of.
+        theirs: the sources.
+        found: tasks of the local data, or suggested by their names.
     """
     if has_function(theirs):
         tasks: dict[str, Any] = {TASK: {"scorer": _function(theirs)}}
@@ -116,7 +115,7 @@ def asks_served(theirs: Theirs, found: Collection[str]) -> bool:
 
 
 def _judge(theirs: Theirs) -> dict[str, Any]:
-    """Return the endpoint of the verifier that a script serves, else the one at which TinyV and RRM look."""
+    """Return the endpoint of the verifier that a script serves, else the default one of TinyV and RRM."""
     if (section := serve_section(theirs)) is not None:
         tokens = reply_tokens(section)
         return {} if tokens is None else {"max_tokens": tokens}
@@ -166,7 +165,7 @@ def _overlong(theirs: Theirs) -> dict[str, Any] | None:
 
 
 def _reward_scale(theirs: Theirs) -> float:
-    """Return what a reward of verl's is worth here: half, where its scorer pays +1 and -1, and scores are 1 and 0."""
+    """Return the factor for verl's rewards: half, where its scorer gives +1 and -1, and scores are 1 and 0."""
     return 0.5 if theirs.paid and not has_function(theirs) else 1.0
 
 
@@ -261,7 +260,7 @@ def _buffer(value: Any, _theirs: Theirs) -> Outcome:
 
 
 def of_overlong(section: str) -> tuple[Rule, ...]:
-    """Return the rules of DAPO's buffer, in one of the two places that verl has had for it."""
+    """Return the rules of DAPO's buffer, in one of verl's two places for it."""
     lead, ours = f"{section}.enable", "scorers.tasks.*.penalties.overlong"
     return (
         mapped(lead, ours, "of each task", _buffer),

@@ -41,7 +41,7 @@ def is_vllm(theirs: Theirs) -> bool:
 
 
 def of_vllm(key: str, ours: str, read: Any, about: str = "as it is") -> Rule:
-    """Take a key that only vLLM has."""
+    """Take a key of vLLM only."""
 
     def convert(value: Any, theirs: Theirs) -> Outcome:
         if value is None or not is_vllm(theirs):

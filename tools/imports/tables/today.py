@@ -49,7 +49,7 @@ def _group(value: Any, _theirs: Theirs) -> Outcome:
 
 
 def _lag(_value: Any, theirs: Theirs) -> Outcome:
-    """Map staleness: samples of so many updates, and a share more, are under way between two synchronizations."""
+    """Map staleness: samples of that many updates, plus a share, are in flight between two synchronizations."""
     if not is_async(theirs):
         return nothing_here("of verl's fully asynchronous trainer")
     every = updates(theirs)

@@ -1,4 +1,4 @@
-"""Rules of verl's section `trainer`, and of those that have no counterpart: how long, how often, where to."""
+"""Rules of verl's section `trainer`, and of sections without a counterpart: how long, how often, where to."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tools.imports.theirs import UNKNOWN, Theirs, texts
 RESUME: Final = "trainer.resume_mode"
 NAME: Final = "trainer.experiment_name"
 ROLLOUTS: Final = "trainer.rollout_data_dir"
-MOST_PROMPTS: Final = 100_000  # of a round: all that there are
+MOST_PROMPTS: Final = 100_000  # per round: all rows
 WITH_FILES: Final = ("console", "file", "tensorboard")
 
 
 def run_name(written: str) -> str:
-    """Return a name that a run may have here."""
+    """Return a valid run name."""
     known = written.partition(UNKNOWN)[0]
     return re.sub(r"[^A-Za-z0-9_-]+", "-", known).strip("-_")[:100] or "imported"
 

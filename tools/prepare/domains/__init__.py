@@ -1,1 +1,1 @@
-"""The preparations that come with this program, a module a domain."""
+"""The built-in preparations, one module per domain."""

@@ -1,8 +1,8 @@
-"""Preparations of tasks that agents work at: Harbor's task directories.
+"""Prepare tasks for agents: Harbor's task directories.
 
 In: a folder of task directories, or one of them. Out: drafts whose prompt is the task's instruction; the ground truth
-is the directory with its digest, so that a task that was changed afterwards is noticed. Nothing of a task is run here.
-Called by `tools.prepare.stages`.
+is the directory with its digest, so that a later change of the task is noticed. Nothing of a task is run here. Called
+by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def settings_of(path: Path, split: str) -> list[Path]:  # noqa: ARG001 - task di
 
 
 def tasks_of(path: Path, split: str) -> Iterator[tuple[str, Record]]:
-    """Yield the record of each task directory. Raises BadRecord for one that can't be played."""
+    """Yield the record of each task directory. Raises BadRecord for an unplayable one."""
     for settings in settings_of(path, split):
         folder = settings.parent.absolute()
         try:

@@ -1,9 +1,9 @@
-"""Preparations of code: a task in words, and tests that the sandbox runs.
+"""Prepare code tasks: a description, and tests for the sandbox.
 
 In: records of MBPP, HumanEval, LeetCode, TACO, PrimeIntellect and LiveCodeBench. Out: drafts whose ground truth is the
-JSON text of tests as `verdicts.code.rows` reads them, with the published solution as the row's reference. Nothing is
+JSON text of tests in the form of `verdicts.code.rows`, with the published solution as the row's reference. Nothing is
 run here. Arguments and results of functions stay data: they are not written into a program, where JSON's `true` would
-be a name that there is not. Called by `tools.prepare.stages`.
+be an undefined name. Called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FENCE: Final = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _UNTESTED_SITES: Final = ("geeksforgeeks", "leetcode")  # of TACO
 _LEAST_CHARS: Final = 100  # letters and digits of a task
 
-_MOST_DIGITS: Final = 4300  # of a number: what Python reads and writes
+_MOST_DIGITS: Final = 4300  # of a number: Python's limit for parsing and printing
 _HAS_TESTS: Final = "has tests"
 _NAMES_FUNCTION: Final = "names its function"
 _SHORT_NUMBERS: Final = f"numbers of at most {_MOST_DIGITS} digits"
@@ -54,11 +54,11 @@ _STARTER: Final = "Complete this code, and write all of it in a code block that 
 
 
 def tests_of(text: str, column: str) -> Any:
-    """Return the tests that stand in a column as JSON.
+    """Return the tests in a column as JSON.
 
     Raises:
         BadRecord: it is no JSON.
-        LeftOut: it has a number that Python does not read, for fear of its digits.
+        LeftOut: it has a number with more digits than Python parses.
     """
     try:
         return json.loads(text, parse_int=_number)
@@ -95,12 +95,12 @@ def _mbpp(record: Record, shown: int | None) -> Draft:
 
 
 def mbpp_to_train(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a task of MBPP of whose tests the prompt shows the first alone: the others are held back."""
+    """Return the draft of an MBPP task for training: the prompt shows only the first test, the others are held back."""
     return _mbpp(record, 1)
 
 
 def mbpp_to_evaluate(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a task of MBPP to evaluate: the prompt shows `test_list`, never the challenge tests."""
+    """Return the draft of an MBPP task for evaluation: the prompt shows `test_list`, never the challenge tests."""
     return _mbpp(record, None)
 
 
@@ -129,7 +129,7 @@ def humanevalplus(record: Record, _: random.Random) -> Draft:
 
 
 def _humaneval(record: Record, dataset: str) -> Draft:
-    """Return the draft of a task whose reference is the whole function, as an answer has to be."""
+    """Return the draft of a task whose reference is the whole function, as answers must be."""
     return Draft(
         prompt=(
             "Complete this function. Keep its signature and its docstring as they are, and write all of it, with the "
@@ -147,7 +147,7 @@ def _humaneval(record: Record, dataset: str) -> Draft:
 
 
 def leetcode(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a task of LeetCodeDataset, whose `query` is the prompt, less its last heading."""
+    """Return the draft of a task of LeetCodeDataset, whose `query` without its last heading is the prompt."""
     query = record["query"].replace("### Answer: (use the provided format with backticks)", "")
     meta = record["meta"]
     return Draft(
@@ -166,7 +166,7 @@ def leetcode(record: Record, _: random.Random) -> Draft:
 
 
 def taco(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a task of TACO. The solution that is kept is the one that is tested."""
+    """Return the draft of a task of TACO. The kept solution is the tested one."""
     oracle = tests_of(record["input_output"], "input_output")
     starter = record["starter_code"].strip()
     form = f"{_STARTER}\n```python\n{starter}\n```" if starter else _PROGRAM
@@ -185,13 +185,13 @@ def taco(record: Record, _: random.Random) -> Draft:
 
 
 def code_of(text: str) -> str:
-    """Return the program in a text: its last code block, or all of it where there is none."""
+    """Return the program in a text: its last code block, or all of it without one."""
     blocks = _FENCE.findall(text)
     return str(blocks[-1] if blocks else text).replace("\r\n", "\n").strip()
 
 
 def primeintellect(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a task of PrimeIntellect's part of DeepCoder; its prompt names its form itself."""
+    """Return the draft of a task of PrimeIntellect's part of DeepCoder; its prompt gives the answer's form itself."""
     tests = _cases(record["tests"])
     kind = tests[0].get("type")
     prompt = record["problem"]
@@ -252,7 +252,7 @@ def _pairs(tests: Sequence[Mapping[str, Any]], name: str | None) -> dict[str, An
 
 
 def _has_task(record: Record) -> bool:
-    """Tell whether a prompt of PrimeIntellect says what to do, before it shows an example or the input's form."""
+    """Return whether a prompt of PrimeIntellect has a task before its example or its input format."""
     _, _, said = record["problem"].rpartition(
         "Solve the following coding problem using the programming language python:"
     )

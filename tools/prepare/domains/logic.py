@@ -1,8 +1,8 @@
-"""Preparations of logic: the grids of ARC-AGI and BARC, and three kinds of puzzles that are made here.
+"""Prepare logic tasks: the grids of ARC-AGI and BARC, and three kinds of generated puzzles.
 
-In: tasks of ARC-AGI as its repositories have them, records of BARC, and puzzles of `tools.prepare.puzzles`. Out: drafts
-whose answer belongs between `<answer>` tags. Pure, but for reading ARC's files; called by `tools.prepare.stages`. The
-names of the data sources are Reasoning360's, which files ARC and BARC under simulation.
+In: tasks of ARC-AGI from its repositories, records of BARC, and puzzles of `tools.prepare.puzzles`. Out: drafts whose
+answer belongs between `<answer>` tags. Pure, except for reading ARC's files; called by `tools.prepare.stages`. The
+names of the data sources are Reasoning360's, which has ARC and BARC under simulation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tools.prepare.preparation import (
 )
 from tools.prepare.puzzles import graph, ordering, zebra
 
-_SHOWN_PAIRS: Final = 6  # of grids in a prompt
+_SHOWN_PAIRS: Final = 6  # grid pairs in a prompt
 _TRAIN: Final = (0.0, 0.8)  # share of records
 _TEST: Final = (0.8, 1.0)
 _TEXT_OR_NUMBER: Final = (str, int, float)
@@ -45,7 +45,7 @@ _GRID_ANSWER: Final = (
 
 
 def grid_prompt(pairs: Sequence[tuple[list[list[int]], list[list[int]]]], asked: list[list[int]]) -> str:
-    """Return the prompt of a task: its pairs of grids, and the grid to change."""
+    """Return the prompt of a task: its pairs of grids, and the grid to transform."""
     shown = [
         f"Pair {number}\nBefore: {before}\nAfter: {after}"
         for number, (before, after) in enumerate(pairs, start=1)
@@ -54,7 +54,7 @@ def grid_prompt(pairs: Sequence[tuple[list[list[int]], list[list[int]]]], asked:
 
 
 def grid_of(value: Any, column: str) -> list[list[int]]:
-    """Return a grid of whole numbers, which BARC writes as floats. Raises BadRecord."""
+    """Return a grid of integers, which BARC writes as floats. Raises BadRecord."""
     try:
         rows = [[int(float(cell)) for cell in row] for row in value]
     except (TypeError, ValueError):
@@ -65,7 +65,7 @@ def grid_of(value: Any, column: str) -> list[list[int]]:
 
 
 def arc(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a task of ARC-AGI: up to six pairs are shown, and the first test pair is asked for."""
+    """Return the draft of a task of ARC-AGI: it shows up to six pairs, and asks for the first test pair."""
     pairs = [_pair(one, "train") for one in record["train"][:_SHOWN_PAIRS]]
     asked, answer = _pair(record["test"][0], "test")
     return Draft(prompt=grid_prompt(pairs, asked), ground_truth=answer)
@@ -78,7 +78,7 @@ def _pair(one: Any, column: str) -> tuple[list[list[int]], list[list[int]]]:
 
 
 def barc(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a record of BARC: up to six pairs are shown, and the one behind them is asked for."""
+    """Return the draft of a record of BARC: it shows up to six pairs, and asks for the next."""
     found = [
         (grid_of(one[0], "examples"), grid_of(one[1], "examples")) for one in map(_two, record["examples"])
     ]
@@ -194,7 +194,7 @@ def _arc_set(number: int, address: str) -> Preparation:
 def _puzzles(
     name: str, about: str, source: Made, row: Draw, *, columns: Mapping[str, Types], size: int
 ) -> Preparation:
-    """Return the preparation of a kind of puzzle, of which `size` rows are made to train on and a fourth to test."""
+    """Return the preparation of a kind of puzzle, with `size` rows for training and a quarter of that for testing."""
     return Preparation(
         name=name,
         domain="logic",

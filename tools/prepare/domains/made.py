@@ -1,8 +1,8 @@
-"""The sampler: a few made rows of each of the six domains, for trying a whole pipeline without a network.
+"""Generate a few rows of each of the six domains, for testing a pipeline without a network: the sampler.
 
-In: a generator of random numbers. Out: drafts of mathematics, code, science, logic, simulation and tables, in turn.
-Each can be answered, is short, and is scored in an instant by its rule or in the sandbox; no judge is asked. Six
-records that follow each other are one of each domain, and belong to the same split. Called by `tools.prepare.stages`.
+In: a random number generator. Out: drafts of mathematics, code, science, logic, simulation and tables, in turn. Each is
+answerable, short, and scored instantly by its rule or in the sandbox; no judge is asked. Six consecutive records cover
+the domains, and belong to the same split. Called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ def _table(draw: random.Random) -> Draft:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of rows; the scorers go by the beginning of the data source, as with Reasoning360's."""
+    """One kind of rows; scorers are chosen by the prefix of the data source, as with Reasoning360's."""
 
     data_source: str
     ability: str
     write: Callable[[random.Random], Draft]
 
 
-_DOMAINS: Final[tuple[tuple[_Kind, ...], ...]] = (  # of several kinds, each in its turn
+_DOMAINS: Final[tuple[tuple[_Kind, ...], ...]] = (  # several kinds alternate
     (_Kind("math__made", "math", _mathematics),),
     (_Kind("codegen__made", "codegen", _code),),
     (_Kind("stem__supergpqa_made", "stem", _science),),

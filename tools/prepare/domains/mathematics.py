@@ -1,7 +1,7 @@
-"""Preparations of mathematics: a problem, and an answer that a rule compares.
+"""Prepare mathematics: a problem, and an answer that a rule compares.
 
-In: records of GSM8K, MATH-500, DeepScaleR and the sets that Reasoning360 trains and evaluates on. Out: drafts whose
-answer belongs into a box, or behind `####` for GSM8K. Pure; called by `tools.prepare.stages`.
+In: records of GSM8K, MATH-500, DeepScaleR and Reasoning360's training and evaluation sets. Out: drafts whose answer
+belongs in a box, or after `####` for GSM8K. Pure; called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.prepare.preparation import (
 BOXED: Final = r"Give your final answer in \boxed{}."
 _HASHED: Final = 'Reason step by step, and end with the result in a line of its own, after "####".'
 _RESULT: Final = re.compile(r"####\s*(\S[^\n]*?)\s*\Z")
-_LONGEST: Final = 100  # characters of an answer: longer ones are proofs and texts, which no rule compares
+_LONGEST: Final = 100  # characters of an answer: longer ones are proofs and texts, which no rule can compare
 _ANSWER: Final[Types] = (*TEXT, *NUMBER, *LIST, NoneType)
 
 HAS_ANSWER: Final = Filter(name="has an answer", keeps=lambda record: bool(answer_of(record["answer"])))
@@ -40,7 +40,7 @@ IS_SHORT: Final = Filter(
 
 
 def answer_of(value: Any) -> str:
-    """Return an answer as text: of a list the first one, "" for none."""
+    """Return an answer as text: the first of a list, "" for none."""
     if isinstance(value, list):
         value = value[0] if value else None
     return "" if value is None else str(value).strip()

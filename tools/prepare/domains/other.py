@@ -1,8 +1,7 @@
-"""Preparations of what Reasoning360 evaluates beyond its six domains: instructions that can be verified, and LiveBench.
+"""Prepare Reasoning360's evaluations outside its six domains: verifiable instructions, and LiveBench.
 
 In: records of IFEval, of IF_multi_constraints_upto5, and of three categories of LiveBench. Out: drafts whose prompt is
-the publisher's own, word for word: the instructions in it are what is verified. Pure; called by
-`tools.prepare.stages`.
+the publisher's own, verbatim, since its instructions are verified. Pure; called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from tools.prepare.preparation import (
 )
 
 _LONGEST: Final = tokens_below(4096)
-_FIRST: Final = dt.date(2024, 6, 1)  # of LiveBench's releases that are kept
+_FIRST: Final = dt.date(2024, 6, 1)  # of the kept releases of LiveBench
 _LAST: Final = dt.date(2024, 7, 31)
 
 
 def ifeval(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a prompt of IFEval; an argument that an instruction lacks is null, as published."""
+    """Return the draft of a prompt of IFEval; a missing argument of an instruction is null, as published."""
     kwargs = record["kwargs"]
     if not all(isinstance(one, Mapping) for one in kwargs):
         raise BadRecord(f", column kwargs: objects are wanted, got {kwargs!r:.80}")
@@ -48,7 +47,7 @@ def ifeval(record: Record, _: random.Random) -> Draft:
 
 
 def ifbench(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a prompt with up to five constraints, which stand in the ground truth as text."""
+    """Return the draft of a prompt with up to five constraints, which are text in the ground truth."""
     first = record["messages"][0] if record["messages"] else None
     if not isinstance(first, Mapping) or not isinstance(first.get("content"), str):
         raise BadRecord(f", column messages: a chat is wanted, got {record['messages']!r:.80}")
@@ -56,7 +55,7 @@ def ifbench(record: Record, _: random.Random) -> Draft:
 
 
 def livebench(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a question of LiveBench, whose task decides by which rule it is scored."""
+    """Return the draft of a question of LiveBench, whose task determines the scoring rule."""
     turns = record["turns"]
     return Draft(
         prompt=turns[0],

@@ -1,9 +1,9 @@
-r"""Preparations of the rubric reward model: rows that train it, and rows of a policy that it grades.
+r"""Prepare data of the rubric reward model: rows to train it, and rows of a policy that it grades.
 
-In: problems with the criteria that their solutions are graded by; solutions with the points that they got. Out: drafts
-of `_tinyv` rows, whose criteria travel in `extra_info` and in a column, and of `grade` rows, whose prompt is the one in
-which the served model will be asked (`scorers.rubric.prompt`). Criteria and points are made by a model or by people;
-no hub has them under a name that is known here. Pure; called by `tools.prepare.stages`.
+In: problems with the grading criteria of their solutions; solutions with their points. Out: drafts of `_tinyv` rows,
+whose criteria are in `extra_info` and in a column, and of `grade` rows, whose prompt is that of the served model
+(`scorers.rubric.prompt`). Criteria and points are made by a model or by people; no data set on the hub with them is
+known here. Pure; called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HAS_CRITERIA: Final = Filter(
 
 
 def graded_problem(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a problem of Polaris with its criteria: the instruction is the system's turn."""
+    """Return the draft of a problem of Polaris with its criteria: the instruction is the system message."""
     problem, criteria = record["problem"].strip(), record["criteria"].strip()
     answer = answer_of(record["answer"])
     known = {name: record[name] for name in ("difficulty", "query_id") if record.get(name) is not None}

@@ -1,7 +1,7 @@
-"""Preparations of science: free answers that a judge compares, and multiple choice.
+"""Prepare science: free answers that a judge compares, and multiple choice.
 
-In: records of WebInstruct-verified, GPQA and SuperGPQA. Out: drafts whose answer belongs into a box: a short text, or
-one letter. Pure; called by `tools.prepare.stages`.
+In: records of WebInstruct-verified, GPQA and SuperGPQA. Out: drafts whose answer belongs in a box: a short text, or one
+letter. Pure; called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def webinstruct(record: Record, _: random.Random) -> Draft:
 
 
 def gpqa(record: Record, draw: random.Random) -> Draft:
-    """Return the draft of a question of GPQA, its options in an order of chance."""
+    """Return the draft of a question of GPQA, with its options in random order."""
     return _gpqa(
         record, draw, "Reason step by step. End with a line of the form `Answer: X`, X the letter alone."
     )
 
 
 def gpqa_diamond(record: Record, draw: random.Random) -> Draft:
-    """Return the draft of a question of GPQA Diamond, whose letter belongs into a box."""
+    """Return the draft of a question of GPQA Diamond, whose letter belongs in a box."""
     return _gpqa(record, draw, _LETTER)
 
 
@@ -77,12 +77,12 @@ def _gpqa(record: Record, draw: random.Random, form: str) -> Draft:
 
 
 def tidy(text: str) -> str:
-    """Return an option of GPQA without the marks of the pages that it comes from."""
+    """Return an option of GPQA without the marks of its source pages."""
     return " ".join(_BRACKETS.sub("", text.replace(" [title]", ". ")).split())
 
 
 def lettered(options: Sequence[str]) -> str:
-    """Return options, each behind its letter."""
+    """Return options, each after its letter."""
     return "\n".join(f"({letter}) {option}" for letter, option in zip(_LETTERS, options, strict=False))
 
 

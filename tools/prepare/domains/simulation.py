@@ -1,8 +1,8 @@
-"""Preparations of simulation: what does a program return, or what was it given?
+"""Prepare simulation: predict the output of a program, or its input.
 
-In: records of CodeI/O and CRUXEval. Out: drafts whose answer is JSON, or an assertion. The program travels in
-`extra_info.refcode`: an input that is foretold is right where the program, in the sandbox, gives the output that was
-shown. Nothing is run here. Called by `tools.prepare.stages`.
+In: records of CodeI/O and CRUXEval. Out: drafts whose answer is JSON, or an assertion. The program is in
+`extra_info.refcode`: a predicted input is right if the program, in the sandbox, gives the shown output. Nothing is run
+here. Called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.prepare.preparation import (
     tokens_below,
 )
 
-_MOST_RECORDS: Final = 200_000  # that Reasoning360 reads of CodeI/O
+_MOST_RECORDS: Final = 200_000  # Reasoning360's limit for CodeI/O
 _CODE: Final = "This program solves it. Follow it in your head; do not repeat it:"
 _FORMS: Final = {
     "output": 'Which output does it have? Write it as JSON in a code block that begins with ```json: {"output": ...}.',
@@ -37,7 +37,7 @@ _FORMS: Final = {
 
 
 def codeio(record: Record, draw: random.Random) -> Draft:
-    """Return the draft of a program of CodeI/O: by chance, the output or the input of its first pair is asked for."""
+    """Return the draft of a program of CodeI/O: it asks at random for the output or the input of its first pair."""
     pair = record["ios"][0]
     if not isinstance(pair, dict) or not {"input", "output"} <= pair.keys():
         raise BadRecord(f", column ios: pairs of input and output are wanted, got {pair!r:.80}")

@@ -1,8 +1,8 @@
-"""Preparations of tables: a question about one or more tables, answered by what stands in them.
+"""Prepare table questions: about one or several tables, answered from their content.
 
-In: the files of HiTab and MultiHiertt, and records of FinQA. Out: drafts whose answer belongs into a box. Tables of
-HTML become Markdown by the standard library's parser, and the numbers of FinQA are read, not evaluated. Pure, but for
-reading files; called by `tools.prepare.stages`.
+In: the files of HiTab and MultiHiertt, and records of FinQA. Out: drafts whose answer belongs in a box. HTML tables are
+converted to Markdown with the standard library's parser, and the numbers of FinQA are parsed, not evaluated. Pure,
+except for reading files; called by `tools.prepare.stages`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tools.prepare.preparation import (
 
 _LONGEST: Final = tokens_below(4096)
 _BAR: Final = "|"
-_ASKED: Final = "The question is:"  # by which `tasks.importers` finds whether a percentage is asked for
+_ASKED: Final = "The question is:"  # by which `tasks.importers` detects questions for a percentage
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _IS_NUMBER: Final = "the answer is a number"
 
@@ -55,7 +55,7 @@ def asked(tables: str, question: str, *, more: str = "") -> str:
 
 
 def hitab(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a question of HiTab, whose answers are parted by bars."""
+    """Return the draft of a question of HiTab, whose answers are separated by bars."""
     answers = [str(answer).strip() for answer in record["answer"]]
     if not answers or not all(answers) or any(_BAR in answer for answer in answers):
         raise LeftOut(_HAS_ANSWERS)
@@ -68,7 +68,7 @@ def hitab(record: Record, _: random.Random) -> Draft:
 
 
 def multihier(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a question of MultiHiertt that its tables answer alone."""
+    """Return the draft of a question of MultiHiertt that its tables alone answer."""
     qa = record["qa"]
     answer = str(qa["answer"]).strip()
     if not answer:
@@ -87,7 +87,7 @@ def finqa(record: Record, _: random.Random) -> Draft:
 
 
 def number_of(text: str) -> float | None:
-    """Return the number that an answer of FinQA is: `$1,024.5`, `14.1%`, `3 : 4`; None for anything else."""
+    """Parse the number in an answer of FinQA: `$1,024.5`, `14.1%`, `3 : 4`; None for anything else."""
     plain = text.replace(",", "").replace("$", "").strip()
     parts = [part.strip() for part in re.split(r"[:/]", plain)]
     scale = Decimal(1)
@@ -100,12 +100,12 @@ def number_of(text: str) -> float | None:
 
 
 class _Tables(HTMLParser):
-    """Reads the rows of a table; a cell that spans several columns is followed by empty ones."""
+    """Parse the rows of a table; a cell that spans several columns is followed by empty ones."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rows: list[list[str]] = []
-        self._span = 0  # columns of the cell that is open; 0: none is
+        self._span = 0  # columns of the open cell; 0: none
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "tr":
@@ -127,7 +127,7 @@ class _Tables(HTMLParser):
 
 
 def rows_of_html(text: str) -> list[list[str]]:
-    """Return the rows of a table of HTML. Raises BadRecord where there are none."""
+    """Return the rows of an HTML table. Raises BadRecord where there are none."""
     parser = _Tables()
     parser.feed(text)
     parser.close()
@@ -138,7 +138,7 @@ def rows_of_html(text: str) -> list[list[str]]:
 
 
 def _inside(root: Path, name: str) -> Path:
-    """Return a file of a folder, or of the one folder of data in it."""
+    """Return a file of a folder, or of its single subfolder of data."""
     found = (root / name, *(root / folder / name for folder in ("data", "MultiHiertt_dataset")))
     return next((path for path in found if path.exists()), root / name)
 

@@ -1,1 +1,1 @@
-"""Generators of logic puzzles, each with a solver that finds exactly one solution of every puzzle that leaves it."""
+"""Generate logic puzzles, with a solver that verifies that each has exactly one solution."""

@@ -1,8 +1,8 @@
-"""Clues of zebra puzzles, and the solver: what a set of clues leaves open.
+"""Define the clues of zebra puzzles, and solve sets of clues.
 
-In: clues about values, each of which has one position. Out: for each value the positions that are left to it, as bits,
-or that there are none. Each kind of clue narrows these sets, and is decided where they are single positions. So the
-search, which tries the positions of the value with the fewest, finds exactly the solutions. Used by
+In: clues about values, each of which has one position. Out: for each value its remaining positions, as bits, or that
+there are none. Each kind of clue narrows these sets, and is decided where they are single positions. So the search,
+which tries the positions of the value with the fewest, finds exactly the solutions. Used by
 `tools.prepare.puzzles.zebra`.
 """
 
@@ -16,7 +16,7 @@ _ORDINALS: Final = (
     *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
     *("eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth"),
 )
-# In an order of how much of the others they need to be of use: a level has the first so many.
+# Ordered by how much they depend on other clues: a level has the first n.
 _TEXTS: Final[Mapping[str, str]] = {
     "at": "{a} is in the {p} position.",
     "same": "{a} and {b} share a position.",
@@ -40,17 +40,17 @@ class Clue:
 
     kind: str
     values: tuple[int, ...]
-    positions: tuple[int, ...] = ()  # from 0; of `parity` one, which is as even as the value's
+    positions: tuple[int, ...] = ()  # from 0; for `parity` one with the same parity as the value's
 
     def text(self, names: Sequence[str]) -> str:
-        """Say it in words; `names` has each value with its kind, as "Job chef"."""
+        """Put the clue in words; `names` has each value with its kind, such as "Job chef"."""
         a, b, c = (*(names[value] for value in self.values), "", "")[:3]
         p, q = (*(_ORDINALS[position] for position in self.positions), "", "")[:2]
         parity = "even" if p and self.positions[0] % 2 else "odd"
         return _TEXTS[self.kind].format(a=a, b=b, c=c, p=p, q=q, parity=parity)
 
     def narrow(self, sets: list[int]) -> None:
-        """Take from the sets of its values the positions that it rules out."""
+        """Remove excluded positions from the sets of its values."""
         _NARROW[self.kind](sets, self)
 
 
@@ -98,7 +98,7 @@ def _with_one_of(sets: list[int], clue: Clue) -> None:
 
 
 def _apart(distance: int) -> Narrow:
-    """Return the rule that two values are that far from each other."""
+    """Return the rule that two values are that far apart."""
 
     def narrow(sets: list[int], clue: Clue) -> None:
         a, b = clue.values
@@ -109,7 +109,7 @@ def _apart(distance: int) -> Narrow:
 
 
 def _not_apart(distance: int) -> Narrow:
-    """Return the rule that they are not: it tells something where the position of one is known."""
+    """Return the rule that they are not; it is useful where the position of one is known."""
 
     def narrow(sets: list[int], clue: Clue) -> None:
         for one, other in (clue.values, clue.values[::-1]):
@@ -146,12 +146,12 @@ def _below_highest(positions: int) -> int:
 
 
 def narrowed(sets: Sequence[int], clues: Sequence[Clue], count: int) -> list[int] | None:
-    """Return what clues leave of the sets, and that values of one kind stand apart; None where some value has no place.
+    """Return the sets narrowed by clues, with values of one kind apart; None where a value has no position.
 
     Args:
-        sets: of each value its positions, as bits; `count` values of each kind follow each other.
+        sets: positions of each value, as bits; `count` values of each kind are consecutive.
         clues: all of them.
-        count: positions, and values of each kind.
+        count: number of positions, and of values of each kind.
     """
     found: list[int]
     before: list[int] | None
@@ -168,7 +168,7 @@ def narrowed(sets: Sequence[int], clues: Sequence[Clue], count: int) -> list[int
 
 
 def _stand_apart(sets: list[int], start: int, count: int) -> None:
-    """Give a known position to one value of a kind alone, and a position that one value alone can have to that one."""
+    """Apply that the values of a kind have different positions, in both directions."""
     group = range(start, start + count)
     once = several = known = 0
     for value in group:
@@ -189,7 +189,7 @@ def _stand_apart(sets: list[int], start: int, count: int) -> None:
 
 
 def solutions(kinds: int, count: int, clues: Sequence[Clue], *, most: int = 2) -> list[list[int]]:
-    """Return up to `most` solutions: of each value its position, from 0."""
+    """Return up to `most` solutions: the position of each value, from 0."""
     found: list[list[int]] = []
     waiting = [[(1 << count) - 1] * (kinds * count)]
     while waiting and len(found) < most:

@@ -1,8 +1,8 @@
-"""Puzzles of implications: which of the first steps leads to the goal?
+"""Generate implication puzzles: which first step leads to the goal?
 
-In: a generator of random numbers. Out: a record with implications between invented words, start, goal, and the one word
-that is the next step. From the start several chains lead away, all of one length; one of them ends at the goal, the
-others have cross links among themselves. Each puzzle is checked by a search from every first step: exactly one of them
+In: a random number generator. Out: a record with implications between invented words, start, goal, and the one word
+that is the next step. Several chains of equal length lead away from the start; one of them ends at the goal, the others
+have cross links among themselves. Each puzzle is verified by a search from every first step: exactly one of them
 reaches the goal. Used by `tools.prepare.domains.logic`.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 CHAINS: Final = 9
 # Steps from the start to the goal: the powers of 1.3 from the first to the 24th, which are 23 whole numbers.
 LOOK_AHEAD: Final = tuple(sorted({round(1.3**power) for power in range(1, 25)}))
-_CROSSING: Final = 0.25  # links between wrong chains, for each word of them
+_CROSSING: Final = 0.25  # links between wrong chains, per word of them
 _CONSONANTS: Final = "bdfgklmnprstvz"
 _VOWELS: Final = "aeiou"
 
@@ -40,7 +40,7 @@ def puzzle(look_ahead: int, chains: int, draw: random.Random) -> Mapping[str, An
             links.append(pair)
     draw.shuffle(links)
     found = next_steps(links, start, right[-1])
-    assert found == [right[0]], found  # noqa: S101 - by construction: wrong chains lead into wrong chains alone
+    assert found == [right[0]], found  # noqa: S101 - by construction: wrong chains only lead into wrong chains
     return {
         "implications": links,
         "start": start,
@@ -71,7 +71,7 @@ def _reaches(following: Mapping[str, list[str]], step: str, start: str, goal: st
 
 
 def _words(count: int, draw: random.Random) -> list[str]:
-    """Return invented words, each once: two or three syllables, and a consonant."""
+    """Return distinct invented words: two or three syllables, and a consonant."""
     found: dict[str, None] = {}
     while len(found) < count:
         syllables = draw.choice((2, 3))

@@ -1,8 +1,8 @@
-"""Puzzles of order: some objects stand in a line, and hints say where.
+"""Generate ordering puzzles: objects in a line, and hints about their places.
 
-In: a generator of random numbers. Out: a record with the names, the hints in words, and the one order that fits them.
-Each puzzle is checked by trying every order of its names (at most 5,040): exactly one fits, and without any one of the
-hints several do. Used by `tools.prepare.domains.logic`.
+In: a random number generator. Out: a record with the names, the hints in words, and the one order that satisfies them.
+Each puzzle is verified by trying every order of its names (at most 5,040): exactly one satisfies all hints, and without
+any one of them several do. Used by `tools.prepare.domains.logic`.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class Hint:
 
     kind: str  # a key of `_HOLDS`
     names: tuple[str, ...]
-    number: int = 0  # a place from 0, or how many stand between
+    number: int = 0  # a place from 0, or the number of objects between
 
     def holds(self, place: Mapping[str, int], count: int) -> bool:
-        """Tell whether it is true where each name stands at its place, from 0, among `count`."""
+        """Return whether it is true with each name at its place, from 0, among `count`."""
         places = [place[name] for name in self.names]
         match self.kind:
             case "left":
@@ -112,7 +112,7 @@ class Hint:
                 return count - 1 - places[0] == self.number
 
     def text(self) -> str:
-        """Say it in words."""
+        """Put the hint in words."""
         first, *others = self.names
         match self.kind:
             case "left":
@@ -129,7 +129,7 @@ class Hint:
 
 
 def make(_: int, draw: random.Random) -> Mapping[str, Any]:
-    """Return one puzzle: `kind`, `names` in the order of the alphabet, `hints`, and the `order`."""
+    """Return one puzzle: `kind`, `names` in alphabetical order, `hints`, and the `order`."""
     kind = draw.choice(sorted(KINDS))
     order = draw.sample(KINDS[kind], draw.randint(LEAST, MOST))
     hints = _minimal(_enough(_pool(order, draw), order), order, draw)
@@ -148,7 +148,7 @@ def orders(names: Sequence[str], hints: Sequence[Hint]) -> list[tuple[str, ...]]
 
 
 def _pool(order: Sequence[str], draw: random.Random) -> list[Hint]:
-    """Return true hints in an order of chance, those that name a place behind the others."""
+    """Return true hints in random order, with those that name a place last."""
     relative = []
     for left, right in itertools.combinations(range(len(order)), 2):
         names = (order[left], order[right])
@@ -165,7 +165,7 @@ def _pool(order: Sequence[str], draw: random.Random) -> list[Hint]:
 
 
 def _enough(pool: Sequence[Hint], order: Sequence[str]) -> list[Hint]:
-    """Return the first hints that leave one order, and of them those that ruled orders out when they came."""
+    """Return those of the first hints leaving one order that excluded an order when they came."""
     left = orders(order, ())
     chosen = []
     for hint in pool:
@@ -181,7 +181,7 @@ def _enough(pool: Sequence[Hint], order: Sequence[str]) -> list[Hint]:
 
 
 def _minimal(hints: list[Hint], order: Sequence[str], draw: random.Random) -> list[Hint]:
-    """Return the hints without those that the others make needless, which go in an order of chance."""
+    """Remove redundant hints, in random order."""
     kept = list(hints)
     for hint in draw.sample(hints, len(hints)):
         others = [one for one in kept if one != hint]

@@ -1,9 +1,9 @@
-"""Zebra puzzles: several kinds of values, and who has which of them at which position.
+"""Generate zebra puzzles: several kinds of values, and which has which position.
 
-In: a generator of random numbers, and the number of the puzzle, which chooses one of 61 sizes and levels. Out: a record
+In: a random number generator, and the number of the puzzle, which selects one of 61 sizes and levels. Out: a record
 with the values, the clues in words, and the solved table. Clues are added until narrowing alone (`clues.narrowed`)
-decides every value, so a puzzle has one solution, and it can be found without guessing. The search of
-`clues.solutions` has to find that one and no other. Used by `tools.prepare.domains.logic`.
+determines every value, so a puzzle has one solution, which can be found without guessing. The search of
+`clues.solutions` must find exactly that one. Used by `tools.prepare.domains.logic`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VALUES: Final[Mapping[str, str]] = {  # fifteen of each
     "Plant": "aloe basil clover daisy fern iris ivy lily mint moss orchid rose sage thyme tulip",
     "Vehicle": "barge bike bus canoe coach ferry jeep kayak lorry moped sled taxi train tram van",
 }
-# Kinds, positions, level and whether needless clues are taken out: those of Reasoning360's 61 configurations.
+# Kinds, positions, level and whether redundant clues are removed: those of Reasoning360's 61 configurations.
 _OF_KINDS: Final[Mapping[int, str]] = {
     2: "2/5- 4/12- 5/3 6/15- 8/7 10/18- 12/10 15/20-",
     3: "2/14 3/6- 5/19 7/11- 9/4 12/16- 15/9",
@@ -45,7 +45,7 @@ _ABOUT: Final[Mapping[str, int]] = {  # values of a clue
     **dict.fromkeys(("at", "parity", "at_one_of"), 1),
     **dict.fromkeys(("between", "with_one_of"), 3),
 }
-_TRIED: Final = 60  # clues that are tried to be taken out of a puzzle
+_TRIED: Final = 60  # clues whose removal from a puzzle is tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Size:
 
     kinds: int
     positions: int
-    level: int  # 1 to 20: how many kinds of clues there are, and how seldom the plain ones
-    minimal: bool  # whether needless clues are taken out
+    level: int  # 1 to 20: the number of kinds of clues, and how rare the plain ones are
+    minimal: bool  # whether redundant clues are removed
 
 
 def _sizes() -> tuple[Size, ...]:
@@ -87,7 +87,7 @@ def puzzle(size: Size, draw: random.Random) -> Mapping[str, Any]:
     assert found == [places], "clues that decide every value have one solution"  # noqa: S101
     names = [f"{kind} {value}" for kind, own in values.items() for value in own]
     draw.shuffle(clues)
-    value_at = {  # of each kind, by position
+    value_at = {  # by kind and position
         kind: dict(zip(places[start : start + size.positions], values[kind], strict=True))
         for kind, start in zip(kinds, range(0, len(places), size.positions), strict=True)
     }
@@ -101,7 +101,7 @@ def puzzle(size: Size, draw: random.Random) -> Mapping[str, Any]:
 
 
 def _enough(size: Size, places: list[int], draw: random.Random) -> list[Clue]:
-    """Return clues that decide every value, each of which told something new when it came."""
+    """Return clues that determine every value, each of which added information when it came."""
     count = size.positions
     sets: list[int] = [(1 << count) - 1] * len(places)
     chosen: list[Clue] = []
@@ -116,7 +116,7 @@ def _enough(size: Size, places: list[int], draw: random.Random) -> list[Clue]:
         if new != sets:
             sets = new
             chosen.append(clue)
-    for value, place in enumerate(places):  # what chance did not decide
+    for value, place in enumerate(places):  # values that chance did not determine
         if sets[value].bit_count() > 1:
             chosen.append(Clue("at", (value,), (place,)))
             sets = narrowed(sets, chosen, count) or sets
@@ -124,16 +124,16 @@ def _enough(size: Size, places: list[int], draw: random.Random) -> list[Clue]:
 
 
 def _kind(size: Size, draw: random.Random) -> str:
-    """Return a kind of clue: a higher level has more of them, and fewer of the plain ones."""
+    """Return a random kind of clue: a higher level has more of them, and fewer of the plain ones."""
     known = 2 + (len(KINDS) - 2) * (size.level - 1) // (LEVELS - 1)
     least = min(draw.randrange(known), draw.randrange(known))
     return KINDS[draw.randrange(known) if size.level > LEVELS // 2 else least]
 
 
 def _true_clue(kind: str, places: list[int], count: int, draw: random.Random) -> Clue | None:
-    """Return a clue of that kind that is true; None where the values that were drawn have none."""
+    """Return a true clue of that kind; None where the drawn values have none."""
     values = tuple(draw.sample(range(len(places)), _ABOUT[kind]))
-    if kind == "same":  # rare among values that are drawn freely
+    if kind == "same":  # rare among freely drawn values
         others = [value for value, place in enumerate(places) if place == places[values[0]]]
         values = (values[0], draw.choice([value for value in others if value != values[0]]))
     at = [places[value] for value in values]
@@ -150,7 +150,7 @@ def _true_clue(kind: str, places: list[int], count: int, draw: random.Random) ->
 
 
 def _is_true(kind: str, at: list[int], kinds: list[int]) -> bool:
-    """Tell whether a clue about values at these positions, of these kinds, is true and no matter of course."""
+    """Return whether a clue about values at these positions, of these kinds, is true and not trivial."""
     first, *others = at
     apart = abs(first - others[0])
     known = {
@@ -168,7 +168,7 @@ def _is_true(kind: str, at: list[int], kinds: list[int]) -> bool:
 
 
 def _without_needless(size: Size, clues: list[Clue], draw: random.Random) -> list[Clue]:
-    """Return the clues without some that the others make needless."""
+    """Remove some redundant clues."""
     kept = list(clues)
     start = [(1 << size.positions) - 1] * (size.kinds * size.positions)
     for clue in draw.sample(clues, min(len(clues), _TRIED)):

@@ -1,7 +1,7 @@
-"""An agent that is a command, started for each episode: behind walls, or with the rights of the agents.
+"""Run an agent that is a command, once per episode: behind walls, or with the rights of the agents.
 
 In: the section; then the row at `reset`, the address and the key of the policy. Out: the reward that it writes to a
-file, if it writes one. An exit code that is not 0 is the failure of its episode. `walled` has the one behind walls.
+file, if any. An exit code other than 0 fails its episode. `walled` has the command behind walls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agents.environments.child.prepared import Prepared
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Look for the command, and for walls. Raises FileNotFoundError, and what `sandbox.choice` raises."""
+    """Find the command, and walls. Raises FileNotFoundError, and the errors of `sandbox.choice`."""
     if section["sandbox"]:
         return Prepared(Walled(section).agent, False)
     program = section["command"][0]
@@ -38,7 +38,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
 
 
 class CommandAgent:
-    """A command, started with the address and the key in its environment, in a folder of its own."""
+    """A command, started in its own folder with the address and the key in its environment."""
 
     def __init__(self, command: List[str]) -> None:
         self._command = command

@@ -1,7 +1,7 @@
-"""Agents that own their loop: the user's function. It calls the policy by an address and a key.
+"""Run an agent that is the user's function, which calls the policy by an address and a key.
 
-In: the row at `reset`; then the address and the key. Out: the reward that the agent gives, if it gives one, when it has
-ended. What it raises is the failure of its episode. What commands share with it is here too.
+In: the row at `reset`; then the address and the key. Out: the reward that the agent returns, if any. Its exception
+fails its episode. Also contains code shared with commands.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ ROW, REWARD_FILE = "row.json", "reward.json"  # in a command's folder
 
 
 class AgentFailed(Exception):
-    """A command ended with an exit code that is not 0, or left no reward that can be read."""
+    """A command ended with an exit code other than 0, or left an unreadable reward."""
 
 
 class Unmeasured(ServerGone):
-    """What gives an episode's reward had failed itself, so that there is none."""
+    """The source of an episode's reward failed itself, so there is no reward."""
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Import the function. Raises what an import raises, and TypeError."""
+    """Import the function. Raises the import's errors, and TypeError."""
     path = section["import_path"]
     solve = imported(path)
     if not callable(solve):
@@ -49,7 +49,7 @@ class FunctionAgent:
         self._row: Any = None
 
     def reset(self, row: Any, seed: int) -> None:  # noqa: ARG002
-        """Keep the row."""
+        """Store the row."""
         self._row = row
 
     async def run(self, base_url: str, key: str) -> Dict[str, Any]:
@@ -59,11 +59,11 @@ class FunctionAgent:
 
 
 def variables_of(base_url: str, key: str, *, row: str, reward: str, folder: str, seed: int) -> Dict[str, str]:
-    """Return what a command is told by its environment.
+    """Return the environment variables of a command.
 
     Args:
         base_url: of the policy, without /v1.
-        row, reward, folder: paths, as the command sees them.
+        row, reward, folder: paths, inside the command's file system.
     """
     return {
         "OPENAI_BASE_URL": base_url + "/v1",
@@ -79,7 +79,7 @@ def variables_of(base_url: str, key: str, *, row: str, reward: str, folder: str,
 
 
 def finish_of_text(text: str) -> Dict[str, Any]:
-    """Return what a command's reward file gives. Raises AgentFailed."""
+    """Read the text of a command's reward file. Raises AgentFailed."""
     try:
         return finish_of(json.loads(text), "the reward file")
     except (ValueError, TypeError, RecursionError) as error:
@@ -87,7 +87,7 @@ def finish_of_text(text: str) -> Dict[str, Any]:
 
 
 def finish_of(found: Any, what: str) -> Dict[str, Any]:
-    """Return what an agent gives at its end: nothing, a number, or an object with `reward` and maybe `remark`."""
+    """Read an agent's result: nothing, a number, or an object with `reward` and optionally `remark`."""
     remark = ""
     if isinstance(found, dict):
         remark = str(found.get("remark", ""))
@@ -107,7 +107,7 @@ def _number(value: Any, what: str) -> float:
 
 
 def how_ended(code: int) -> str:
-    """Say how a command ended, of its exit code, or of its signal as a negative number."""
+    """Describe how a command ended, by its exit code, or its signal as a negative number."""
     if code < 0:
         try:
             return f"by {signal.Signals(-code).name}"

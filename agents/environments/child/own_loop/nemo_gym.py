@@ -1,11 +1,10 @@
-"""A resources server of NeMo Gym, played as NeMo Gym's own agents do it: `simple_agent`, or `gymnasium_agent`.
+"""Play a NeMo Gym resources server as NeMo Gym's own agents do: `simple_agent`, or `gymnasium_agent`.
 
-In: a row of NeMo Gym's at `reset`, which begins the session; then address and key of the policy. Out: the reward that
-`/verify` gives, or the sum of those of `/step`. The policy is asked by OpenAI's responses, so that its items reach the
-server as it gave them. A tool is called by one POST, and its answer is the policy's to read, an error's too. A server
-that is away is waited for, and then raises ServerGone; so does what only the server can be to blame for, such as a
-session that does not begin or a reward that measures nothing. It is aiohttp that asks, which each of our locks has.
-Source: NeMo Gym 0.4.0 and its main branch, read 2026-11: `nemo_gym/base_resources_server.py`, the agents' `app.py`.
+In: a row of NeMo Gym at `reset`, which begins the session; then address and key of the policy. Out: the reward of
+`/verify`, or the sum of those of `/step`. The policy is called through OpenAI's responses, so that its items reach the
+server unchanged. A tool is called by one POST, and its answer goes to the policy, an error's too. A server that is away
+is waited for, and then raises ServerGone; so do errors that only the server can cause, such as a session that does not
+begin or an invalid reward. The HTTP client is aiohttp, which is in each of our locks.
 """
 
 from __future__ import annotations
@@ -26,37 +25,37 @@ from agents.environments.child.tools import cut
 
 Items = List[Dict[str, Any]]
 
-ROW, ASKED = "row", "responses_create_params"  # a row of NeMo Gym's in ours, and what it asks the policy
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # before a server that is away is asked again
-WAIT_SHARE = 0.9  # of reset_deadline_s, in which it may come
+ROW, ASKED = "row", "responses_create_params"  # a row of NeMo Gym in ours, and its request to the policy
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # before a server that is away is tried again
+WAIT_SHARE = 0.9  # of reset_deadline_s: how long to wait for it
 GOODBYE_S = 2.0
-REFUSED, BROKEN = 400, 500  # the least status of an error, and of one on the server's side
-GONE = (502, 503, 504)  # what stands before a server says these where there is none behind it
+REFUSED, BROKEN = 400, 500  # the lowest status of an error, and of a server error
+GONE = (502, 503, 504)  # a proxy returns these where no server is behind it
 SHOWN = 400  # characters of an error's body
 
 
 class Said(NamedTuple):
-    """What a server answers."""
+    """A server's answer."""
 
     status: int
     text: str
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Return the environment; its server is first asked at the beginning of an episode."""
+    """Return the environment; its server is first contacted at an episode's beginning."""
     return Prepared(functools.partial(NemoGym, section), is_async=True)
 
 
 class Server:
-    """A server within one session, which its cookies are."""
+    """A server within one session, identified by its cookies."""
 
     def __init__(self, section: Dict[str, Any]) -> None:
         self._url, self._section = section["url"].rstrip("/"), section
-        # A server by its number has cookies, too, which the jar refuses unless it is told.
+        # A server addressed by number has cookies, too, which the jar refuses by default.
         self._client = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
 
     async def routes(self) -> List[str]:
-        """Return its paths, once it is there. Raises ServerGone."""
+        """Return the server's paths, once it answers. Raises ServerGone."""
         pause, until = FIRST_PAUSE_S, time.monotonic() + WAIT_SHARE * self._section["reset_deadline_s"]
         while True:
             try:
@@ -88,13 +87,13 @@ class Server:
         return said
 
     async def ask(self, path: str, body: Dict[str, Any], *, breaks: bool = False) -> Dict[str, Any]:
-        """Return the object that a POST is answered with.
+        """Return the object in the answer to a POST.
 
         Args:
-            breaks: whether an error on the server's side may come from what the policy said.
+            breaks: whether a server error may be caused by the policy's message.
         Raises:
             ServerGone: there is no such object.
-            AgentFailed: an error that may come from what the policy said.
+            AgentFailed: an error that the policy's message may have caused.
         """
         status, text = await self.post(path, body)
         if status >= REFUSED:
@@ -111,22 +110,22 @@ class Server:
         return found
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._client.close()
 
 
 class Policy:
-    """The policy, asked by OpenAI's responses."""
+    """The policy, called through OpenAI's responses."""
 
     def __init__(self, base_url: str, key: str) -> None:
         self._url = base_url + "/v1/responses"
-        # The worker has the deadline: it counts no queue's seconds.
+        # The worker has the deadline: it does not count time in queues.
         self._client = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {key}"}, timeout=aiohttp.ClientTimeout(total=None)
         )
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._client.close()
 
     async def answer(self, asked: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -136,7 +135,7 @@ class Policy:
         if reply.status >= REFUSED:
             raise AgentFailed(f"the policy can't be asked as {ASKED} has it: {body['error']['message']}")
         found: Dict[str, Any] = body
-        return found if found["usage"]["output_tokens"] else None  # the last word at a limit is not sampled
+        return found if found["usage"]["output_tokens"] else None  # a last message at a limit has no tokens
 
 
 class NemoGym:
@@ -145,10 +144,10 @@ class NemoGym:
     def __init__(self, section: Dict[str, Any]) -> None:
         self._section = section
         self._most = section["result_characters"]
-        self._is_open = False  # whether the server wants to be told of the end
+        self._is_open = False  # whether the server must be informed of the end
 
     async def reset(self, row: Dict[str, Any], seed: int) -> None:  # noqa: ARG002
-        """Begin a session. Raises ServerGone, and LookupError for a row or a server that is no NeMo Gym's."""
+        """Begin a session. Raises ServerGone, and LookupError for a row or a server that is not NeMo Gym's."""
         self._server = Server(self._section)
         kind = self._section["agent"] or _agent_for(await self._server.routes(), self._section["url"])
         found = row.get(ROW) or {}
@@ -174,7 +173,7 @@ class NemoGym:
             await policy.close()
 
     async def close(self) -> None:
-        """End the session, where the server wants that."""
+        """End the session, where the server requires it."""
         if self._is_open:
             try:
                 await self._server.post("/close", {}, GOODBYE_S)
@@ -184,7 +183,7 @@ class NemoGym:
             await self._server.close()
 
     async def _as_simple(self, policy: Policy) -> Dict[str, Any]:
-        """Make the policy's calls until it makes none, and have the whole verified."""
+        """Make the policy's calls until it makes none, then verify the whole."""
         last: Optional[Dict[str, Any]] = None
         output: Items = []
         while (response := await self._answer(policy, output)) is not None:
@@ -207,7 +206,7 @@ class NemoGym:
         return finish_of({"reward": found["reward"], "remark": why}, "/verify")
 
     async def _as_gymnasium(self, policy: Policy) -> Dict[str, Any]:
-        """Take a step with each response, to the end that the server gives, and sum up the rewards."""
+        """Take a step with each response, until the server ends it, and sum the rewards."""
         total: Optional[float] = None
         said: Items = []
         while (response := await self._answer(policy, said)) is not None:
@@ -217,7 +216,7 @@ class NemoGym:
                 self._is_open = False
                 break
             if not (more := self._observed(step)):
-                break  # nothing to go on from
+                break  # nothing to continue from
             said += [*response["output"], *more]
         return finish_of(total, "/step")
 
@@ -225,7 +224,7 @@ class NemoGym:
         return await policy.answer({**self._asked, "model": "policy", "input": self._input + said})
 
     def _observed(self, found: Dict[str, Any]) -> Items:
-        """Return the items that an answer to `/reset` or `/step` makes: results of tools, and what the user says."""
+        """Return the items of an answer to `/reset` or `/step`: results of tools, and user messages."""
         results = (found.get("info") or {}).get("tool_outputs") or ()
         items = [_result(one["call_id"], cut(str(one["output"]), self._most)) for one in results]
         if text := found.get("observation"):
@@ -233,7 +232,7 @@ class NemoGym:
         return items
 
     async def _called(self, call: Dict[str, Any]) -> Dict[str, Any]:
-        """Return the item that a tool's answer is. No route is asked that the row does not offer."""
+        """Return the item of a tool's answer. Only routes that the row offers are called."""
         name, names = call["name"], [tool.get("name") for tool in self._asked.get("tools") or ()]
         if name not in names:
             there = ", ".join(map(str, names)) or "none"
@@ -247,7 +246,7 @@ class NemoGym:
 
 
 def _agent_for(routes: List[str], url: str) -> str:
-    """Return which agent a server is for. Raises LookupError."""
+    """Return the agent that a server is for. Raises LookupError."""
     if {"/reset", "/step"} <= set(routes):
         return "gymnasium"
     if "/verify" in routes:

@@ -1,4 +1,4 @@
-"""A child for agents elsewhere: nothing of them runs here, so it begins episodes and no more, for who looks on."""
+"""Represent agents on other machines: nothing runs here, so it only begins episodes, to be watched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:  # noqa: ARG001
 
 
 class Elsewhere:
-    """An agent that some other program starts."""
+    """An agent that another program starts."""
 
     def reset(self, row: Any, seed: int) -> None:
-        """Take any row."""
+        """Accept any row."""

@@ -1,10 +1,10 @@
-"""A command behind bubblewrap's walls: it reaches the policy and nothing else, and sees what it is shown.
+"""Run a command behind bubblewrap's walls: it reaches only the policy, and sees only the files shown to it.
 
-In: the section, once for all episodes; then the row, and the gateway's socket with the key. Out: what the command gives
-at its end, as `own_loop` has it. Inside there is no network but the command's own loopback, on which
-`sandbox.harness.forwarder` has the policy; files are the system's programs, what `readable` names, and one folder of
-its own in memory. Needs Millrace's own interpreter, whose package `sandbox` has the walls. All that runs inside ends
-with the episode: the supervisor that watches over it ends it when this process is gone.
+In: the section, once for all episodes; then the row, and the gateway's socket with the key. Out: the command's result,
+as in `own_loop`. Inside there is no network but the command's own loopback, on which `sandbox.harness.forwarder` serves
+the policy; files are the system's programs, those of `readable`, and one private folder in memory. Needs Millrace's own
+interpreter, whose package `sandbox` has the walls. Everything inside ends with the episode: its supervisor ends it when
+this process is gone.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from agents.environments.child.own_loop.function import (
 )
 from agents.environments.child.schemas import ServerGone
 
-PORT = 8000  # on the command's own loopback, where nobody else is
+PORT = 8000  # on the command's own loopback, which no one else uses
 SOCKET, SHOWN, REPORT = "/policy.sock", "/agent", "/report"  # inside
 FORWARDER = "forwarder.py"
-WALL_S = 86_400.0  # of a command; its episode has deadlines of its own
-LOOK_S = 0.2  # between two looks at its memory
-OUTPUT_BYTES = 16 << 20  # that it may print
-FILE_BYTES = 1 << 30  # of one file in its folder, which the folder's size bounds
-LAST_BYTES = 8192  # of what it printed, that a failure shows
+WALL_S = 86_400.0  # of a command; its episode has its own deadlines
+LOOK_S = 0.2  # between two checks of its memory
+OUTPUT_BYTES = 16 << 20  # largest output
+FILE_BYTES = 1 << 30  # of one file in its folder; the folder's size is bounded too
+LAST_BYTES = 8192  # of its output, shown with a failure
 ENVIRONMENTS_FILE = "pyvenv.cfg"  # of a virtual environment
 
 
@@ -41,7 +41,7 @@ class Walled:
     """The walls of a task."""
 
     def __init__(self, section: Dict[str, Any]) -> None:
-        """Find walls that hold, once for all episodes. Raises what `sandbox.choice` raises, where there are none."""
+        """Find working walls, once for all episodes. Raises the errors of `sandbox.choice`, where there are none."""
         sys.path.insert(0, section["source"])
         try:
             import sandbox
@@ -53,7 +53,7 @@ class Walled:
             sys.path.remove(section["source"])
         self.sandbox: LocalSandbox = walls_without_network()
         self.unavailable, self.exited = SandboxUnavailable, Ending.EXITED
-        # Its text is read; nothing outside the walls runs it.
+        # Its text is read; it is never run outside the walls.
         with open(os.path.join(os.path.dirname(sandbox.__file__), "harness", FORWARDER), "rb") as file:
             self.forwarder = file.read()
         self.limits = Limits(
@@ -69,7 +69,7 @@ class Walled:
         self.kept = {name: os.environ[name] for name in section["variables"] if name in os.environ}
 
     def _try(self, language: Any) -> None:
-        """Start something small that is shown the same. Raises PermissionError where that can't be shown."""
+        """Run a trivial program with the same files shown. Raises PermissionError where they can't be shown."""
         python = self.sandbox.interpreter.path
         limits = type(self.limits)()
         try:
@@ -90,18 +90,18 @@ class Walled:
 class WalledCommand:
     """A command in an episode."""
 
-    takes_socket = True  # of the gateway, which is all that it reaches
+    takes_socket = True  # of the gateway, its only connection
 
     def __init__(self, walls: Walled) -> None:
         self._walls = walls
         self._supervisor: Optional[Any] = None
 
     def reset(self, row: Any, seed: int) -> None:
-        """Keep the row."""
+        """Store the row."""
         self._row, self._seed = row, seed
 
     def run(self, base_url: str, key: str, socket: str) -> Dict[str, Any]:  # noqa: ARG002
-        """Run the command to its end. Raises AgentFailed, and ServerGone for what the machinery did."""
+        """Run the command to its end. Raises AgentFailed, and ServerGone for failures of the machinery."""
         try:
             with self._walls.sandbox.shown_folder() as folder:
                 return self._run(folder, key, socket)
@@ -116,7 +116,7 @@ class WalledCommand:
         report.touch()
         for file in folder.iterdir():
             file.chmod(0o666 if file == report else 0o644)
-        own = "/tmp"  # noqa: S108 - the folder of its own inside, in memory
+        own = "/tmp"  # noqa: S108 - the private folder inside, in memory
         given = variables_of(
             f"http://127.0.0.1:{PORT}",
             key,
@@ -150,14 +150,14 @@ class WalledCommand:
         return finish_of_text(reward) if reward else finish_of(None, "")
 
     def close(self) -> None:
-        """End all that runs inside."""
+        """End everything that runs inside."""
         if self._supervisor is not None:
             supervisor, self._supervisor = self._supervisor, None
             supervisor.end()
 
 
 def reward_in(report: str, program: str) -> str:
-    """Return the reward that the forwarder reports; "": none. Raises AgentFailed unless the command ended with 0."""
+    """Return the reward that the forwarder reports; "": none. Raises AgentFailed unless the exit code is 0."""
     try:
         found = json.loads(report)
         lost, code, reward = found.get("lost"), found.get("code"), str(found.get("reward", ""))
@@ -173,15 +173,15 @@ def reward_in(report: str, program: str) -> str:
 
 
 def _shown(command: List[str], readable: List[str], systems: str) -> Tuple[Tuple[str, ...], Dict[Any, str]]:
-    """Return the command's words as they are inside, and what is shown there, at its own place.
+    """Return the command's words for the inside, and the files shown there, at their own paths.
 
-    A virtual environment's interpreter has its environment shown, and the Python that this was made of. A word that
-    names something below a shown folder, from the folder of the start, is made absolute.
+    A virtual environment's interpreter needs its environment and its base Python shown. A word that names a file below
+    a shown folder, relative to the folder of the start, is made absolute.
 
     Args:
-        systems: the folders of the system's programs, which come first, as PATH has them.
+        systems: the folders of the system's programs, first in PATH order.
     Raises:
-        FileNotFoundError: no such program, or nothing where `readable` says.
+        FileNotFoundError: no such program, or a path of `readable` does not exist.
     """
     from pathlib import Path
 

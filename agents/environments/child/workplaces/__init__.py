@@ -1,1 +1,1 @@
-"""Agents that work in a place, which is judged when they have ended: Harbor's task directories, rows about patches."""
+"""Run agents in a place that is judged after their end: Harbor's task directories, rows about patches."""

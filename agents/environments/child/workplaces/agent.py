@@ -1,8 +1,8 @@
-"""An agent in a place: a command inside, your own function outside, or the loop with bash that Millrace has.
+"""Run an agent in a place: a command inside, the user's function outside, or Millrace's own loop with bash.
 
-In: the section, once; a row at `reset`; the address and the key of the policy. Out: nothing but how it ended: what it
-is worth is said by `judge`, when it has ended or was stopped. A kind of place is a subclass, which makes the place of a
-row and judges it. Served in the child's event loop: `judge` ends a `run` that is not over.
+In: the section, once; a row at `reset`; the address and the key of the policy. Out: only how it ended: `judge` returns
+its reward, after it has ended or was stopped. A subclass for each kind of place makes the place of a row and judges it.
+Runs in the child's event loop: `judge` ends a `run` that is not finished.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Finish = dict[str, Any]
 
 
 def solver_of(section: Mapping[str, Any]) -> Any:
-    """Return the agent that is a function, Millrace's own where none is named. Raises TypeError, as an import does."""
+    """Return the agent function, Millrace's own by default. Raises TypeError, and import errors."""
     if section["import_path"] is None:
         return bash_agent.solver(section)
     solve = imported(section["import_path"])
@@ -34,7 +34,7 @@ def solver_of(section: Mapping[str, Any]) -> Any:
 
 
 def walls_of(section: Mapping[str, Any]) -> Walled:
-    """Find walls that hold, once for all episodes. Raises what `sandbox.choice` raises, and FileNotFoundError."""
+    """Find working walls, once for all episodes. Raises the errors of `sandbox.choice`, and FileNotFoundError."""
     from agents.environments.child.own_loop.walled import Walled
 
     found = Walled({**section, "command": section["command"] or ["bash"]})
@@ -45,26 +45,26 @@ def walls_of(section: Mapping[str, Any]) -> Walled:
 class PlacedAgent:
     """An agent in an episode."""
 
-    takes_socket = True  # of the gateway: all that a command inside reaches
-    deadline_s: float | None = None  # of the agent's work, by the row
+    takes_socket = True  # of the gateway: the only connection of a command inside
+    deadline_s: float | None = None  # for the agent's work, from the row
 
     def __init__(self, section: Mapping[str, Any], solve: Any) -> None:
         self._section, self._solve = section, solve
         self._place: Place | None = None
-        self._env: Mapping[str, str] = {}  # of what the agent runs
-        self._words: tuple[str, ...] = ()  # of a command, as they are inside
-        self._row: dict[str, Any] = {}  # as the agent sees it
+        self._env: Mapping[str, str] = {}  # of the agent's processes
+        self._words: tuple[str, ...] = ()  # of a command, for the inside
+        self._row: dict[str, Any] = {}  # without what the agent may not see
         self._seed = 0
 
     @property
     def place(self) -> Place:
-        """Return the place, once there is one."""
+        """Return the place, once it exists."""
         if self._place is None:
             raise RuntimeError("there is no place before reset")
         return self._place
 
     async def run(self, base_url: str, key: str, socket: str) -> Finish:
-        """Let the agent work to its end. Raises AgentFailed, PlaceBroken, and what the function raises."""
+        """Let the agent work to its end. Raises AgentFailed, PlaceBroken, and the function's errors."""
         if self._words:
             await self.place.run(
                 self._words, row=self._row, key=key, socket=socket, seed=self._seed, env=self._env
@@ -77,16 +77,16 @@ class PlacedAgent:
         return {"reward": None, "remark": ""}
 
     async def judge(self) -> Finish:
-        """Say what the agent has made is worth."""
+        """Judge the agent's result."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Leave the place."""
+        """Close the place."""
         if self._place is not None:
             place, self._place = self._place, None
             await place.close()
 
 
 def seen(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the agent is given of a row: not its answer, and not where that lies."""
+    """Return the part of a row for the agent: without its answer or the location of one."""
     return {name: value for name, value in row.items() if name not in {"answer", "extra_info", "type"}}

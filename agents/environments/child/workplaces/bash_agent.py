@@ -1,7 +1,7 @@
-"""The agent that Millrace has: the policy calls bash in a place until it says something and calls nothing.
+"""Millrace's own agent: the policy calls bash in a place until it sends a message without calls.
 
-In: the address and the key of the policy, the row and the place. It is a client of OpenAI's API like any other, and
-each command is a process of its own in the place.
+In: the address and the key of the policy, the row and the place. It is an ordinary client of OpenAI's API; each command
+is a separate process in the place.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOOL = {
         },
     },
 }
-CALL_S = 86_400.0  # of the policy: the episode has deadlines of its own
+CALL_S = 86_400.0  # of the policy: the episode has its own deadlines
 
 
 def solver(section: Mapping[str, Any]) -> Any:
@@ -59,7 +59,7 @@ def solver(section: Mapping[str, Any]) -> Any:
 
 
 async def _said(function: Mapping[str, Any], environment: Environment, most: int) -> str:
-    """Return what a call is answered."""
+    """Return the answer to a call."""
     if function["name"] != "bash":
         return f"Error: there is no tool {function['name']!r}; there is bash"
     try:
@@ -72,7 +72,7 @@ async def _said(function: Mapping[str, Any], environment: Environment, most: int
 
 
 def shown(result: ExecResult, most: int) -> str:
-    """Return what came of a command, at most so many characters of it: the beginning and the end."""
+    """Return a command's result with at most `most` characters: the beginning and the end."""
     text = "\n".join(part.rstrip("\n") for part in (result.stdout, result.stderr) if part.strip())
     if len(text) > most:
         half = most // 2

@@ -1,11 +1,11 @@
-"""A place in a container, by podman or docker: the image that a task names, or one that is built of its `environment/`.
+"""Work in a container, with podman or docker: the image that a task names, or one built from its `environment/`.
 
-In: a task directory. Out: what commands print. The container reaches no address unless the section lets it; an agent
-that is a command finds the policy at its own loopback all the same, by the gateway's mounted socket. The folders of the
-tests and of their logs are mounted from here: while the agent works the tests' is empty, and read-only; then the
-container is stopped and started again, so that nothing of the agent runs, `logs/verifier` is replaced by a new folder,
-and the tests are laid into theirs. A container outlives nobody for long: it ends by itself, and the next one to start
-removes those whose owner has gone.
+In: a task directory. Out: the output of commands. The container has no network unless the section allows it; an agent
+that is a command still finds the policy at its own loopback, through the gateway's mounted socket. The folders of the
+tests and of their logs are mounted from here: while the agent works the tests' folder is empty and read-only; then the
+container is stopped and started again, so that no process of the agent runs, `logs/verifier` is replaced by a new
+folder, and the tests are copied into theirs. A container does not outlive its owner for long: it ends by itself, and
+the next one to start removes those without an owner.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tasks.harbor import HarborTask
 
 TESTS, LOGS = "/tests", "/logs"  # inside
 GRACE_S = 30.0  # beyond a command's own time
-LIFE_S = 3600.0  # of a container, beyond the time that its episode may take
+LIFE_S = 3600.0  # of a container, beyond its episode's longest time
 LAST_BYTES = 8192
-KILLED = 137  # exit code of what `timeout` has killed, as a shell has it
+KILLED = 137  # exit code of a program that `timeout` has killed
 HARNESS = Path(__file__).parents[4] / "sandbox" / "harness"
 
 
@@ -54,7 +54,7 @@ class ContainerPlace:
         self.workdir = "/"
 
     async def open(self) -> None:
-        """Have the image there, and the folders that are mounted. Raises PlaceBroken, BadMessage."""
+        """Make the image available, and the mounted folders. Raises PlaceBroken, BadMessage."""
         await self._engine.sweep()
         self._image = await self._engine.image_of(self._task)
         found = await self._engine.ask("image", "inspect", "--format", "{{.Config.WorkingDir}}", self._image)
@@ -106,7 +106,7 @@ class ContainerPlace:
         done = await self._exec(
             (*forwarder, *words), cwd=None, env={**env, **given}, timeout_s=None, user=self._task.agent_user
         )
-        print((done.stdout + done.stderr)[-LAST_BYTES:], flush=True)  # noqa: T201 - of a failure's message
+        print((done.stdout + done.stderr)[-LAST_BYTES:], flush=True)  # noqa: T201 - for a failure's message
         text = report.read_text(encoding="utf-8", errors="replace")
         if done.return_code and not text:
             raise AgentFailed(
@@ -115,11 +115,11 @@ class ContainerPlace:
         reward_in(text, words[0])
 
     async def test(self, tests: Path, script: str, *, env: Mapping[str, str], timeout_s: float) -> Tested:
-        """Run tests in the container, once nothing of the agent runs there. Raises PlaceBroken."""
+        """Run tests in the container, after all processes of the agent have ended. Raises PlaceBroken."""
         await self._start({})
         await self._engine.ask("restart", "--time", "0", self._name)
         logs = self._here / "logs"
-        (logs / "verifier").rename(logs / "before")  # what the agent has put there counts for nothing
+        (logs / "verifier").rename(logs / "before")  # files of the agent there do not count
         (logs / "verifier").mkdir()
         (logs / "verifier").chmod(0o777)
         shutil.copytree(tests, self._here / "tests", symlinks=True, dirs_exist_ok=True)
@@ -141,7 +141,7 @@ class ContainerPlace:
         await self._remove()
         if self._folder is not None:
             (folder, lock), self._folder = self._folder, None
-            # What a user of the container alone may remove stays, and is swept by its owner.
+            # Files that only a user of the container may remove stay, and are swept by their owner.
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(remove_folder, folder)
             os.close(lock)
@@ -168,7 +168,7 @@ class ContainerPlace:
         for place, inside in mounts.items():
             words += ["--volume", f"{place}:{inside}"]
         self._is_started = True
-        # A shell that waits buries what commands leave behind, too.
+        # A shell that waits also reaps orphans of commands.
         await self._engine.ask(*words, self._image, "sh", "-c", f"sleep {life_s:.0f} & wait")
 
     async def _exec(
@@ -180,9 +180,9 @@ class ContainerPlace:
         timeout_s: float | None,
         user: str | None,
     ) -> ExecResult:
-        """Run words in the container; None: for as long as they take. Raises PlaceBroken."""
+        """Run words in the container; without a time limit for None. Raises PlaceBroken."""
         options = [*(["--user", user] if user else []), *(["--workdir", cwd] if cwd else [])]
-        options += [word for name in env for word in ("--env", name)]  # values are on no command line
+        options += [word for name in env for word in ("--env", name)]  # no values on command lines
         limited = () if timeout_s is None else ("timeout", "-s", "KILL", f"{timeout_s:g}")
         began = time.monotonic()
         code, out, err = await self._engine.call(

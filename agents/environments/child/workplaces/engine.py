@@ -1,6 +1,7 @@
-"""The program that knows containers, podman or docker: it is called, asked for images, and has old containers removed.
+"""Call the container engine, podman or docker: run its commands, get images, and remove old containers.
 
-In: words of its commands. Out: what they print. What does not succeed in time raises `PlaceBroken` with its last words.
+In: words of its commands. Out: their output. A command that fails or takes too long raises `PlaceBroken` with its last
+words.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from tasks.harbor import HarborTask, digest_of
 
 ENGINES = ("podman", "docker")
 PREFIX = "millrace-harbor"  # of images and containers
-ASK_S = 120.0  # for the engine to do what takes no time
-MOST_BYTES = 4 << 20  # of what one command prints
+ASK_S = 120.0  # for commands that should be instantaneous
+MOST_BYTES = 4 << 20  # of one command's output
 NUMBERS = count(1)
-# What podman starts has its limits, and this process has one of addresses for what is ours.
+# Lift this process's limit of address space, which is for our own code: containers have their own limits.
 UNLIMITED = 'ulimit -S -v "$(ulimit -H -v)" 2> /dev/null; exec "$@"'
 
 
 class Engine:
-    """The program that knows containers."""
+    """The container engine."""
 
     def __init__(self, program: str, build_words: Sequence[str]) -> None:
         self._program, self._build_words = program, list(build_words)
@@ -66,7 +67,7 @@ class Engine:
         return process.returncode or 0, out, err
 
     async def ask(self, *words: str, within_s: float = ASK_S, env: Mapping[str, str] | None = None) -> str:
-        """Run one command of the engine that has to succeed. Raises PlaceBroken with its last words."""
+        """Run one command of the engine that must succeed. Raises PlaceBroken with its last words."""
         code, out, err = await self.call(*words, within_s=within_s, env=env)
         if code:
             said = (err or out).decode("utf-8", "replace").strip()[-2000:]
@@ -74,7 +75,7 @@ class Engine:
         return out.decode("utf-8", "replace")
 
     async def image_of(self, task: HarborTask) -> str:
-        """Return the image of a task, pulled or built where it is not there. Raises PlaceBroken, BadMessage."""
+        """Return the image of a task, pulled or built where it is missing. Raises PlaceBroken, BadMessage."""
         if task.image is not None:
             if not await self._has(task.image):
                 await self.ask("pull", task.image, within_s=task.build_s)
@@ -91,7 +92,7 @@ class Engine:
         return (await self.call("image", "inspect", "--format", "{{.Id}}", image))[0] == 0
 
     async def sweep(self) -> None:
-        """Remove containers whose owners have gone. Raises PlaceBroken."""
+        """Remove containers without an owner. Raises PlaceBroken."""
         if self._has_swept:
             return
         self._has_swept = True
@@ -104,7 +105,7 @@ class Engine:
 
 
 def find_engine(wanted: str | None, build_words: Sequence[str]) -> Engine:
-    """Return the engine that is wanted, or the first that is there. Raises PlaceBroken."""
+    """Return the requested engine, or the first one installed. Raises PlaceBroken."""
     for program in [wanted] if wanted else ENGINES:
         if shutil.which(program) is not None:
             return Engine(program, build_words)
@@ -122,7 +123,7 @@ async def _first(stream: asyncio.StreamReader) -> bytes:
 
 @contextlib.asynccontextmanager
 async def _one_at_a_time(name: str, within_s: float) -> Any:
-    """Keep other processes of this user from what has that name. Raises PlaceBroken."""
+    """Lock a name against other processes of this user. Raises PlaceBroken."""
     path = Path(tempfile.gettempdir()) / f"{name.replace(':', '-')}-{os.getuid()}.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     until = time.monotonic() + within_s
@@ -143,14 +144,14 @@ async def _one_at_a_time(name: str, within_s: float) -> Any:
 
 
 def _machine() -> str:
-    """Name this machine, and what of it has process ids of its own."""
+    """Name this machine and its namespace of process ids."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     whole = f"{boot} {os.readlink('/proc/self/ns/pid')} {sockets.gethostname()}"
     return hashlib.sha256(whole.encode()).hexdigest()[:10]
 
 
 def _began(pid: int) -> str:
-    """Say when a process began, in the kernel's ticks; "": there is none."""
+    """Return when a process began, in the kernel's ticks; "": there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[19].decode()
@@ -159,5 +160,5 @@ def _began(pid: int) -> str:
 
 
 def new_name() -> str:
-    """Return the name of another container of this process."""
+    """Return a new name for a container of this process."""
     return f"{PREFIX}-{_machine()}-{os.getpid()}-{_began(os.getpid())}-{next(NUMBERS)}"

@@ -1,9 +1,9 @@
-"""Harbor's task directories: the agent works where the task says, and then the task's own tests say what it is worth.
+"""Play Harbor's task directories: the agent works in the task's environment, then the task's own tests reward it.
 
-In: a row with a task directory. Out: the reward that the tests leave. A task that asks for no image is played behind
-bubblewrap's walls, on the files of its `environment/`; another in a container. The tests and the folder of their logs
-are not there before the agent has ended. Tests that break, run out of time or leave no reward raise `VerifierBroke`,
-and are nobody's zero. Needs Millrace's own interpreter, which has the walls.
+In: a row with a task directory. Out: the reward that the tests write. A task without an image is played behind
+bubblewrap's walls, on the files of its `environment/`; others in a container. The tests and the folder of their logs
+appear only after the agent has ended. Tests that crash, time out or write no reward raise `VerifierBroke`, which is no
+reward of 0. Needs Millrace's own interpreter, which has the walls.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ TEMPLATE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")  # ${NAME}, ${NAME:
 
 
 class VerifierBroke(Exception):
-    """The tests of a task did not say what the agent's work is worth; the message says why."""
+    """The tests of a task did not reward the agent's work; the message says why."""
 
 
 def prepare(section: dict[str, Any]) -> Prepared:
-    """Import the agent, and look for walls: a task that needs them fails by name where there are none."""
-    sys.path.append(section["source"])  # to stay: some of it is imported when it is first needed
+    """Import the agent, and find walls: without them, tasks that need them fail by name."""
+    sys.path.append(section["source"])  # permanently: some of it is imported on first use
     return Prepared(functools.partial(HarborAgent, Kind(section)), is_async=True)
 
 
 class Kind:
-    """What the episodes of a task share."""
+    """The common part of a task's episodes."""
 
     def __init__(self, section: dict[str, Any]) -> None:
         self.section = section
@@ -60,20 +60,20 @@ class Kind:
 
     @property
     def walls(self) -> Walled:
-        """Return the walls. Raises what is in their way."""
+        """Return the walls. Raises why there are none."""
         if self._walls is None:
             raise PlaceBroken(f"it asks for no image, and behind walls: {self._no_walls}")
         return self._walls
 
     @functools.cached_property
     def engine(self) -> Engine:
-        """Return the engine of containers. Raises PlaceBroken, where there is none."""
+        """Return the container engine. Raises PlaceBroken, where there is none."""
         from agents.environments.child.workplaces.engine import find_engine
 
         return find_engine(self.section["engine"], self.section["build_words"])
 
     def task_of(self, row: Mapping[str, Any]) -> HarborTask:
-        """Return the task of a row. Raises UnfitRow, and BadMessage for what is wrong with its folder."""
+        """Return the task of a row. Raises UnfitRow, and BadMessage for an invalid folder."""
         answer = row.get("answer")
         named = answer.get("value", answer) if isinstance(answer, Mapping) else answer
         named = {"folder": named} if isinstance(named, str) else named
@@ -116,7 +116,7 @@ class HarborAgent(PlacedAgent):
         place = self._kind.make_walled(
             walls, memory_bytes=task.memory_mb << 20, env={}, is_command=is_command
         )
-        self._place = place  # to be closed, whatever happens
+        self._place = place  # closed in any case
         if is_command:
             self._words = walls.command
         await asyncio.to_thread(
@@ -143,7 +143,7 @@ class HarborAgent(PlacedAgent):
         most_s = min(task.verifier_s, self._section["judge_deadline_s"])
         try:
             tested = await self.place.test(task.tests, task.script, env=env, timeout_s=most_s)
-        except NestedTooDeeply as error:  # the agent's doing
+        except NestedTooDeeply as error:  # caused by the agent
             return {"reward": 0.0, "remark": f"the tests could not be given the work folder: {error}"}
         if tested.ended:
             raise VerifierBroke(f"the tests were ended: {tested.ended}{_last(tested.printed)}")
@@ -157,12 +157,12 @@ class HarborAgent(PlacedAgent):
 
 
 def _last(printed: str) -> str:
-    """Return what tests printed last, as part of a message."""
+    """Return the tests' last output, as part of a message."""
     return f"; they printed last:\n{printed.strip()}" if printed.strip() else ""
 
 
 def filled(values: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with their templates filled from this process' own. Raises UnfitRow for one that is not set."""
+    """Return variables with templates filled from this process's own. Raises UnfitRow for unset ones."""
 
     def value_of(match: re.Match[str]) -> str:
         name, default = match.groups()

@@ -1,7 +1,7 @@
-"""A place where an agent works: commands are run in it, and tests, once the agent has ended.
+"""Define a place where an agent works: it runs commands, and tests after the agent's end.
 
-In: commands of the agent. Out: what they print and their exit code, in Harbor's own terms, so that an agent written for
-`environment.exec` of Harbor runs as it is. `walled` is one behind bubblewrap's walls, `container` one in a container.
+In: commands of the agent. Out: their output and exit codes, with Harbor's names, so that an agent written for Harbor's
+`environment.exec` runs unchanged. `walled` is a place behind bubblewrap's walls, `container` one in a container.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from typing import Any, Protocol
 
 from agents.environments.child.schemas import ServerGone
 
-ENDED_BY_LIMIT = 124  # exit code of what was ended by a limit, as `timeout` has it
+ENDED_BY_LIMIT = 124  # exit code after a limit, as `timeout` has it
 
 
 class PlaceBroken(ServerGone):
-    """The place failed, and neither the agent nor its policy had a part in it."""
+    """The place failed; neither the agent nor its policy caused it."""
 
 
 class UnfitRow(Exception):
-    """A row has nothing that an agent could work at here; the message says why."""
+    """A row has nothing here for an agent to work on; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What came of a command."""
+    """The result of a command."""
 
     stdout: str
-    stderr: str  # its last line says which limit ended it, if one did
+    stderr: str  # its last line names the limit that ended it, if any
     return_code: int  # ENDED_BY_LIMIT: a limit ended it
 
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """What came of the tests."""
+    """The result of the tests."""
 
-    logs: Path  # folder in which they left `verifier/`
-    code: int | None  # how they ended
-    printed: str  # their last words
-    ended: str  # "" where they ended by themselves, whatever their exit code; else by which limit
+    logs: Path  # the folder with their `verifier/`
+    code: int | None  # exit code
+    printed: str  # their last output
+    ended: str  # "" where they ended by themselves, whatever their exit code; else the limit
 
 
 class Place(Protocol):
-    """Where an agent works."""
+    """A place where an agent works."""
 
-    workdir: str  # the folder that commands begin in
+    workdir: str  # initial folder of commands
 
     async def exec(
         self, command: str, *, cwd: str | None = None, env: Mapping[str, str] | None = None, timeout_s: float
@@ -66,37 +66,37 @@ class Place(Protocol):
         Args:
             words: of the command.
             key, socket: of the policy.
-            env: beside the variables that commands have anyway.
+            env: in addition to every command's variables.
         Raises:
             AgentFailed, PlaceBroken
         """
         ...
 
     async def test(self, tests: Path, script: str, *, env: Mapping[str, str], timeout_s: float) -> Tested:
-        """End all that the agent has left running, and run its tests on what it has made.
+        """End all processes of the agent, and run its tests on its result.
 
         Args:
-            tests: folder here, which nothing inside has seen before.
-            script: of that folder.
+            tests: folder here, not visible inside before.
+            script: in that folder.
         Raises:
             PlaceBroken: they could not be run.
         """
         ...
 
     async def close(self) -> None:
-        """End all that runs, and remove the place."""
+        """End everything that runs, and remove the place."""
         ...
 
 
 class Environment:
-    """What an agent that is a function is given for the place it works in."""
+    """The place, as given to an agent that is a function."""
 
     def __init__(self, place: Place, *, deadline_s: float, env: Mapping[str, str]) -> None:
         self._place, self._deadline_s, self._env = place, deadline_s, env
 
     @property
     def workdir(self) -> str:
-        """Return the folder that commands begin in."""
+        """Return the initial folder of commands."""
         return self._place.workdir
 
     async def exec(
@@ -113,7 +113,7 @@ class Environment:
 
 
 def readable_by_all(folder: Path) -> None:
-    """Let every user read a folder of ours and what is below it; what can be run stays so."""
+    """Make a folder of ours and its contents readable for every user; executables stay so."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             is_run = path.is_dir() or path.stat().st_mode & 0o100

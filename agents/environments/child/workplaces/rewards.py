@@ -1,8 +1,8 @@
-"""What tests have left as a reward: `reward.json`, else `reward.txt`, as Harbor reads them.
+"""Read the reward that tests have left: `reward.json`, else `reward.txt`, as Harbor does.
 
-In: the folder of their logs. Out: a number and, for people, what stands beside it. What is no reward raises
-`NoReward`, which is never the agent's doing. The tests may have run the agent's own code: no link is followed, and no
-file is larger than a reward.
+In: the folder of their logs. Out: a number and, for people, its other fields. An invalid reward raises `NoReward`,
+which is never the agent's fault. The tests may have run the agent's own code: no link is followed, and files are
+limited in size.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 1 << 16
-MAIN = "reward"  # of several numbers, the one that counts
+MAIN = "reward"  # the number that counts, of several
 
 
 class NoReward(Exception):
-    """The tests left nothing that is a reward; the message says what they left."""
+    """The tests left no valid reward; the message says what they left."""
 
 
 def reward_in(logs: Path) -> tuple[float, str]:
@@ -82,7 +82,7 @@ def _number(value: float) -> float:
 
 
 def _text(folder: int, name: str) -> str | None:
-    """Return the text of a file in an open folder; None where there is none. Raises NoReward."""
+    """Return the text of a file in an open folder; None for none. Raises NoReward."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

@@ -1,8 +1,7 @@
-"""Rows about patches: the agent works in a checkout of the row's files, and what it has changed is its answer.
+"""Let an agent work in a checkout of a row's files; its changes are the answer.
 
-In: a row of type `swe` that has its files. Out: a unified diff, which the scorer `swe` judges as it judges an answer of
-one turn. The row's test files are not there, unless the section shows them. Needs Millrace's own interpreter, which has
-the walls.
+In: a row of type `swe` with its files. Out: a unified diff, which the scorer `swe` judges like an answer of one turn.
+The row's test files are hidden, unless the section shows them. Needs Millrace's own interpreter, which has the walls.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
     from agents.environments.child.own_loop.walled import Walled
     from agents.environments.child.workplaces.walled import WalledPlace
 
-MOST_BYTES = 16 << 20  # of all files that are compared
+MOST_BYTES = 16 << 20  # of all compared files
 MOST_FILES = 5000
-# What tools leave behind, and no one calls a change.
+# Files that tools leave behind, and that are no change.
 PASSED_OVER = {".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".venv", "node_modules"}
 GIT_S = 60.0
-# So that the agent can ask git what it has changed; a machine without git has a checkout without it.
+# So that the agent can use git diff; without git on the machine the checkout has none.
 GIT = (
     "if command -v git > /dev/null; then git init -q . && git add -A && "
     "git -c user.name=row -c user.email=row@localhost commit -q --allow-empty -m 'The row'; fi"
@@ -38,12 +37,12 @@ GIT = (
 
 
 class TooMuch(Exception):
-    """The agent has left more than can be an answer."""
+    """The agent's changes are too large for an answer."""
 
 
 def prepare(section: dict[str, Any]) -> Prepared:
-    """Import the agent, and find walls. Raises what `sandbox.choice` raises, where there are none."""
-    sys.path.append(section["source"])  # to stay: some of it is imported when it is first needed
+    """Import the agent, and find walls. Raises the errors of `sandbox.choice`, where there are none."""
+    sys.path.append(section["source"])  # permanently: some of it is imported on first use
     walls = walls_of(section)
     from agents.environments.child.workplaces.walled import WalledPlace
 
@@ -62,7 +61,7 @@ class SweAgent(PlacedAgent):
         self._make, self._words = make, walls.command if section["command"] else ()
 
     async def reset(self, row: Mapping[str, Any], seed: int) -> None:
-        """Check the row out. Raises UnfitRow, PlaceBroken."""
+        """Check out the row. Raises UnfitRow, PlaceBroken."""
         from verdicts.repository import files_of
 
         answer = row.get("answer")
@@ -77,20 +76,20 @@ class SweAgent(PlacedAgent):
         await self._checkout.exec(GIT, timeout_s=GIT_S)
 
     async def judge(self) -> Finish:
-        """Return what was changed, as the answer."""
+        """Return the changes, as the answer."""
         from verdicts.repository import diff_of
 
         await self._checkout.still()
         try:
             after = await asyncio.to_thread(texts_of, self._checkout.work)
-        except (TooMuch, RecursionError) as error:  # the second of folders in folders in folders
+        except (TooMuch, RecursionError) as error:  # the second for deeply nested folders
             return {"reward": None, "remark": f"no answer: {error}", "answer": ""}
         answer = await asyncio.to_thread(diff_of, self._files, after)
         return {"reward": None, "remark": "", "answer": answer}
 
 
 def tests_of(answer: Any, files: Mapping[str, str]) -> set[str]:
-    """Return the files that are the tests': by their names, or because the row's command names them."""
+    """Return the test files: by their names, or because the row's command names them."""
     from verdicts.repository import belongs_to_tests
 
     try:
@@ -109,10 +108,10 @@ def _write(files: Mapping[str, str], folder: Path) -> None:
 
 
 def texts_of(folder: Path) -> dict[str, str]:
-    """Return the texts of the files below a folder, by their paths; no link is followed. Raises TooMuch."""
+    """Return the texts of the files below a folder, by path; follows no links. Raises TooMuch."""
     found: dict[str, str] = {}
     left = MOST_BYTES
-    for place, folders, names in os.walk(folder):  # which follows no link
+    for place, folders, names in os.walk(folder):  # which follows no links
         folders[:] = sorted(name for name in folders if name not in PASSED_OVER)
         for name in sorted(names):
             path = Path(place) / name
@@ -124,8 +123,8 @@ def texts_of(folder: Path) -> dict[str, str]:
                 raise TooMuch(f"more than {MOST_FILES} files, or {MOST_BYTES >> 20} MiB of them")
             try:
                 data = path.read_bytes()
-            except OSError:  # the agent has closed it: it is no part of an answer
+            except OSError:  # the agent has made it unreadable: not part of an answer
                 continue
-            if b"\0" not in data:  # what no diff shows
+            if b"\0" not in data:  # diffs do not show it
                 found[str(path.relative_to(folder))] = data.decode("utf-8", "replace")
     return found

@@ -1,9 +1,9 @@
-"""A place behind bubblewrap's walls: a work folder on the disk, the system's programs, no network but to the policy.
+"""Work behind bubblewrap's walls: a work folder on disk, the system's programs, no network except to the policy.
 
-In: the files to begin with. Out: what commands print. The work folder and /tmp stay from command to command, and what
-a command leaves running ends with it. The tests are shown when the last one has ended: their folder is read-only and
-new, /tmp is empty again, and the folder of their logs was never there before. All of an episode runs as one user that
-nobody else is. Needs Millrace's own interpreter, whose package `sandbox` has the walls.
+In: the initial files. Out: the output of commands. The work folder and /tmp persist between commands; processes that a
+command leaves end with it. The tests are shown after the last command has ended: their folder is read-only and new,
+/tmp is empty again, and the folder of their logs did not exist before. An episode runs as one user, whom nothing else
+uses. Needs Millrace's own interpreter, whose package `sandbox` has the walls.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from sandbox.local.toolchain import PATH
 from sandbox.program import Ending, Outcome, SandboxUnavailable
 
 WORK, SCRATCH, TESTS, LOGS = "/app", "/tmp", "/tests", "/logs"  # noqa: S108 - inside
-GRACE_S = 30.0  # beyond a command's own time: for the walls to stand, and to fall
-LAST_BYTES = 8192  # of what an agent or the tests printed
+GRACE_S = 30.0  # beyond a command's own time: for the walls' setup and teardown
+LAST_BYTES = 8192  # of the output of an agent or the tests
 
 
 class WalledPlace:
@@ -52,10 +52,10 @@ class WalledPlace:
     Args:
         walls: of the task.
         memory_bytes: of all processes together.
-        env: variables of all that runs inside.
-        is_command: whether the agent is one, which runs inside to its end.
+        env: variables of everything inside.
+        is_command: whether the agent is a command, which runs inside to its end.
     Raises:
-        PlaceBroken: something can't be shown.
+        PlaceBroken: a file can't be shown.
     """
 
     workdir = WORK
@@ -76,10 +76,10 @@ class WalledPlace:
             )
 
     def open(self, fill: Any) -> None:
-        """Make the work folder. Raises PlaceBroken, and what `fill` raises.
+        """Make the work folder. Raises PlaceBroken, and the errors of `fill`.
 
         Args:
-            fill: is given the empty folder.
+            fill: receives the empty folder.
         """
         try:
             self._folder = self._resources.enter_context(self._walls.sandbox.shown_folder())
@@ -91,7 +91,7 @@ class WalledPlace:
 
     @property
     def work(self) -> Path:
-        """The work folder, as it lies here."""
+        """The path of the work folder, on this side."""
         return self._folder / "work"
 
     async def exec(
@@ -144,7 +144,7 @@ class WalledPlace:
         reward_in(report.read_text(encoding="utf-8", errors="replace"), words[0])
 
     async def test(self, tests: Path, script: str, *, env: Mapping[str, str], timeout_s: float) -> Tested:
-        """Run tests on the work folder, once nothing runs in it. Raises PlaceBroken."""
+        """Run tests on the work folder, once no process runs in it. Raises PlaceBroken."""
         await self.still()
         shown, logs = self._folder / "tests", self._folder / "logs"
         shutil.copytree(tests, shown, symlinks=True)
@@ -165,12 +165,12 @@ class WalledPlace:
         return Tested(logs, outcome.exit_code, printed, "" if is_by_itself else outcome.detail)
 
     async def still(self) -> None:
-        """Wait until nothing runs inside: a command ends with all that it has started."""
+        """Wait until no process runs inside: a command ends with everything it has started."""
         async with self._lock:
             pass
 
     async def close(self) -> None:
-        """End all that runs inside, and remove the folder."""
+        """End everything that runs inside, and remove the folder."""
         if self._supervisor is not None:
             supervisor, self._supervisor = self._supervisor, None
             supervisor.end()
@@ -187,7 +187,7 @@ class WalledPlace:
         writable: Mapping[Path, str] | None = None,
         has_own_scratch: bool = False,
     ) -> Outcome:
-        """Run one command line to its end, with nothing else. Raises PlaceBroken."""
+        """Run one command line to its end, alone. Raises PlaceBroken."""
         scratch = {} if has_own_scratch else {self._folder / "tmp": SCRATCH}
         async with self._lock:
             try:
@@ -213,11 +213,11 @@ class WalledPlace:
                 raise PlaceBroken(f"the sandbox failed: {error}") from error
 
     def _ready(self, writable: Mapping[Path, str]) -> Supervisor:
-        """Return who watches over the next command, and give its user what it may write.
+        """Return the supervisor of the next command, and give its user the writable folders.
 
         Raises:
             SandboxUnavailable, OSError: the machinery failed.
-            NestedTooDeeply: what the agent has made can't be handed on.
+            NestedTooDeeply: the agent's files can't be handed over.
         """
         folders = [folder for folder in writable if folder.is_dir()]
         if self._supervisor is None:
@@ -225,7 +225,7 @@ class WalledPlace:
             folders += [self.work, self._folder / "tmp"]
         user = self._supervisor.user
         for folder in folders:
-            if user.uid is not None and user.gid is not None:  # else they are ours, and so is who runs inside
+            if user.uid is not None and user.gid is not None:  # else files and user are both ours
                 give_folder(folder, user.uid, user.gid)
         return self._supervisor
 

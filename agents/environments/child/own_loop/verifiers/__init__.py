@@ -1,1 +1,1 @@
-"""Environments of the package verifiers: tasksets of its version 1, and what `load_environment` makes."""
+"""Play environments of the package verifiers: tasksets of its version 1, and those of `load_environment`."""

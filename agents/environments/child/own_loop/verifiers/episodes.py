@@ -1,6 +1,6 @@
-"""What episodes of both generations of verifiers have in common: a row by its seed, the policy's key, and the end.
+"""Share code between episodes of both generations of verifiers: a row by its seed, the policy's key, and the end.
 
-In and out: as `agents.environments.child.own_loop.verifiers.kind` says.
+In and out: see `agents.environments.child.own_loop.verifiers.kind`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Dict, Sequence
 
 from agents.environments.child.own_loop.function import finish_of
 
-HELD_OUT = 1_000_000_000  # from which on a seed is of `split: eval`
-MODEL = "policy"  # as agents call it; the gateway takes any name
+HELD_OUT = 1_000_000_000  # larger seeds are of `split: eval`
+MODEL = "policy"  # in agents' calls; the gateway accepts any name
 NUMBERS = itertools.count(1)
 
 
 def package_of(name: str) -> str:
-    """Return the package that an environment is in: a hub's `owner/name@version` is installed as `name`."""
+    """Return the package of an environment: a hub's `owner/name@version` is installed as `name`."""
     return name.rsplit("/", 1)[-1].split("@", 1)[0].replace("-", "_")
 
 
 class Rows:
-    """The rows of an environment, of which some are held out."""
+    """The rows of an environment, some of them held out."""
 
     def __init__(self, train: Sequence[Any], held_out: Sequence[Any], section: Dict[str, Any]) -> None:
         if count := section["held_out_rows"]:
@@ -32,7 +32,7 @@ class Rows:
         self._train, self._held_out, self._id = train, held_out, section["id"]
 
     def of(self, seed: int) -> Any:
-        """Return the row of a seed. Raises LookupError for a held-out one where none are."""
+        """Return the row of a seed. Raises LookupError for a held-out one where there are none."""
         if seed < HELD_OUT:
             return self._train[seed % len(self._train)]
         if not self._held_out:
@@ -41,18 +41,18 @@ class Rows:
 
 
 class PolicyKey:
-    """A variable that holds the key of an episode while it is played; commands that it starts do not inherit it."""
+    """A variable with an episode's key while it is played; commands started meanwhile do not inherit it."""
 
     def __init__(self, key: str) -> None:
         self._key, self._name = key, f"EPISODE_{next(NUMBERS)}_API_KEY"
 
     def __enter__(self) -> str:
-        """Set it, and return its name."""
+        """Set the variable, and return its name."""
         os.environ[self._name] = self._key
         return self._name
 
     def __exit__(self, *_: object) -> None:
-        """Remove it."""
+        """Remove the variable."""
         os.environ.pop(self._name, None)
 
 

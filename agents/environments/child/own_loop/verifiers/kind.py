@@ -1,10 +1,10 @@
-"""An environment of verifiers, by its name: the package's own loop plays it against the address of the policy.
+"""Play an environment of verifiers, by name: the package's own loop runs against the address of the policy.
 
-In: a row's seed at `reset`, which is the number of a row of the environment's own; then address and key of the policy.
-Out: the reward of the environment's own rubric, with what it is made of as the remark. A taskset of version 1 is played
-by `Env.run_episode`, with its harness in a process of its own; one that `load_environment` makes by `run_rollout`. What
-executes or evaluates what the policy writes on this machine, or needs a container, is refused by name at the start. An
-error of the environment's own part, such as its rubric's, raises Unmeasured.
+In: a row's seed at `reset`, the number of a row of the environment; then address and key of the policy. Out: the reward
+of the environment's own rubric, with its parts as the remark. A taskset of version 1 is played by `Env.run_episode`,
+with its harness in a separate process; one of `load_environment` by `run_rollout`. Environments that execute or
+evaluate the policy's text on this machine, or need a container, are refused by name at the start. An error in the
+environment's own part, such as its rubric, raises Unmeasured.
 Source: verifiers 0.4.0, `verifiers/v1`, and 0.1.14, `verifiers/envs/environment.py`.
 """
 
@@ -23,12 +23,12 @@ from agents.environments.child.own_loop.verifiers.loaded import LoadedAgent, Loa
 from agents.environments.child.own_loop.verifiers.tasksets import Taskset, TasksetAgent
 from agents.environments.child.prepared import Prepared
 
-# Names of what hands a text to sympy's parser, which evaluates it.
+# Names of functions that pass text to sympy's parser, which evaluates it.
 EVALUATES = ("math_verify", "MathRubric", "verify_boxed_math_answer", "parse_expr", "sympify")
 
 
 def prepare(section: Dict[str, Any]) -> Prepared:
-    """Import the environment and load its rows. Raises LookupError for what can't be played, and what imports raise."""
+    """Import the environment and load its rows. Raises LookupError for unplayable ones, and import errors."""
     find_beside_the_start()
     if importlib.util.find_spec("verifiers") is None:
         raise LookupError(f"{sys.executable} has no verifiers: `python` names an interpreter that has it")
@@ -54,7 +54,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
 
 
 def _refuse_evaluation(environment: str, package: str) -> None:
-    """Raise LookupError where an environment's own modules name what evaluates the policy's words here."""
+    """Raise LookupError where an environment's own modules name functions that evaluate the policy's text here."""
     modules = [one for name, one in sys.modules.items() if name == package or name.startswith(f"{package}.")]
     for module in modules:
         try:

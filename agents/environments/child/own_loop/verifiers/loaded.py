@@ -1,7 +1,7 @@
-"""An environment of `load_environment`: SingleTurnEnv, MultiTurnEnv and ToolEnv of verifiers, and what derives of them.
+"""Play an environment of `load_environment`: SingleTurnEnv, MultiTurnEnv, ToolEnv, and their subclasses.
 
-In, out and failures: as `agents.environments.child.own_loop.verifiers.kind` says. Its rubric takes an error in a reward
-function for a reward of 0, and says so in a log: here it is an error.
+In, out and failures: see `agents.environments.child.own_loop.verifiers.kind`. The rubrics of verifiers turn an error in
+a reward function into a reward of 0, and log it: here it is an error.
 Source: verifiers 0.1.14, `verifiers/envs/environment.py` and `verifiers/rubrics`.
 """
 
@@ -21,8 +21,8 @@ ELSEWHERE = (
     "CliAgentEnv",
     "BrowserEnv",
 )  # classes whose programs run in sandboxes of a service
-CLIENT_S = 1e6  # of the client, which waits in a queue: the worker has the deadline
-# Of the reward functions of an episode.
+CLIENT_S = 1e6  # of the client, whose calls may queue: the worker has the deadline
+# For the reward functions of an episode.
 FAILED: contextvars.ContextVar[List[str]] = contextvars.ContextVar("failed")
 
 
@@ -81,14 +81,14 @@ class LoadedAgent:
 
 
 def _rubrics(rubric: Any) -> Iterator[Any]:
-    """Yield a rubric and those that it is made of."""
+    """Yield a rubric and its parts."""
     yield rubric
     for one in getattr(rubric, "rubrics", ()):
         yield from _rubrics(one)
 
 
 def _watched(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a reward function that notes what it raises."""
+    """Return a reward function that records its exceptions."""
 
     @functools.wraps(function)
     async def called(*args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,6 @@
-"""A taskset of verifiers' version 1: a task is played by `Env.run_episode`, with its harness in a process of its own.
+"""Play a taskset of verifiers' version 1: `Env.run_episode`, with its harness in a separate process.
 
-In, out and failures: as `agents.environments.child.own_loop.verifiers.kind` says.
+In, out and failures: see `agents.environments.child.own_loop.verifiers.kind`.
 Source: verifiers 0.4.0, `verifiers/v1/env.py`, `agent.py` and `utils/loaders.py`.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Dict, List
 from agents.environments.child.own_loop.function import AgentFailed, Unmeasured
 from agents.environments.child.own_loop.verifiers.episodes import MODEL, PolicyKey, Rows, finish
 
-# Errors that the policy has no part in, by their type.
+# Types of errors that the policy can't cause.
 NOT_THE_POLICYS = {"TaskError", "SandboxError", "ToolsetError", "InterceptionError", "TunnelError"}
 TALKS = "null"  # the harness that calls a taskset's tools and executes nothing itself
 
@@ -37,18 +37,18 @@ class Taskset:
         _start_by_own_interpreter()
 
     def _agents(self, section: Dict[str, Any]) -> Dict[str, Any]:
-        """Return the configuration of each agent: on this machine, and one that talks unless something else is said."""
+        """Return the configuration of each agent: on this machine, and by default one that only calls tools."""
         declared = self.vf.env_config_type(self._id).model_fields.items()
         names = [name for name, field in declared if isinstance(field.default, self.vf.AgentConfig)]
         if strange := [name for name in section["agents"] if name not in names]:
             raise LookupError(f"{self._id} has no agent {', '.join(strange)}; it has {', '.join(names)}")
         own: Dict[str, Any] = {"runtime": {"type": "subprocess"}, "max_turns": section["max_turns"]}
-        if self.vf.default_harness_id(self._id) == "bash":  # it brings none of its own
+        if self.vf.default_harness_id(self._id) == "bash":  # it has none of its own
             own["harness"] = {"id": TALKS}
         return {name: {**own, **section["agents"].get(name, {})} for name in names}
 
     def _policys(self, names: List[str]) -> str:
-        """Return the name of the one agent that the policy is."""
+        """Return the name of the single agent that the policy plays."""
         seats = [(name, getattr(self.config, name)) for name in names]
         free = [name for name, seat in seats if seat.model is None and seat.client is None]
         if len(free) != 1:
@@ -64,7 +64,7 @@ class Taskset:
         for name, harness_config in self.config.agent_harnesses().items():
             harness = self.vf.load_harness(harness_config)
             if getattr(self.config, name).runtime.type != "subprocess":
-                continue  # somebody has written which container
+                continue  # the container is configured
             for needs, what in (
                 (harness.EXECUTES_CODE, "executes what the policy writes, and would do so on this machine"),
                 (harness.NEEDS_CONTAINER, "needs a container"),
@@ -114,7 +114,7 @@ class TasksetAgent:
 
 
 def _start_by_own_interpreter() -> None:
-    """Have the program that talks run by this interpreter, which has what it needs: verifiers would ask uv for it."""
+    """Let this interpreter, which has the dependencies, run the program: verifiers would use uv."""
     source = importlib.import_module("verifiers.v1.harnesses.utils.launch").CHAT_PROGRAM_SOURCE
     runtime: Any = importlib.import_module("verifiers.v1.runtimes.subprocess").SubprocessRuntime
     asks_uv = runtime.prepare_uv_script
