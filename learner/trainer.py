@@ -92,6 +92,8 @@ class TrainingLoop:
         """Train until the last step, or until an operator or a signal ends the run: finished, drained or stopped."""
         surviving = self.recovery.surviving
         self.recovery.recover()
+        if self.version < self.run.learner.steps:
+            self.intake.retry_the_rest()
         # Before the feeder starts: a drained or paused run issues nothing.
         surviving(self.selection.poll_operator)
         self.feeder.start()
@@ -240,15 +242,11 @@ class TrainingLoop:
         self.journal.retain(self.checkpoints.oldest_version() or 0)
 
     def progress(self) -> Progress:
-        """Return where a run from here would begin: at the oldest group without an outcome."""
-        oldest = min(
-            (
-                ordinal_of(group_id)
-                for group_id in self.run_owner.slots()
-                if retry_of(group_id) == 0 and not self.journal.has(group_id)
-            ),
-            default=self.feeder.position,
-        )
+        """Return where a run from here would begin: at the oldest group without an outcome, or over at the end."""
+        not_ended = [group_id for group_id in self.run_owner.slots() if not self.journal.has(group_id)]
+        waiting = (*not_ended, *self.journal.ledger.over)
+        ordinals = (ordinal_of(group_id) for group_id in waiting if retry_of(group_id) == 0)
+        oldest = min(ordinals, default=self.feeder.position)
         steps = self.journal.ledger.steps
         return Progress(
             version=self.version,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from broker import codec
 from broker.codec import text
 from broker.errors import BadMessage, NewerSchema, RunFailed, WentBack
+from broker.group_ids import ordinal_of
 from broker.keys import DEAD, EPISODES, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup, Split
 from broker.protocol.run_owner import RunOwner
@@ -31,7 +32,7 @@ from learner.groups.filters import why_empty, why_impossible
 from learner.groups.kept_share import KeptShare
 from learner.groups.retirement import keeps_its_slot
 from learner.groups.same_reward import SameRewardWatch
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import DROPPED, OVER, Outcome
 from learner.journal.writer import Journal
 from learner.objective.advantages import has_variance
 from learner.policy_version import PolicyVersion
@@ -259,12 +260,18 @@ class Intake:
         """Drop every group without an outcome, after the last step was trained and announced."""
         over = [group_id for group_id in self.run_owner.slots() if not self.journal.has(group_id)]
         self.buffer.discard(over)
-        reason = "over: the run's last step had all its groups without this one"
+        reason = f"{OVER}: the run's last step had all its groups without this one"
         self.settle({group_id: Outcome(DROPPED, reason) for group_id in over})
         if over:
             log.info(
                 "dropped over=%d: issued in case that others would have nothing to learn from", len(over)
             )
+
+    def retry_the_rest(self) -> None:
+        """Record a retry of each group that was over at an earlier end: the run was given more steps."""
+        for group_id in self.journal.ledger.over:
+            base = str(ordinal_of(group_id))
+            self.journal.retry(base, self.journal.ledger.retries.get(base, 0) + 1)
 
     def settle(self, ends: dict[str, Outcome]) -> None:
         """Record the outcomes, then free the slots: never in the other order."""

@@ -102,11 +102,9 @@ class Operator:
             return (
                 "it has no outcome yet" if outcome is None else f"no dead training group but {outcome.kind}"
             )
-        base = str(ordinal_of(dead_id))
-        number = self._journal.ledger.retries.get(base, 0)
-        newest = retried(base, number) if number else base
+        base, newest = str(ordinal_of(dead_id)), self._journal.ledger.newest_try(dead_id)
         if newest == dead_id:
-            self._journal.retry(base, number + 1)
+            self._journal.retry(base, self._journal.ledger.retries.get(base, 0) + 1)
         elif self._journal.has(newest):
             return f"it was retried as {newest}"
         return ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from broker.group_ids import retried
+from broker.group_ids import ordinal_of, retried
 from broker.messages import ScoredGroup
 from learner.journal.payloads import JournalError, PayloadGone, payload_files, read_payload, read_step
 from learner.journal.records import Broken, Whole, first_record, published_in, scan, step_number
@@ -23,6 +23,7 @@ __all__ = [
     "COLLECTED",
     "DEAD",
     "DROPPED",
+    "OVER",
     "TRAINED",
     "JournalError",
     "Ledger",
@@ -38,6 +39,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 TRAINED, DROPPED, DEAD = "trained", "dropped", "dead"
+OVER = "over"  # begins the detail of a group dropped because the last step had its groups without it
 COLLECTED = "collected"  # kept with its payload, by a run without training
 ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: learner.resume=FOLDER"
 
@@ -68,7 +70,7 @@ class Ledger:
     # Records of collected groups: ids, dead (reasons by id, for those that ended in `dead`), tokens, fence, file,
     # offset, length and crc32 (of the payload with all of them).
     collected: list[Mapping[str, Any]] = field(default_factory=list)
-    retries: dict[str, int] = field(default_factory=dict)  # dead group -> number of its retries
+    retries: dict[str, int] = field(default_factory=dict)  # dead or over group -> number of its retries
     incarnations: list[Mapping[str, Any]] = field(
         default_factory=list
     )  # first record of each incarnation, the oldest first
@@ -85,6 +87,23 @@ class Ledger:
         return {
             version: checksum for record in self.steps for version, checksum in published_in(record).items()
         }
+
+    @property
+    def over(self) -> list[str]:
+        """The groups that the last step had no need of, and that were not retried since."""
+        return [
+            group_id
+            for group_id, outcome in self.outcomes.items()
+            if outcome.kind == DROPPED
+            and outcome.detail.startswith(f"{OVER}: ")
+            and group_id == self.newest_try(group_id)
+        ]
+
+    def newest_try(self, group_id: str) -> str:
+        """Return the id of a training group's newest recorded retry: its own where there is none."""
+        base = str(ordinal_of(group_id))
+        number = self.retries.get(base, 0)
+        return retried(base, number) if number else base
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one record to the ledger."""

@@ -129,6 +129,19 @@ def test_what_was_issued_beyond_the_last_step_is_dropped_as_over(make_chain: Mak
     assert {outcome.kind for outcome in over} == {"dropped"}
     assert len(ledger.outcomes) == int(chain.client.hget(chain.keys("cursor"), "issued"))
     assert (chain.slots, chain.depth(PROMPTS), chain.depth(SCORED)) == (set(), 0, 0)
+    oldest = min(int(group_id) for group_id in ledger.over)
+    state = json.loads((chain.run.folder / "checkpoints/step-000004/state.json").read_text())["state"]
+    assert state["first_row"] == oldest, "a new run from this checkpoint begins with what was over"
+
+    trainer = make_trainer(chain)  # the run is given more steps
+    chain.version.trained = chain.version.announced = 4
+    for _ in range(2):
+        trainer.intake.retry_the_rest()
+        assert chain.journal.ledger.retries == dict.fromkeys(ledger.over, 1)
+    assert chain.journal.ledger.over == []
+    chain.selection.poll_operator()
+    assert sorted(trainer.feeder._retries) == sorted(f"{group_id}-r1" for group_id in ledger.over)
+    trainer.publisher.close()
 
 
 def test_a_run_trains_what_it_issued_and_leaves_nothing(make_chain: MakeChain, train: Train) -> None:
@@ -161,7 +174,8 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing(make_chain: MakeChain, t
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["step-000004", "step-000006"]
     state = json.loads((folder / "checkpoints/step-000006/state.json").read_text())
     state = state["state"]
-    assert (state["version"], state["first_row"], state["fingerprint"]) == (6, issued, "f")
+    begins = min(map(int, ledger.over), default=issued)  # with what no step took
+    assert (state["version"], state["first_row"], state["fingerprint"]) == (6, begins, "f")
 
     records = read_metrics(folder)
     assert [record["step"] for record in records] == [1, 2, 3, 4, 5, 6]
