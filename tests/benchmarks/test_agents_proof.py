@@ -102,6 +102,21 @@ def test_what_trained_is_held_to_the_engines_record(tmp_path: Path, place: int |
     assert (stage.episodes, stage.conversations, stage.sequences) == (2, 3, 3)
 
 
+@pytest.mark.parametrize(
+    ("ends", "samples", "held"), [((5, 6), 1, True), ((6, 7), 1, False), ((5, 6), 0, False)]
+)
+def test_a_turn_may_be_a_sample_up_to_a_stop_sequence(
+    tmp_path: Path, ends: tuple[int, ...], samples: int, *, held: bool
+) -> None:
+    scored, record = trained()
+    longer = [Sampled.of(*map(np.array, ([1, 2], [5, 6, 0], [-1, -2, -9])))] * samples
+    stage = Stage(tmp_path)
+    stop = np.array(ends, "<i4").tobytes()
+    compare(stage, [scored], [*longer, *record[1:]], ["math"], is_stopped=lambda ids: ids.endswith(stop))
+    first, *_ = stage.held.values()
+    assert first == held
+
+
 def test_nothing_is_held_of_groups_that_there_are_not(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     compare(stage, [], [], ["math"])

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,11 @@ CODES: Final = (
     "It is wrong.\n<code>\nfinal_answer('wrong')\n</code>",
     "I do not know.",
 )
+STOPS: Final = (
+    "Observation:",
+    "Calling tools:",
+    "</code>",
+)  # of smolagents' requests: a turn ends with the first
 SUBMIT: Final = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && echo "
 BASHES: Final = tuple(
     f'I act.<tool_call>{{"name": "bash", "arguments": {json.dumps({"command": command})}}}</tool_call>'
@@ -73,7 +78,7 @@ def litellm(stage: Stage) -> None:
 
 def smolagents(stage: Stage) -> None:
     """Train a CodeAgent as a command, behind walls where its Python can be shown there."""
-    _command(stage, programs.SMOLAGENTS, CODES)
+    _command(stage, programs.SMOLAGENTS, CODES, stops=STOPS)
 
 
 def mini_swe_agent(stage: Stage) -> None:
@@ -99,8 +104,8 @@ def _functions(stage: Stage, program: str, *names: str) -> None:
     )
 
 
-def _command(stage: Stage, program: str, answers: Sequence[str]) -> None:
-    """Train a command, with a policy that says one of these."""
+def _command(stage: Stage, program: str, answers: Sequence[str], *, stops: Sequence[str] = ()) -> None:
+    """Train a command, with a policy that says one of these answers, up to a stop sequence of its requests."""
     script = stage.file("own_command.py", programs.COUNTED + program)
     is_walled = stage.python is not None and _is_shown(stage.python)
     words = {"command": [str(stage.python), str(script)], "sandbox": is_walled}
@@ -113,6 +118,7 @@ def _command(stage: Stage, program: str, answers: Sequence[str]) -> None:
         data={"max_prompt_tokens": 32_000},
         sampling={"max_tokens": 32_000},
         generators={"engine": {"type": "fake", "answers": answers, "by": "seed"}},
+        stops=stops,
     )
 
 
@@ -122,7 +128,9 @@ def _is_shown(python: Path) -> bool:
     return os.getuid() != 0 or all(one.stat().st_mode & 0o001 for place in places for one in place.parents)
 
 
-def _trained(stage: Stage, environments: Mapping[str, Any], **sections: Any) -> None:
+def _trained(
+    stage: Stage, environments: Mapping[str, Any], *, stops: Sequence[str] = (), **sections: Any
+) -> None:
     """Train two steps, and hold what was trained to what was sampled."""
     rows = box_problems("train", STEPS * len(environments) * 4)
     tasks = list(environments) * len(rows)
@@ -172,7 +180,7 @@ def _trained(stage: Stage, environments: Mapping[str, Any], **sections: Any) -> 
         for step in ledger.steps
         for group in read_step(stage.folder / "runs" / "client" / "journal", step)[0]
     ]
-    compare(stage, groups, read_record(record), list(environments))
+    compare(stage, groups, read_record(record), list(environments), is_stopped=_stopped_by(stops))
 
 
 def _up(stage: Stage, record: Path) -> int:
@@ -193,9 +201,18 @@ def _up(stage: Stage, record: Path) -> int:
 
 
 def compare(
-    stage: Stage, groups: Sequence[ScoredGroup], record: Sequence[Sampled], tasks: Sequence[str]
+    stage: Stage,
+    groups: Sequence[ScoredGroup],
+    record: Sequence[Sampled],
+    tasks: Sequence[str],
+    *,
+    is_stopped: Callable[[bytes], bool] = lambda _: False,
 ) -> None:
-    """Hold groups that trained to the record of their engine, and to what their agents counted."""
+    """Hold groups that trained to the record of their engine, and to what their agents counted.
+
+    Args:
+        is_stopped: whether ids end with a stop sequence of a request: the rest of the engine's sample is in no turn then.
+    """
     completions = [(group.rollout.prompt, one) for group in groups for one in group.rollout.completions]
     turns = [
         [turn for segment in one.segments for turn in _turns(prompt, segment)] for prompt, one in completions
@@ -204,7 +221,7 @@ def compare(
     stage.holds(
         "ids, log-probabilities and mask of each trained turn are a sample of the engine's, of each sample once",
         bool(trained),
-        not trained - Counter(record),
+        _are_sampled(trained, Counter(record), is_stopped),
     )
     stage.holds(
         "nobody's log-probability is said of what nobody sampled",
@@ -231,6 +248,25 @@ def compare(
     stage.episodes = len(completions)
     stage.conversations = sum(one.get("conversations", 0) for one in said)
     stage.sequences = sum(sequences)
+
+
+def _are_sampled(
+    trained: Counter[Sampled], record: Counter[Sampled], is_stopped: Callable[[bytes], bool]
+) -> bool:
+    """Return whether each turn is a sample of its own, whole or up to its stop sequence."""
+    left = record - trained
+    for turn in (trained - record).elements():
+        whole = next((one for one in left if one.begins_with(turn)), None)
+        if whole is None or not is_stopped(turn.ids):
+            return False
+        left -= Counter([whole])
+    return True
+
+
+def _stopped_by(stops: Sequence[str]) -> Callable[[bytes], bool]:
+    """Return what says whether ids of the scripted engine, which are a text's bytes, end with one of these."""
+    ends = tuple(stop.encode() for stop in stops)
+    return lambda ids: bytes(np.frombuffer(ids, "<i4").tolist()).endswith(ends)
 
 
 def _turns(prompt: Prompt, segment: Segment) -> Iterator[Sampled]:

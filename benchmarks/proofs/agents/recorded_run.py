@@ -38,6 +38,14 @@ class Sampled(NamedTuple):
             np.asarray(logprobs, "<f4").tobytes(),
         )
 
+    def begins_with(self, turn: Sampled) -> bool:
+        """Return whether a turn is the beginning of this sample."""
+        return (
+            self.given == turn.given
+            and self.ids.startswith(turn.ids)
+            and self.logprobs.startswith(turn.logprobs)
+        )
+
 
 def read_record(file: Path) -> list[Sampled]:
     """Read all that was written down; what a kill cut short counts for nothing."""
