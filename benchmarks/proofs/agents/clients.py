@@ -211,7 +211,7 @@ def compare(
     """Hold groups that trained to the record of their engine, and to what their agents counted.
 
     Args:
-        is_stopped: whether ids end with a stop sequence of a request: the rest of the engine's sample is in no turn then.
+        is_stopped: whether ids end with a stop sequence of a request: then the rest of the sample is in no turn.
     """
     completions = [(group.rollout.prompt, one) for group in groups for one in group.rollout.completions]
     turns = [
