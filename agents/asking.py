@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +22,12 @@ from broker.messages import Ids, Prompt, TurnPrompt, TurnRecord
 from broker.protocol.episodes import Attempt, Call, content_of, key_of
 
 SEED_BYTES = 4
+MOST_FAILURES = 1000  # kinds of failures that are counted apart: a model may write what names them
+OTHER_FAILURES = ("others",)
+PLACE = re.compile(r"[^()]+:\d+ in [^()]+\)")  # at the end of a line, as `my_agent.py:12 in price)`
+ENVIRONMENTS = (
+    ": the environment failed in "  # `task NAME` is before it, a stage and an exception's type behind it
+)
 
 
 @dataclass(slots=True)
@@ -41,6 +48,20 @@ class Counts:
     replayed_s: float = 0.0  # of sampling saved by that
     ends: Counter[str] = field(default_factory=Counter)
     failures: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of plays, by reason
+
+    def add_failure(self, line: str) -> int:
+        """Count a play's failure, and return how many were like it: alike but for an exception's message.
+
+        Args:
+            line: the first one of the failure's text.
+        """
+        place = line.rpartition(" (")[2]
+        parts = line.split(":")[: 3 if ENVIRONMENTS in line else 1]
+        kind = (*parts, place if PLACE.fullmatch(place) else "")
+        if kind not in self.failures and len(self.failures) >= MOST_FAILURES:
+            kind = OTHER_FAILURES
+        self.failures[kind] += 1
+        return self.failures[kind]
 
 
 class Asker:

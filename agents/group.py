@@ -232,9 +232,7 @@ class GroupPlay:
         crashes.append(error.by)
         self._last = str(error)
         lines = str(error).splitlines()
-        alike = (*lines[0].split(":")[:3], lines[0].rpartition(" (")[2])  # without an exception's message
-        self._counts.failures[alike] += 1
-        times = self._counts.failures[alike]
+        times = self._counts.add_failure(lines[0])
         is_power_of_two = not times & (times - 1)  # warn each time that it has doubled
         log.log(
             logging.WARNING if is_power_of_two else logging.INFO,

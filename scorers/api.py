@@ -183,26 +183,33 @@ class RowWorkerClient:
             raise
 
     def _start(self) -> socket.socket:
-        """Start a worker, unless `begin` has, give it the scorers, and wait until it is ready."""
+        """Start a worker, unless `begin` has, give it the scorers, and wait until it is ready.
+
+        One that `begin` started may have ended since, killed from outside: then another is started.
+        """
         config = self.config.model_dump_json().encode()
-        try:
-            ours = self._link or self._spawn()
-        except OSError as error:  # no descriptor, process or memory left, or the working folder is gone
-            raise ScoringFailed(f"no process that scores rows can be started: {error}") from error
-        try:
-            send_frame(ours, config)
-            self._is_ready = receive_frame(ours) is not None
-        except OSError:
-            self._is_ready = False
-        except BaseException:
-            self.close(grace_s=0.0)
-            raise
-        if not self._is_ready:
-            raise ScoringFailed(
-                f"the process that scores rows did not start, it ended {_said(self.close())}; standard "
-                "error says why"
-            )
-        return ours
+        may_start_again = self._link is not None
+        while True:
+            try:
+                ours = self._link or self._spawn()
+            except OSError as error:  # no descriptor, process or memory left, or the working folder is gone
+                raise ScoringFailed(f"no process that scores rows can be started: {error}") from error
+            try:
+                send_frame(ours, config)
+                self._is_ready = receive_frame(ours) is not None
+            except OSError:
+                self._is_ready = False
+            except BaseException:
+                self.close(grace_s=0.0)
+                raise
+            if self._is_ready:
+                return ours
+            ending = _said(self.close())
+            if not may_start_again or self._is_stopped:
+                raise ScoringFailed(
+                    f"the process that scores rows did not start, it ended {ending}; standard error says why"
+                )
+            may_start_again = False
 
     def _spawn(self) -> socket.socket:
         """Start a worker in its own process group: the terminal's Ctrl-C is the caller's alone. Raises OSError."""

@@ -13,16 +13,21 @@ RESTARTS=10                             # failures in a row, each within HEALTHY
 HEALTHY_S=60
 told=                                   # set by SIGTERM and SIGUSR1: no other start
 at_limit=                               # set by SIGUSR1: the job is to be queued again
-child=
+export ENDING=$STATE/ending-${SLURM_JOB_ID:-}   # there while a step of srun is to end: its tasks do not begin then
 [ -z "$JUDGE_MODEL" ] || export SERVED_JUDGE_URL="http://$JUDGE_NODE:$JUDGE_PORT/v1"     # whom endpoints without urls ask
 trap 'told=1' TERM
 
 say() { echo "$(date -u +%FT%TZ) job=${SLURM_JOB_ID:-} start=${SLURM_RESTART_COUNT:-0} $*" >&2; }
 
-# Ask the role to end. A step of Slurm is told by Slurm: srun itself would be cut off from it.
+# tell PROCESS COMMAND...: ask the role to end. A step of Slurm is told by Slurm: srun itself would be cut off from it.
+# What Slurm tells a step that it has yet to start is lost: its tasks look for ENDING first (rank.sh).
 tell() {
-    [ -n "$child" ] || return 0
-    if [ "$1" = srun ]; then scancel --signal=TERM "$SLURM_JOB_ID"; else kill -TERM "$child" 2>/dev/null || true; fi
+    if [ "$2" = srun ]; then
+        : >"$ENDING"
+        scancel --signal=TERM "$SLURM_JOB_ID"
+    else
+        kill -TERM "$1" 2>/dev/null || true
+    fi
 }
 
 requeue() { say "the time limit is near: queued again"; scontrol requeue "$SLURM_JOB_ID"; }
@@ -43,29 +48,31 @@ has_learner() {
 # keep COMMAND...: run a role with REDIS_URL until it ends for good; returns its exit code. 2 is final; after another one
 # it is started again, later each time. 0 is final too, but for a generator or a scorer whose learner has been put back
 # into the queue: the run is stopped, they end with 0, and are to be there when it goes on. Where Redis' job has moved,
-# the role is asked to end, and begins anew.
+# the role is asked to end, and begins anew. A start of it is told once, and by the loop alone: a trap could come between
+# any two commands, and tell it again.
 keep() {
-    local failures=0 waited_s=0 url began_s moved code
-    trap 'told=1; at_limit=1; tell "$1"' USR1
-    while :; do
+    local failures=0 waited_s=0 code=0 url began_s moved child is_asked
+    trap '[ -n "$told" ] || { told=1; at_limit=1; }' USR1
+    while [ -z "$told" ]; do
         until [ -s "$ADDRESS" ]; do
-            [ -z "$told" ] || return 0
+            [ -z "$told" ] || return "$code"
             [ "$waited_s" -lt "$REDIS_WAIT_S" ] || { say "no redis in ${waited_s} s: $ADDRESS is not there"; return 1; }
             [ $((waited_s % 60)) -ne 0 ] || say "waits for redis, since ${waited_s} s: $ADDRESS is not there yet"
             sleep 2
             waited_s=$((waited_s + 2))
         done
-        url=$(<"$ADDRESS") began_s=$SECONDS moved=
+        url=$(<"$ADDRESS") began_s=$SECONDS moved='' is_asked=''
+        [ "$1" != srun ] || rm -f "$ENDING"
         REDIS_URL=$url "$@" &
         child=$!
-        [ -z "$at_limit" ] || tell "$1" # a signal that came before its number was known
         while kill -0 "$child" 2>/dev/null; do
             sleep 1 # a signal's trap runs after it
-            [ -n "$moved$told" ] || [ "$(<"$ADDRESS")" = "$url" ] || { say "redis has moved"; moved=1; tell "$1"; }
+            [ -n "$moved$told" ] || [ "$(<"$ADDRESS")" = "$url" ] || { say "redis has moved"; moved=1; }
+            [ -z "$at_limit$moved" ] || [ -n "$is_asked" ] || { is_asked=1; tell "$child" "$@"; }
         done
         wait "$child"
         code=$?
-        child=
+        [ "$1" != srun ] || rm -f "$ENDING"
         [ -z "$told" ] || return "$code"
         if [ -n "$moved" ]; then continue; fi
         if [ "$code" -eq 2 ] || is_finished || ! has_learner; then return "$code"; fi
@@ -81,4 +88,5 @@ keep() {
         say "ended with $code: starts again"
         sleep $((failures < 6 ? 1 << failures : 60))
     done
+    return "$code"
 }

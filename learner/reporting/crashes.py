@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-MOST_KINDS: Final = 3  # named, the most frequent first
+from learner.groups.crashes import OTHERS
+
+NAMED_KINDS: Final = 3  # in the sentence, the most frequent first
+MOST_KINDS: Final = 500  # counted apart, those that came first; the rest is one
 
 
 class CrashSums:
@@ -25,7 +28,8 @@ class CrashSums:
         """Add the metrics of a step."""
         arrived = record.get("arrived", {})
         self.episodes += arrived.get("episodes", {}).get("count", 0)
-        for kind, found in arrived.get("crashes", {}).items():
+        for name, found in arrived.get("crashes", {}).items():
+            kind = name if name in self.counts or len(self.counts) < MOST_KINDS else OTHERS
             self.counts[kind] = self.counts.get(kind, 0) + found["episodes"]
             self._scored += found["scored"]
             self._said[kind] = found["said"]
@@ -42,10 +46,11 @@ class CrashSums:
 
     def text(self) -> str:
         """Return the sentence; call it only where there are crashes."""
-        kinds = sorted(self.counts, key=lambda kind: -self.counts[kind])
-        named = "; ".join(f"{self.counts[kind]} by {self._named(kind)}" for kind in kinds[:MOST_KINDS])
-        rest = sum(self.counts[kind] for kind in kinds[MOST_KINDS:])
-        more = f"; {rest} by {len(kinds) - MOST_KINDS} others" if rest else ""
+        kinds = sorted((kind for kind in self.counts if kind != OTHERS), key=lambda kind: -self.counts[kind])
+        named = "; ".join(f"{self.counts[kind]} by {self._named(kind)}" for kind in kinds[:NAMED_KINDS])
+        rest = self.crashed - sum(self.counts[kind] for kind in kinds[:NAMED_KINDS])
+        how_many = "many" if OTHERS in self.counts else len(kinds) - NAMED_KINDS
+        more = f"; {rest} by {how_many} others" if rest else ""
         return (
             f"{self.crashed} of {self.episodes} episodes so far ({self.share:.1%}) were ended by what their own agent, "
             f"tool or environment raised, {self._fate()}: {named}{more}. Answer the policy's odd arguments with a text "

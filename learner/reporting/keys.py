@@ -52,8 +52,8 @@ KEYS: Final = {
     "arrived.episodes.NAME": "the same over all episodes that came back since the last step",
     "arrived.crashed_share": "share of these that their agent's or environment's own code ended, most by an exception",
     "arrived.crashes.NAME": (
-        "of these by the exception's type and line: `episodes`, how many of them are `scored` as they stood, and what "
-        "the newest exception `said`"
+        "of these by the exception's type and line, with the rarest as `others`: `episodes`, how many of them are "
+        "`scored` as they stood, and what the newest exception `said`"
     ),
     "alarms": "what the log warned of after this step",
     "histograms.NAME": "upper ends of bins (`edges`) and their `counts`, one more: `lag`, `ratio`, `response_tokens`",

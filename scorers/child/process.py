@@ -26,6 +26,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 
 Request = dict[str, Any]
 Reply = dict[str, Any]
+Clock = Callable[[], AbstractContextManager[object]]
 
 MEMORY_BYTES: Final = 4 << 30  # address space beyond what the parent had mapped at the fork
 RECURSION_FRAMES: Final = 1000  # for the target, however deep the parent's stack was at the fork
@@ -103,12 +105,13 @@ class KillableChild:
         """Return the process id of the living child; None before the first request and after a kill."""
         return self._pid
 
-    def ask(self, request: Request, timeout_s: float) -> Reply:
+    def ask(self, request: Request, timeout_s: float, *, measured: Clock = nullcontext) -> Reply:
         """Have the child answer one request.
 
         Args:
             request: what the target is called with; JSON types only.
             timeout_s: seconds to the reply, the fork included; then the child is killed.
+            measured: makes the context in which the request runs, and `before_others` does not.
         Raises:
             LimitExceeded: no reply within `timeout_s`, out of memory, or a crash; this child is gone.
             ChildDied: killed from outside, ended by itself, or without a quarter of `timeout_s` in processor time when
@@ -117,6 +120,10 @@ class KillableChild:
         """
         if self._link is None and self._has_forked and self._before_others is not None:
             self._before_others()
+        with measured():
+            return self._reply(request, timeout_s)
+
+    def _reply(self, request: Request, timeout_s: float) -> Reply:
         deadline = time.monotonic() + timeout_s
         link = self._link or self._fork()
         has_yielded = False
@@ -155,7 +162,9 @@ class KillableChild:
         reply: Reply = envelope["reply"]
         return reply
 
-    def ask_with_fresh_child_retry(self, request: Request, deadline_s: float) -> Reply:
+    def ask_with_fresh_child_retry(
+        self, request: Request, deadline_s: float, *, measured: Clock = nullcontext
+    ) -> Reply:
         """Have this child answer a request within half of the deadline, else a fresh child within the other half.
 
         What a long-lived child keeps of earlier requests may slow it down. A request that exceeds a limit in the fresh
@@ -164,13 +173,14 @@ class KillableChild:
         Args:
             request: what the target is called with; JSON types only.
             deadline_s: seconds for both attempts.
+            measured: as for `ask`, around each attempt.
         Raises:
             LimitExceeded: the second attempt's; both children are gone.
             ChildDied, RuntimeError: as `ask`, at either attempt.
         """
         with contextlib.suppress(LimitExceeded):  # which kills the child: the next request forks another
-            return self.ask(request, timeout_s=deadline_s / 2)
-        return self.ask(request, timeout_s=deadline_s / 2)
+            return self.ask(request, timeout_s=deadline_s / 2, measured=measured)
+        return self.ask(request, timeout_s=deadline_s / 2, measured=measured)
 
     def close(self) -> None:
         """Kill the child, if there is one, and wait for its end: no zombie stays."""

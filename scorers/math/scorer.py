@@ -235,8 +235,7 @@ class MathAnswer:
         _load()  # before the deadline's clock runs; what texts alone decide does without
         if own_time is None:
             return self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
-        with own_time.measured() as most_s:
-            return self._child.ask_with_fresh_child_retry(request, most_s)
+        return self._child.ask_with_fresh_child_retry(request, own_time.most_s, measured=own_time.measured)
 
 
 def _load() -> None:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -113,10 +114,12 @@ def test_a_place_begins_at_the_checkout_or_at_the_root(site: Path, given: str) -
     assert said == f"{site}/environment {site}/environment/bin/python\n"
 
 
-def keep(site: Path, script: str, *, role: str = "generators") -> subprocess.Popen[str]:
+def keep(
+    site: Path, script: str, *, role: str = "generators", by: Sequence[str] = ()
+) -> subprocess.Popen[str]:
     (site / "state").mkdir(exist_ok=True)
     (site / "state" / "redis_url").write_text("redis://one\n", encoding="utf-8")
-    command = ["bash", "deploy/slurm/keep.sh", str(site / "settings.sh"), "sh", "-c", script]
+    command = ["bash", "deploy/slurm/keep.sh", str(site / "settings.sh"), *by, "sh", "-c", script]
     of_job = variables(site, SLURM_JOB_ID="7", SLURM_JOB_NAME=f"first-{role}")
     return subprocess.Popen(command, cwd=ROOT, env=of_job, text=True)
 
@@ -165,6 +168,42 @@ def test_a_role_whose_redis_has_moved_begins_anew(site: Path) -> None:
     kept.send_signal(signal.SIGUSR1)  # it is told by the one who keeps it
     assert kept.wait(30) == 0
     assert (site / "told").read_text(encoding="utf-8") == "told\n" * 2
+
+
+ENDS_LATE = (
+    'trap "echo told >>$SITE/told" TERM; echo up >"$SITE/starts"; '
+    'while [ ! -e "$SITE/over" ]; do sleep 0.1; done; /bin/sleep 0.5'
+)
+
+
+@pytest.mark.parametrize("first", ["the limit", "redis"])
+def test_a_role_that_takes_its_time_to_end_is_told_once(site: Path, first: str) -> None:
+    kept = keep(site, ENDS_LATE)
+    wait_until((site / "starts").exists)
+    if first == "redis":
+        (site / "state" / "redis_url").write_text("redis://other\n", encoding="utf-8")
+    else:
+        kept.send_signal(signal.SIGUSR1)
+    wait_until((site / "told").exists)
+    kept.send_signal(signal.SIGUSR1)
+    (site / "over").touch()  # half a second later the role ends
+    assert kept.wait(30) == 0
+    assert (site / "told").read_text(encoding="utf-8") == "told\n"
+
+
+def test_a_step_that_slurm_has_yet_to_start_does_not_begin_once_it_is_told(site: Path) -> None:
+    step = 'echo up >"$SITE/step"; while [ ! -e "$SITE/over" ]; do sleep 0.1; done; exec "$@"'
+    (site / "bin" / "srun").write_text(f"#!/bin/sh\n{step}\n", encoding="utf-8")
+    (site / "bin" / "srun").chmod(0o755)
+    kept = keep(site, 'echo up >"$SITE/starts"', role="learner", by=("srun", "deploy/slurm/rank.sh"))
+    wait_until((site / "step").exists)
+    kept.send_signal(signal.SIGUSR1)
+    wait_until((site / "asked").exists)
+    (site / "over").touch()
+    assert kept.wait(30) == 128 + signal.SIGTERM
+    assert asked(site) == ["scancel --signal=TERM 7"]
+    assert not (site / "starts").exists()
+    assert [path.name for path in (site / "state").iterdir()] == ["redis_url"]
 
 
 def test_slurms_sigterm_is_not_handed_on(site: Path) -> None:

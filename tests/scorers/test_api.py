@@ -246,6 +246,18 @@ def test_a_worker_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch, tm
         process.result(line())
 
 
+def test_a_worker_that_is_killed_before_its_first_row_is_replaced() -> None:
+    process = RowWorkerClient(all_tasks())
+    process.begin()
+    killed = process.pid
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    assert process.result(line(info={"type": "graph", "answer": {"value": "d"}}))["status"] == "scored"
+    assert process.pid not in {killed, None}
+    process.stop()
+    process.close()
+
+
 def test_a_scorer_that_this_machine_lacks_is_no_value_error() -> None:
     process = RowWorkerHere(of_custom("mine", "no_such:Thing"))
     found = process.result(line(info={"type": "mine", "answer": 1}))

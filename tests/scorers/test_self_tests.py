@@ -12,7 +12,7 @@ from config.scorer_kinds import CodeConfig, MathConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import build_sandbox
 from sandbox.program import Ending, Limits, Outcome, Prepared, Program, Sandbox
-from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
+from scorers.child.process import Clock, KillableChild, LimitExceeded, Reply, Request
 from scorers.code.scorer import CodeTests
 from scorers.math.scorer import MathAnswer
 
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.process
 def test_the_math_self_test_gives_right_answers_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = KillableChild.ask
 
-    def busy(child: KillableChild, request: Request, timeout_s: float) -> Reply:
+    def busy(child: KillableChild, request: Request, timeout_s: float, **how: Clock) -> Reply:
         if timeout_s < 1.0:
             raise LimitExceeded(f"deadline of {timeout_s:g} s")
-        return ask(child, request, timeout_s)
+        return ask(child, request, timeout_s, **how)
 
     monkeypatch.setattr(KillableChild, "ask", busy)
     scorer = MathAnswer(MathConfig())

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from scorers.child.process import KillableChild, Reply, Request
+from scorers.child.process import Clock, KillableChild, Reply, Request
 
 
 @contextmanager
@@ -16,9 +16,9 @@ def child_waits() -> Iterator[list[float]]:
     waits: list[float] = []
     asked = KillableChild.ask
 
-    def ask(child: KillableChild, request: Request, timeout_s: float) -> Reply:
+    def ask(child: KillableChild, request: Request, timeout_s: float, **how: Clock) -> Reply:
         waits.append(timeout_s)
-        return asked(child, request, timeout_s)
+        return asked(child, request, timeout_s, **how)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KillableChild, "ask", ask)

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.messages import FinishReason, ScoredGroup
+from broker.messages import End, FinishReason, ScoredGroup
 from config.loading import load_run
-from learner.groups.crashes import Crash, crash_metrics
+from learner.groups.crashes import MOST_KINDS, OTHERS, Crash, crash_metrics, crash_of
 from learner.reporting.alarms import Alarms
+from learner.reporting.crashes import MOST_KINDS as MOST_KINDS_OF_RUN
+from learner.reporting.crashes import CrashSums
 from learner.reporting.group_facts import MOST_VALUES, batch_facts
 from learner.reporting.keys import KEYS
 from learner.reporting.latency import ages_of, expected_lag, lag_outlook, latency_facts
@@ -134,6 +136,48 @@ def test_what_an_agents_own_code_raised_is_summed_up_and_said_by_growth_alone() 
     rare = Alarms(load_run(["--config", str(DEMO)]))
     assert [rare.of(HEALTHY | step) for step in ([crashed()] * 5 + [crashed(key)])] == [[]] * 6, "1 of 120"
     assert (rare.at_end()[:8], Alarms(load_run(["--config", str(DEMO)])).at_end()) == ("1 of 120", "")
+
+
+IN_STEP = "task lake: the environment failed in step: "
+
+
+@pytest.mark.parametrize(
+    ("remark", "kind"),
+    [
+        ("KeyError: 'tea' (shop.py:12 in price)", "KeyError at shop.py:12 in price"),
+        ("KeyError: 'tea'", "KeyError"),
+        ("my_tools.UnknownTool: frobnicate_17", "my_tools.UnknownTool"),
+        ("unknown tool frobnicate_17", "unknown tool"),
+        ("frobnicate_17 is unknown", "an error"),
+        ("frobnicate_17: unknown", "an error"),
+        ("its process ended with exit code 3", "its process ended with exit code 3"),
+        (
+            "its process ended by SIGKILL, from outside: by a person, or",
+            "its process ended by SIGKILL, from outside",
+        ),
+        ("no answer within step_deadline_s=0.3, while at\nline 3", "no answer within step_deadline_s=0.3"),
+        ("my_agent.AgentFailed: sh ended\nit printed last:\nOSError: x", "my_agent.AgentFailed: OSError"),
+    ],
+)
+def test_a_crash_is_named_by_nothing_that_a_model_wrote(remark: str, kind: str) -> None:
+    failed = replace(completion([1]), ended_by=End.CRASH, remark=IN_STEP + remark)
+    found = crash_of(failed)
+    assert found is not None
+    assert found.kind == kind
+
+
+def test_kinds_of_crashes_have_a_bound_in_a_step_and_in_a_run() -> None:
+    step = crash_metrics(
+        [crash("Often"), *(crash(f"E{number}") for number in range(99)), crash("Often")], 200
+    )
+    assert (len(step["crashes"]), step["crashes"]["Often"]["episodes"]) == (MOST_KINDS + 1, 2)
+    assert sum(found["episodes"] for found in step["crashes"].values()) == 101
+    assert OTHERS in step["crashes"]
+    sums = CrashSums()
+    for number in range(2 * MOST_KINDS_OF_RUN):
+        sums.add({"arrived": {"episodes": {"count": 2}, **crash_metrics([crash(f"E{number}")], 2)}})
+    assert (len(sums.counts), sums.crashed) == (MOST_KINDS_OF_RUN + 1, 2 * MOST_KINDS_OF_RUN)
+    assert f"; {2 * MOST_KINDS_OF_RUN - 3} by many others. " in sums.text()
 
 
 DEMO = ROOT / "config" / "recipes" / "demo_cpu.yaml"

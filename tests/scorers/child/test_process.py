@@ -13,7 +13,8 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -310,14 +311,25 @@ def test_the_child_dies_with_its_parent() -> None:
 
 
 def test_what_is_to_go_before_other_children_goes_before_each_but_the_first(tmp_path: Path) -> None:
-    called: list[int] = []
+    measuring: list[int] = []
+    called: list[int] = []  # with as many clocks running
+
+    @contextmanager
+    def measured() -> Iterator[None]:
+        measuring.append(1)
+        try:
+            yield
+        finally:
+            measuring.pop()
+
     (tmp_path / "flag").touch()
-    with closing(KillableChild(act, before_others=lambda: called.append(1))) as child:
+    with closing(KillableChild(act, before_others=lambda: called.append(len(measuring)))) as child:
         assert child.ask({"do": "echo", "text": "first"}, timeout_s=10)["said"] == "first"
         assert called == []
         spin = {"do": "spin once", "flag": str(tmp_path / "flag")}
-        assert unless_starved(lambda: child.ask_with_fresh_child_retry(spin, 1.2))["said"] == "in time"
-        assert called
+        asked = partial(child.ask_with_fresh_child_retry, spin, 1.2, measured=measured)
+        assert unless_starved(asked)["said"] == "in time"
+        assert set(called) == {0}, "nobody's time"
 
 
 def test_a_child_that_works_for_long_yields_to_the_others_and_is_replaced() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from broker.errors import BadMessage, Retryable
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import MathConfig
 from scorers.math.scorer import HANGING, MathAnswer, reference_of
-from scorers.scorer import OVER_LIMIT
+from scorers.scorer import OVER_LIMIT, OwnTime
 from tests.support.child_waits import child_waits
 from tests.support.tried_again import unless_starved
 from tests.support.waiting import wait_until
@@ -154,6 +155,33 @@ def test_a_child_that_is_killed_at_work_is_retryable_and_never_a_zero() -> None:
         assert scorer.score_text("\\boxed{5}", "5").value == 1.0
     finally:
         scorer.close()
+
+
+class WatchedTime(OwnTime):
+    """The time of answers, which knows whether it is being measured."""
+
+    clocks = 0
+
+    @contextmanager
+    def measured(self) -> Iterator[float]:
+        with super().measured() as most_s:
+            WatchedTime.clocks += 1
+            try:
+                yield most_s
+            finally:
+                WatchedTime.clocks -= 1
+
+
+def test_what_warms_a_process_up_is_no_answers_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[int] = []
+    monkeypatch.setattr("scorers.math.scorer._warm_up", lambda: warmed.append(WatchedTime.clocks))
+    scorer = MathAnswer(MathConfig(deadline_s=60.0))
+    scorer.own_time = WatchedTime(deadline_s=60.0)
+    for _ in range(2):
+        assert scorer.score_text("\\boxed{\\frac{4\\pi}{3}}", "\\frac{3\\pi}{4}").value == 0.0
+        scorer.close()
+        assert scorer.own_time.ran_s > 0
+    assert warmed == [0], "before the second child, with no clock running"
 
 
 def test_the_same_text_gets_the_same_value_from_every_child_and_in_any_order(math_worker: MathAnswer) -> None:
