@@ -7,6 +7,7 @@ both ways, and what differs between them can be seen.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -47,8 +48,9 @@ PROGRAM = Program(
     kept="\n".join(
         [
             harness_text("start"),
-            f"def main(sources):\n    {RUN}\n    sys.stdout.flush()\n    os._exit(0)",
             f"keep({ {name: harness_text(name) for name in ('pipe', 'kept')}!r}, [])",
+            RUN,
+            "sys.stdout.flush()\nos._exit(0)",
         ]
     ).encode(),
 )
@@ -122,6 +124,9 @@ def read(path):
 def rights():
     header, found = (0x20080522).to_bytes(4, "little") + bytes(4), ctypes.create_string_buffer(24)
     return libc.capget(header, found), found.raw.hex()
+def depth(frames):
+    try: return depth(frames + 1)
+    except RecursionError: return frames
 libc = ctypes.CDLL(None, use_errno=True)
 libc.getenv.restype = ctypes.c_char_p
 handlers = {}
@@ -138,7 +143,7 @@ print({
     "descriptors": descriptors(), "children": children(), "threads": threading.active_count(), "nice": os.nice(0), "processors": len(os.sched_getaffinity(0)),
     "flags": sys.flags, "path": len(sys.path), "executable": os.path.basename(sys.executable),
     "builtins": sorted(vars(builtins)), "len": repr(len), "hooks": (sys.excepthook is sys.__excepthook__, sys.gettrace(), sys.getprofile(), len(sys.meta_path), len(sys.path_hooks)),
-    "recursion": sys.getrecursionlimit(), "switch": sys.getswitchinterval(), "digits": sys.get_int_max_str_digits(), "gc": (gc.isenabled(), gc.get_threshold()),
+    "recursion": (sys.getrecursionlimit(), depth(0)), "switch": sys.getswitchinterval(), "digits": sys.get_int_max_str_digits(), "gc": (gc.isenabled(), gc.get_threshold()),
     "locale": locale.setlocale(locale.LC_ALL), "zone": time.tzname, "hash": hash("millrace"), "encodings": (sys.stdout.encoding, sys.getfilesystemencoding()),
     "user": (os.getresuid() == (os.getuid(),) * 3, os.getgroups() == [] or len(os.getgroups())), "no new rights": libc.prctl(39, 0, 0, 0, 0), "filter": libc.prctl(21, 0, 0, 0, 0), "dumpable": libc.prctl(3, 0, 0, 0, 0),
     "rights": rights(), "leads": os.getsid(0) == os.getpgid(0), "host": socket.gethostname() != "",
@@ -358,6 +363,17 @@ def test_a_halt_from_outside_is_no_programs_hang(side: Side, monkeypatch: pytest
         os.kill(kept, signal.SIGSTOP)
         assert halted.run("print(42)").stdout == b"42\n"
         assert not processes.stat_fields(kept)
+
+
+def test_an_answer_may_call_itself_as_often_in_a_fork(side: Side) -> None:
+    answer = "```python\ndef f(n):\n    try: return f(n + 1)\n    except RecursionError: return n\n```"
+    row = {"type": "code", "answer": {"fn_name": "f", "inputs": [[0]], "outputs": [-1]}}
+    reasons = [
+        CodeTests(CodeConfig(), ScorersConfig(), sandbox).score(answer, row).reason
+        for sandbox in (side.warm, side.cold)
+    ]
+    assert reasons[0] == reasons[1]
+    assert re.search(r"got \d{3}", reasons[0])
 
 
 def test_the_harness_is_forked(side: Side) -> None:
