@@ -104,10 +104,12 @@ def main(argv: list[str]) -> int:
                 )
             send_report(connection, report)
     except (EOFError, ConnectionError, ProcessLookupError, ScorerGone):
-        if runs is not None:
-            runs.end()
-        if not dismissals:  # the scorer was killed, or forgot to close: nobody needs what it prepared
-            remove_folder(base)
+        try:
+            if runs is not None:
+                runs.end()
+        finally:
+            if not dismissals:  # the scorer was killed, or forgot to close: nobody needs what it prepared
+                remove_folder(base)
     return 0
 
 

@@ -297,7 +297,37 @@ def test_a_fork_ends_at_its_deadline_with_all_that_it_started(
     assert side.run("print(42)").stdout == b"42\n"
 
 
-SLOW = "import time\nopen('at work', 'w').close(); time.sleep(1.0); print(42)"
+# With a process that none of the run waits for.
+SLOW = """
+import os, time
+if os.fork() == 0:
+    os.fork()
+    time.sleep(600)
+time.sleep(1.0); print(42)
+"""
+
+
+def run_of(kept: int) -> list[int]:
+    """Return the processes of a run of SLOW, once all are there."""
+    wait_until(lambda: sum(b"bwrap" not in processes.read(pid, "cmdline") for pid in pids_below(kept)) >= 3)
+    return pids_below(kept)
+
+
+def halted_in_a_run(side: Side, number: int) -> Outcome:
+    """Send what is kept ready a signal in a run of SLOW, and return the outcome, with nothing left of that run."""
+    kept, run = side.kept, list[int]()
+
+    def send() -> None:
+        run.extend(run_of(kept))
+        os.kill(kept, number)
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    outcome = side.run(SLOW)
+    sender.join()
+    assert run
+    assert not [pid for pid in (kept, *run) if processes.stat_fields(pid)]
+    return outcome
 
 
 @left(after=1)
@@ -306,15 +336,8 @@ def test_what_is_kept_ready_and_killed_costs_no_program_its_outcome(side: Side, 
     assert side.run("print(42)").stdout == b"42\n"
     kept = side.kept
 
-    def kill() -> None:
-        wait_until(lambda: len(pids_below(kept)) > 0)
-        os.kill(kept, signal.SIGKILL)
-
     if when == "in a run":
-        killer = threading.Thread(target=kill, daemon=True)
-        killer.start()
-        outcome = side.run(SLOW)
-        killer.join()
+        outcome = halted_in_a_run(side, signal.SIGKILL)
     else:
         os.kill(kept, signal.SIGKILL)
         outcome = side.run("print(42)")
@@ -327,7 +350,7 @@ BROKEN = """
 import sys
 from sandbox.local import kept, supervisor_process
 from sandbox.walls import bubblewrap
-kept.START_S = 0.5
+kept.START_S = kept.END_S = 0.5
 {change}
 sys.exit(supervisor_process.main(sys.argv[1:]))
 """
@@ -354,14 +377,20 @@ def test_what_can_t_be_kept_ready_costs_no_program_its_outcome(
 
 
 @left()
-def test_a_halt_from_outside_is_no_programs_hang(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("when", ["in a run", "between two runs"])
+def test_a_halt_from_outside_is_no_programs_hang(
+    side: Side, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     monkeypatch.setattr(supervisors, "PROGRAM", ("-c", BROKEN.format(change="")))
     with ExitStack() as resources:
         halted = Side(Walls(side.warm.name), resources)
         halted.run("pass")
         kept = halted.kept
-        os.kill(kept, signal.SIGSTOP)
-        assert halted.run("print(42)").stdout == b"42\n"
+        if when == "in a run":
+            assert halted_in_a_run(halted, signal.SIGSTOP).stdout == b"42\n"
+        else:
+            os.kill(kept, signal.SIGSTOP)
+            assert halted.run("print(42)").stdout == b"42\n"
         assert not processes.stat_fields(kept)
 
 
