@@ -51,7 +51,7 @@ class Execution:
 
         Args:
             gone_fds: what is readable once the scorer is gone.
-            spared: children of this process that are not of this run.
+            spared: children of this process that are not of this run; one that ends is waited for.
         """
         self._order = order
         self._base = base
@@ -229,9 +229,11 @@ class Execution:
                 pid, _, usage = os.wait4(-1, os.WNOHANG)  # what its parents left behind was given to us
             except ChildProcessError:
                 return status
-            if pid and pid not in self._spared:
+            if pid in self._spared:
+                self._spared -= {pid}  # it has ended: its number may be another process's from now on
+            elif pid:
                 self._add(usage)
-            elif not pid:
+            else:
                 if self._spared and processes.children() <= self._spared:
                     return status
                 rounds += 1

@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import resource
+import select
 import signal
 import socket
 import tempfile
@@ -63,7 +64,7 @@ class Kept:
         self._key = _key(order)
         self._walls = order.walls
         self._runs = 0
-        self.is_alive = True
+        self._is_ended = False  # by us
         self._own = ExitStack()
         self.folder = Path(tempfile.mkdtemp(prefix="kept-", dir=base))  # for scratch folders, behind Landlock
         self._own.callback(remove_folder, self.folder)
@@ -77,7 +78,10 @@ class Kept:
             self.pid = os.fork()
             if self.pid == 0:
                 become(launch)
+            self._pidfd = os.pidfd_open(self.pid)
+            self._own.callback(os.close, self._pidfd)
         except OSError:
+            processes.reap_children(END_S)  # no other child is left between two runs
             self._own.close()
             raise
         finally:
@@ -116,6 +120,15 @@ class Kept:
             own_signals=False,
             has_filter=False,
         )
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether it can have a run. Once it can't, its number may be another process's."""
+        if self._is_ended:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)  # readable once it has ended, whoever has waited for it
+        return not poll.poll(0)
 
     def fits(self, order: Order) -> bool:
         """Return whether it can have this order run, too."""
@@ -191,11 +204,11 @@ class Kept:
 
     def end(self) -> None:
         """End it with all that it has started. Raises TimeoutError where some of that does not end."""
-        if not self.is_alive:
+        if self._is_ended:
             return
-        self.is_alive = False
+        self._is_ended = True
         with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         try:
             processes.reap_children(END_S)  # what it leaves behind is ours
         finally:

@@ -55,9 +55,13 @@ class Runs:
             else:
                 self._failures = 0
                 return report
-        spared = {self._kept.pid} if self._kept is not None and self._kept.is_alive else set()
+        spared = frozenset[int]()
+        if self._kept is not None and self._kept.is_alive:
+            spared = frozenset({self._kept.pid})
+        elif self._kept is not None:
+            self._kept.end()
         return Execution(
-            order, base=self._base, identity=self._identity, gone_fds=self._gone_fds, spared=frozenset(spared)
+            order, base=self._base, identity=self._identity, gone_fds=self._gone_fds, spared=spared
         ).run()
 
     def end(self) -> None:

@@ -394,6 +394,49 @@ def test_a_halt_from_outside_is_no_programs_hang(
         assert not processes.stat_fields(kept)
 
 
+# It signals no process that is not there: the number of one that was waited for may be another's.
+CAREFUL = (
+    "import os\nold = os.kill\nos.kill = lambda pid, number: os.stat(f'/proc/{pid}') and old(pid, number)"
+)
+
+
+def plain(side: Side, text: str) -> Outcome:
+    """Run a program that is started beside what is kept ready."""
+    with side.warm.prepare(Program(language=Language.PYTHON, source=text.encode())) as prepared:
+        return prepared.run(b"", LIMITS)
+
+
+@left(after=1)
+@pytest.mark.parametrize("when", ["in a run", "between two runs"])
+def test_what_is_kept_ready_is_not_signalled_once_it_was_waited_for(
+    side: Side, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setattr(supervisors, "PROGRAM", ("-c", BROKEN.format(change=CAREFUL)))
+    with ExitStack() as resources:
+        careful = Side(Walls(side.warm.name), resources)
+        careful.run("pass")
+        supervisor, kept = careful.supervisor, careful.kept
+        first = pids_below(supervisor)[0]
+        count = len(pids_below(supervisor))
+
+        def kill() -> None:
+            wait_until(lambda: len(pids_below(supervisor)) > count)
+            os.kill(first, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill, daemon=True)
+        if when == "in a run":
+            killer.start()
+        else:
+            os.kill(first, signal.SIGKILL)
+        assert plain(careful, "import time\ntime.sleep(0.5); print(2)").stdout == b"2\n"
+        if when == "in a run":
+            killer.join()
+        assert not processes.stat_fields(first)
+        assert not processes.stat_fields(kept)
+        assert careful.run("print(42)").stdout == b"42\n"
+        assert careful.supervisor == supervisor
+
+
 def test_an_answer_may_call_itself_as_often_in_a_fork(side: Side) -> None:
     answer = "```python\ndef f(n):\n    try: return f(n + 1)\n    except RecursionError: return n\n```"
     row = {"type": "code", "answer": {"fn_name": "f", "inputs": [[0]], "outputs": [-1]}}
