@@ -130,6 +130,11 @@ class Kept:
         poll.register(self._pidfd, select.POLLIN)  # readable once it has ended, whoever has waited for it
         return not poll.poll(0)
 
+    @property
+    def tasks(self) -> int:
+        """Count its tasks between two runs: with bubblewrap also that one's two."""
+        return 3 if self._walls is Walls.BUBBLEWRAP else 1
+
     def fits(self, order: Order) -> bool:
         """Return whether it can have this order run, too."""
         return self.is_alive and self._runs < RUNS and self._key == _key(order)

@@ -55,13 +55,18 @@ class Runs:
             else:
                 self._failures = 0
                 return report
-        spared = frozenset[int]()
+        spared, tasks = frozenset[int](), 0
         if self._kept is not None and self._kept.is_alive:
-            spared = frozenset({self._kept.pid})
+            spared, tasks = frozenset({self._kept.pid}), self._kept.tasks
         elif self._kept is not None:
             self._kept.end()
         return Execution(
-            order, base=self._base, identity=self._identity, gone_fds=self._gone_fds, spared=spared
+            order,
+            base=self._base,
+            identity=self._identity,
+            gone_fds=self._gone_fds,
+            spared=spared,
+            spared_tasks=tasks,
         ).run()
 
     def end(self) -> None:

@@ -406,6 +406,28 @@ def plain(side: Side, text: str) -> Outcome:
         return prepared.run(b"", LIMITS)
 
 
+FORKS = """
+import os, time
+count = 0
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(60); os._exit(0)
+        count += 1
+except OSError:
+    print(count, flush=True); os._exit(0)
+"""
+
+
+@left(after=1)
+def test_what_is_kept_ready_takes_no_process_from_a_program(side: Side) -> None:
+    if Walls(side.warm.name) is Walls.LANDLOCK and os.getuid() != 0:
+        pytest.skip("every task of this user counts, and others come and go")
+    assert side.run(FORKS).stdout == side.run(FORKS, is_warm=False).stdout == b"%d\n" % (LIMITS.processes - 1)
+    assert side.kept
+    assert plain(side, FORKS).stdout == b"%d\n" % (LIMITS.processes - 1)
+
+
 @left(after=1)
 @pytest.mark.parametrize("when", ["in a run", "between two runs"])
 def test_what_is_kept_ready_is_not_signalled_once_it_was_waited_for(
