@@ -313,6 +313,23 @@ def run_of(kept: int) -> list[int]:
     return pids_below(kept)
 
 
+SILENT = "def silent(self, run): raise self.failed('it does not tell an end')\nkept.Kept.ended = silent"
+
+
+@left()
+def test_a_fork_whose_end_is_not_told_leaves_time_for_a_second_run(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "PROGRAM", ("-c", BROKEN.format(change=SILENT)))
+    for name, seconds in (("KEPT_S", 0.5), ("SETUP_S", 0.5), ("GRACE_S", 1.0)):
+        monkeypatch.setattr(supervisors, name, seconds)
+    with ExitStack() as resources:
+        outcome = Side(Walls(side.warm.name), resources).run(
+            "import time; time.sleep(60)", replace(LIMITS, wall_s=3.0)
+        )
+    assert outcome.ending is Ending.TIME  # and its supervisor was not taken to be stuck
+
+
 def halted_in_a_run(side: Side, number: int) -> Outcome:
     """Send what is kept ready a signal in a run of SLOW, and return the outcome, with nothing left of that run."""
     kept, run = side.kept, list[int]()
