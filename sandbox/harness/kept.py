@@ -7,7 +7,8 @@ would have, and nothing that one before it has done.
 
 W has no filter, since it makes what a run stands behind: within bubblewrap's namespaces, others, whose first process I
 is the program's init; with Landlock, a second rule set over W's own. Then the run gives up all rights, takes limits and
-the filter, closes W's socket, and only then goes on as the harness does (`start`).
+the filter, closes W's socket, leaves all frames of W, and only then goes on as the harness does (`start`): with as much
+room for recursion as a fresh interpreter has.
 """
 
 # ruff: noqa: SIM105 -- contextlib is no module that a fresh interpreter has
@@ -44,14 +45,13 @@ class Refused(Exception):
 class Runs:
     """The runs of one W."""
 
-    def __init__(self, channel: int, call: Any, run: Any) -> None:
-        """Take the socket's number, what calls a function of the C library, and the program, which never returns."""
+    def __init__(self, channel: int, call: Any) -> None:
+        """Take the socket's number, and what calls a function of the C library."""
         self._socket = socket(fileno=channel)
         self._call = call
-        self._run = run
 
     def serve(self) -> None:
-        """Fork for each run, one at a time, until the supervisor closes its end."""
+        """Fork for each run, one at a time, until the supervisor closes its end. Returns in each run's T alone."""
         self._do("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans of a run are ended before the next
         self._do("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0)  # nobody of its user may look into it
         gc.freeze()  # a run looks at none of this, and copies no page of it
@@ -68,13 +68,17 @@ class Runs:
                 for at in range(0, len(data), 4)
             ]
             report = self._one(order, fds)
+            if report is None:
+                return
             if _lowest_free() != free:
                 report["unclean"] = True  # the supervisor ends us
             self._socket.send(json_text(report).encode("ascii"))
 
-    def _one(self, order: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Have one run made, wait for its end, and say how it ended."""
+    def _one(self, order: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
+        """Have one run made, wait for its end, and say how it ended; None in the run's T."""
         pid = self._forked(order, fds)
+        if pid == 0:
+            return None
         first = os.pidfd_open(pid)
         for descriptor in fds:
             os.close(descriptor)
@@ -100,26 +104,31 @@ class Runs:
             report["peak_kb"] = max(report["peak_kb"], usage.ru_maxrss)
 
     def _forked(self, order: dict[str, Any], fds: list[int]) -> int:
+        """Return the run's first process; 0 in its T, behind the walls."""
         flags = order["namespaces"]
         pid: int = self._call("syscall", order["clone"], flags | SIGCHLD, 0, 0, 0, 0) if flags else os.fork()
         if pid == 0:
             first = self._init if flags else self._leader
             self._guarded(fds[3], lambda: first(order, fds))
+            return 0
         if pid < 0:
             raise Refused("new namespaces")
         return pid
 
     def _guarded(self, told: int, work: Any) -> None:
-        """Do what never returns, and end this process whatever becomes of it."""
+        """Do what makes a run, and end this process unless that is done."""
+        is_done = False
         try:
             work()
+            is_done = True
         except BaseException as error:  # noqa: BLE001 - this process must not go on as W
             os.write(told, f"{type(error).__name__}: {error}\n".encode("utf-8", "replace")[:1000])
         finally:
-            os._exit(1)
+            if not is_done:
+                os._exit(1)
 
     def _init(self, order: dict[str, Any], fds: list[int]) -> None:
-        """Be I, the first process of new namespaces: make what is the program's own in them, and wait for its end."""
+        """Be I, the first of new namespaces: make what is the program's own, and wait for its end. Returns in T."""
         signal(SIGINT, SIG_DFL)  # without a handler no signal of the program reaches its init
         self._socket.close()
         os.setsid()
@@ -138,7 +147,8 @@ class Runs:
         self._give_up_rights()
         pid = os.fork()
         if pid == 0:
-            self._guarded(fds[3], lambda: self._program(order, fds))
+            self._program(order, fds)
+            return
         for descriptor in (*fds[:3], *fds[4:]):
             os.close(descriptor)
         while True:
@@ -155,7 +165,7 @@ class Runs:
         self._program(order, fds)
 
     def _program(self, order: dict[str, Any], fds: list[int]) -> None:
-        """Be T: go behind the walls, close what is W's, and run."""
+        """Be T: go behind the walls, and close what is W's."""
         signal(SIGINT, default_int_handler)  # Python's own, which I has not
         for target in range(3):
             os.dup2(fds[target], target)
@@ -173,7 +183,6 @@ class Runs:
         os.write(fds[3], UP)
         self._socket.detach()
         os.closerange(3, 4096)
-        self._run()
 
     def _give_up_rights(self) -> None:
         """Drop all capabilities, for good."""
@@ -205,6 +214,6 @@ def _lowest_free() -> int:
     return descriptor
 
 
-def serve(channel: int, call: Any, run: Any) -> None:
-    """Be W. Never returns."""
-    Runs(channel, call, run).serve()
+def serve(channel: int, call: Any) -> None:
+    """Be W. Returns in each run's T alone."""
+    Runs(channel, call).serve()

@@ -215,8 +215,10 @@ def main(sources: dict[str, str]) -> None:
         os._exit(BROKEN)
 
 
-def keep(sources: dict[str, str], imports: list[str]) -> None:
-    """Be W (`kept`): make the modules, and have each run go on from here. Never returns.
+def keep(sources: dict[str, str], imports: list[str]) -> dict[str, str]:
+    """Be W (`kept`): make the modules, and return them in each run's T alone.
+
+    So the caller goes on in T as deep in the stack as it would without W: `main(keep(...))`.
 
     `imports` are of the standard library, and asked for by what runs before an answer. None of them may hold what is to
     be another's in each run, such as random numbers.
@@ -227,7 +229,8 @@ def keep(sources: dict[str, str], imports: list[str]) -> None:
             load(sources, name)
         for name in imports:
             __import__(name)
-        load(sources, "kept").serve(channel, _call, lambda: main(sources))
+        load(sources, "kept").serve(channel, _call)
+        return sources
     except BaseException as error:  # noqa: BLE001 - it is told, and every program starts an interpreter of its own
         os.write(2, f"{type(error).__name__}: {error}\n".encode("utf-8", "replace"))
         os._exit(BROKEN)

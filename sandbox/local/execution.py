@@ -46,18 +46,20 @@ class Execution:
         identity: Identity,
         gone_fds: tuple[int, ...],
         spared: frozenset[int] = frozenset(),
+        spared_tasks: int = 0,
     ) -> None:
         """Take the folder for scratch folders and the program's user.
 
         Args:
             gone_fds: what is readable once the scorer is gone.
-            spared: children of this process that are not of this run.
+            spared: children of this process that are not of this run; one that ends is waited for.
+            spared_tasks: their tasks, which have the program's user.
         """
         self._order = order
         self._base = base
         self._identity = identity
         self._gone_fds = gone_fds
-        self._spared = spared
+        self._spared, self._spared_tasks = spared, spared_tasks
         self._limits = order.limits
         self._cause: tuple[Ending, str] | None = None  # the limit that ended it
         self._peak_bytes = 0  # of memory, seen by us or by the kernel
@@ -71,7 +73,11 @@ class Execution:
         """Run the program. Raises ScorerGone, with no process left running."""
         with ExitStack() as resources:
             self._made = Preparation(
-                self._order, base=self._base, identity=self._identity, resources=resources
+                self._order,
+                base=self._base,
+                identity=self._identity,
+                resources=resources,
+                spared_tasks=self._spared_tasks,
             )
             forked = self._fork()
             try:
@@ -229,9 +235,11 @@ class Execution:
                 pid, _, usage = os.wait4(-1, os.WNOHANG)  # what its parents left behind was given to us
             except ChildProcessError:
                 return status
-            if pid and pid not in self._spared:
+            if pid in self._spared:
+                self._spared -= {pid}  # it has ended: its number may be another process's from now on
+            elif pid:
                 self._add(usage)
-            elif not pid:
+            else:
                 if self._spared and processes.children() <= self._spared:
                     return status
                 rounds += 1

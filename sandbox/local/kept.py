@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import resource
+import select
 import signal
 import socket
 import tempfile
@@ -33,7 +34,9 @@ from sandbox.walls.syscalls import NUMBERS
 
 RUNS: Final = 1000  # of one process
 START_S: Final = 10.0  # for it to load, and for a fork of it to begin
-END_S: Final = 10.0  # after a run's first process has ended, for its end to be told
+END_S: Final = (
+    10.0  # for a run's end to be told, after its first process's; for all to be gone that was killed
+)
 MESSAGE_BYTES: Final = 1 << 16
 # Of every kind but the user's, in which the process has the right to make them.
 NAMESPACES: Final = 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x20000000 | 0x40000000
@@ -61,7 +64,7 @@ class Kept:
         self._key = _key(order)
         self._walls = order.walls
         self._runs = 0
-        self.is_alive = True
+        self._is_ended = False  # by us
         self._own = ExitStack()
         self.folder = Path(tempfile.mkdtemp(prefix="kept-", dir=base))  # for scratch folders, behind Landlock
         self._own.callback(remove_folder, self.folder)
@@ -75,13 +78,16 @@ class Kept:
             self.pid = os.fork()
             if self.pid == 0:
                 become(launch)
+            self._pidfd = os.pidfd_open(self.pid)
+            self._own.callback(os.close, self._pidfd)
         except OSError:
+            processes.reap_children(END_S)  # no other child is left between two runs
             self._own.close()
             raise
         finally:
             theirs.close()
             os.close(saying)
-        if self._receive()[0] != READY:
+        if self._receive(START_S)[0] != READY:
             raise self.failed("it did not say that it is ready")
 
     def _launch(self, order: Order, identity: Identity, channel: int, saying: int) -> Launch:
@@ -115,6 +121,20 @@ class Kept:
             has_filter=False,
         )
 
+    @property
+    def is_alive(self) -> bool:
+        """Return whether it can have a run. Once it can't, its number may be another process's."""
+        if self._is_ended:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)  # readable once it has ended, whoever has waited for it
+        return not poll.poll(0)
+
+    @property
+    def tasks(self) -> int:
+        """Count its tasks between two runs: with bubblewrap also that one's two."""
+        return 3 if self._walls is Walls.BUBBLEWRAP else 1
+
     def fits(self, order: Order) -> bool:
         """Return whether it can have this order run, too."""
         return self.is_alive and self._runs < RUNS and self._key == _key(order)
@@ -144,7 +164,7 @@ class Kept:
             socket.send_fds(self._connection, [json.dumps(message).encode("ascii")], fds)
         except OSError as error:
             raise self.failed(str(error)) from error
-        said, received = self._receive()
+        said, received = self._receive(START_S)
         if self._read(said).get("run") != self._runs or len(received) != 1:
             for descriptor in received:
                 os.close(descriptor)
@@ -153,16 +173,16 @@ class Kept:
 
     def ended(self, started: Started) -> Mapping[str, Any]:
         """Return its word on a run whose first process has ended. Raises KeptFailed."""
-        report = self._read(self._receive()[0])
+        report = self._read(self._receive(END_S)[0])
         if report.get("run") != started.number or not isinstance(report.get("status"), int):
             raise self.failed("it did not answer for the run that has ended")
         if report.get("unclean"):
             self.end()
         return report
 
-    def _receive(self) -> tuple[bytes, list[int]]:
+    def _receive(self, within_s: float) -> tuple[bytes, list[int]]:
         """Return its next message. Raises KeptFailed."""
-        self._connection.settimeout(START_S)
+        self._connection.settimeout(within_s)
         try:
             said, fds, _, _ = socket.recv_fds(self._connection, MESSAGE_BYTES, 1)
         except OSError as error:
@@ -188,14 +208,16 @@ class Kept:
         return KeptFailed(f"{why}: {words[-1]}" if words else why)
 
     def end(self) -> None:
-        """End it with all that it has started."""
-        if not self.is_alive:
+        """End it with all that it has started. Raises TimeoutError where some of that does not end."""
+        if self._is_ended:
             return
-        self.is_alive = False
+        self._is_ended = True
         with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        processes.reap_children()  # what it leaves behind is ours
-        self._own.close()
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        try:
+            processes.reap_children(END_S)  # what it leaves behind is ours
+        finally:
+            self._own.close()
 
 
 def can_be_kept(order: Order) -> bool:

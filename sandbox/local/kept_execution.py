@@ -21,6 +21,8 @@ from sandbox.local.launch import Identity
 from sandbox.local.orders import Order
 from sandbox.walls.seccomp import Walls
 
+PROCESS_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP: no newer than what Landlock has to have (`can_be_kept`)
+
 
 class KeptExecution(Execution):
     """One run, from the fork that is asked for to the last process's end."""
@@ -60,7 +62,10 @@ class KeptExecution(Execution):
             super()._look()
 
     def _end(self) -> int:
-        """Kill the first process, and have its end told: then nothing of the run is left. Raises KeptFailed."""
+        """Kill what was started, and have its end told: then nothing of the run is left. Raises KeptFailed."""
+        if self._order.walls is not Walls.BUBBLEWRAP:  # where its end ends all others
+            with suppress(ProcessLookupError):  # it does not lead its group yet, or nobody is left
+                signal.pidfd_send_signal(self._main_fd, signal.SIGKILL, None, PROCESS_GROUP)
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._main_fd, signal.SIGKILL)
         report = self._kept.ended(self._first)

@@ -62,11 +62,18 @@ class Pipe:
 class Preparation:
     """Everything that can be made before the fork."""
 
-    def __init__(self, order: Order, *, base: Path, identity: Identity, resources: ExitStack) -> None:
-        """Take the folder for new folders, the program's user, and the stack that notes what has to be undone."""
+    def __init__(
+        self, order: Order, *, base: Path, identity: Identity, resources: ExitStack, spared_tasks: int = 0
+    ) -> None:
+        """Take the folder for new folders, the program's user, and the stack that notes what has to be undone.
+
+        Args:
+            spared_tasks: tasks of the user's that are ours, and live beside the run.
+        """
         self._order = order
         self._base = base
         self._identity = identity
+        self._spared_tasks = spared_tasks
         self._resources = resources
         self.out, self.err = Pipe(order.limits.output_bytes), Pipe(order.limits.output_bytes)
         self.machinery = Pipe(MACHINERY_BYTES)  # what bwrap, or the child before its exec, says
@@ -143,7 +150,8 @@ class Preparation:
             return None
         bwraps = 2 if self._order.walls is Walls.BUBBLEWRAP else 0
         self.others = None if self._identity.is_alone else processes.threads_of_user(self._identity.number)
-        return (self.others or 0) + bwraps + self._order.limits.processes
+        beside = self._spared_tasks if self.others is None else self.others
+        return beside + bwraps + self._order.limits.processes
 
     def tasks_of_fork(self, beside: int) -> int:
         """Return RLIMIT_NPROC of a fork of what is kept ready.

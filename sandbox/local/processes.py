@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import stat
+import time
 from contextlib import suppress
 
 from sandbox.local.folders import TOO_MANY_BYTES
@@ -68,15 +69,23 @@ def kill_children(spared: frozenset[int] = frozenset()) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def reap_children() -> None:
-    """End every child of this process, and wait until none is left."""
+def reap_children(within_s: float) -> None:
+    """End every child of this process, those that it is given meanwhile too, and wait until none is left.
+
+    Raises:
+        TimeoutError: one is left that not even SIGKILL ends.
+    """
+    deadline = time.monotonic() + within_s
     while True:
         kill_children()
         try:
-            while os.waitpid(-1, 0)[0]:
+            while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"SIGKILL has not ended {sorted(children())} within {within_s:g} s")
+        time.sleep(0.001)
 
 
 class Tree:

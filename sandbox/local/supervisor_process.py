@@ -55,9 +55,18 @@ class Runs:
             else:
                 self._failures = 0
                 return report
-        spared = {self._kept.pid} if self._kept is not None and self._kept.is_alive else set()
+        spared, tasks = frozenset[int](), 0
+        if self._kept is not None and self._kept.is_alive:
+            spared, tasks = frozenset({self._kept.pid}), self._kept.tasks
+        elif self._kept is not None:
+            self._kept.end()
         return Execution(
-            order, base=self._base, identity=self._identity, gone_fds=self._gone_fds, spared=frozenset(spared)
+            order,
+            base=self._base,
+            identity=self._identity,
+            gone_fds=self._gone_fds,
+            spared=spared,
+            spared_tasks=tasks,
         ).run()
 
     def end(self) -> None:
@@ -104,10 +113,12 @@ def main(argv: list[str]) -> int:
                 )
             send_report(connection, report)
     except (EOFError, ConnectionError, ProcessLookupError, ScorerGone):
-        if runs is not None:
-            runs.end()
-        if not dismissals:  # the scorer was killed, or forgot to close: nobody needs what it prepared
-            remove_folder(base)
+        try:
+            if runs is not None:
+                runs.end()
+        finally:
+            if not dismissals:  # the scorer was killed, or forgot to close: nobody needs what it prepared
+                remove_folder(base)
     return 0
 
 

@@ -49,7 +49,7 @@ def harness() -> Program:
     """Return the harness as a program."""
     modules = {name: name for name in MODULES}
     sources = {name: harness_text(name) for name in (*MODULES, "kept")}
-    kept = f"{harness_text('start')}\nkeep({sources!r}, {_imported(PRELUDE)!r})\n"
+    kept = f"{harness_text('start')}\nmain(keep({sources!r}, {_imported(PRELUDE)!r}))\n"
     return Program(language=Language.PYTHON, source=harness_source(modules), kept=kept.encode())
 
 

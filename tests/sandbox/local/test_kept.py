@@ -7,6 +7,7 @@ both ways, and what differs between them can be seen.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -47,8 +48,9 @@ PROGRAM = Program(
     kept="\n".join(
         [
             harness_text("start"),
-            f"def main(sources):\n    {RUN}\n    sys.stdout.flush()\n    os._exit(0)",
             f"keep({ {name: harness_text(name) for name in ('pipe', 'kept')}!r}, [])",
+            RUN,
+            "sys.stdout.flush()\nos._exit(0)",
         ]
     ).encode(),
 )
@@ -122,6 +124,9 @@ def read(path):
 def rights():
     header, found = (0x20080522).to_bytes(4, "little") + bytes(4), ctypes.create_string_buffer(24)
     return libc.capget(header, found), found.raw.hex()
+def depth(frames):
+    try: return depth(frames + 1)
+    except RecursionError: return frames
 libc = ctypes.CDLL(None, use_errno=True)
 libc.getenv.restype = ctypes.c_char_p
 handlers = {}
@@ -138,7 +143,7 @@ print({
     "descriptors": descriptors(), "children": children(), "threads": threading.active_count(), "nice": os.nice(0), "processors": len(os.sched_getaffinity(0)),
     "flags": sys.flags, "path": len(sys.path), "executable": os.path.basename(sys.executable),
     "builtins": sorted(vars(builtins)), "len": repr(len), "hooks": (sys.excepthook is sys.__excepthook__, sys.gettrace(), sys.getprofile(), len(sys.meta_path), len(sys.path_hooks)),
-    "recursion": sys.getrecursionlimit(), "switch": sys.getswitchinterval(), "digits": sys.get_int_max_str_digits(), "gc": (gc.isenabled(), gc.get_threshold()),
+    "recursion": (sys.getrecursionlimit(), depth(0)), "switch": sys.getswitchinterval(), "digits": sys.get_int_max_str_digits(), "gc": (gc.isenabled(), gc.get_threshold()),
     "locale": locale.setlocale(locale.LC_ALL), "zone": time.tzname, "hash": hash("millrace"), "encodings": (sys.stdout.encoding, sys.getfilesystemencoding()),
     "user": (os.getresuid() == (os.getuid(),) * 3, os.getgroups() == [] or len(os.getgroups())), "no new rights": libc.prctl(39, 0, 0, 0, 0), "filter": libc.prctl(21, 0, 0, 0, 0), "dumpable": libc.prctl(3, 0, 0, 0, 0),
     "rights": rights(), "leads": os.getsid(0) == os.getpgid(0), "host": socket.gethostname() != "",
@@ -292,7 +297,54 @@ def test_a_fork_ends_at_its_deadline_with_all_that_it_started(
     assert side.run("print(42)").stdout == b"42\n"
 
 
-SLOW = "import time\nopen('at work', 'w').close(); time.sleep(1.0); print(42)"
+# With a process that none of the run waits for.
+SLOW = """
+import os, time
+if os.fork() == 0:
+    os.fork()
+    time.sleep(600)
+time.sleep(1.0); print(42)
+"""
+
+
+def run_of(kept: int) -> list[int]:
+    """Return the processes of a run of SLOW, once all are there."""
+    wait_until(lambda: sum(b"bwrap" not in processes.read(pid, "cmdline") for pid in pids_below(kept)) >= 3)
+    return pids_below(kept)
+
+
+SILENT = "def silent(self, run): raise self.failed('it does not tell an end')\nkept.Kept.ended = silent"
+
+
+@left()
+def test_a_fork_whose_end_is_not_told_leaves_time_for_a_second_run(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "PROGRAM", ("-c", BROKEN.format(change=SILENT)))
+    for name, seconds in (("KEPT_S", 0.5), ("SETUP_S", 0.5), ("GRACE_S", 1.0)):
+        monkeypatch.setattr(supervisors, name, seconds)
+    with ExitStack() as resources:
+        outcome = Side(Walls(side.warm.name), resources).run(
+            "import time; time.sleep(60)", replace(LIMITS, wall_s=3.0)
+        )
+    assert outcome.ending is Ending.TIME  # and its supervisor was not taken to be stuck
+
+
+def halted_in_a_run(side: Side, number: int) -> Outcome:
+    """Send what is kept ready a signal in a run of SLOW, and return the outcome, with nothing left of that run."""
+    kept, run = side.kept, list[int]()
+
+    def send() -> None:
+        run.extend(run_of(kept))
+        os.kill(kept, number)
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    outcome = side.run(SLOW)
+    sender.join()
+    assert run
+    assert not [pid for pid in (kept, *run) if processes.stat_fields(pid)]
+    return outcome
 
 
 @left(after=1)
@@ -301,15 +353,8 @@ def test_what_is_kept_ready_and_killed_costs_no_program_its_outcome(side: Side, 
     assert side.run("print(42)").stdout == b"42\n"
     kept = side.kept
 
-    def kill() -> None:
-        wait_until(lambda: len(pids_below(kept)) > 0)
-        os.kill(kept, signal.SIGKILL)
-
     if when == "in a run":
-        killer = threading.Thread(target=kill, daemon=True)
-        killer.start()
-        outcome = side.run(SLOW)
-        killer.join()
+        outcome = halted_in_a_run(side, signal.SIGKILL)
     else:
         os.kill(kept, signal.SIGKILL)
         outcome = side.run("print(42)")
@@ -322,7 +367,7 @@ BROKEN = """
 import sys
 from sandbox.local import kept, supervisor_process
 from sandbox.walls import bubblewrap
-kept.START_S = 0.5
+kept.START_S = kept.END_S = 0.5
 {change}
 sys.exit(supervisor_process.main(sys.argv[1:]))
 """
@@ -349,15 +394,97 @@ def test_what_can_t_be_kept_ready_costs_no_program_its_outcome(
 
 
 @left()
-def test_a_halt_from_outside_is_no_programs_hang(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("when", ["in a run", "between two runs"])
+def test_a_halt_from_outside_is_no_programs_hang(
+    side: Side, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     monkeypatch.setattr(supervisors, "PROGRAM", ("-c", BROKEN.format(change="")))
     with ExitStack() as resources:
         halted = Side(Walls(side.warm.name), resources)
         halted.run("pass")
         kept = halted.kept
-        os.kill(kept, signal.SIGSTOP)
-        assert halted.run("print(42)").stdout == b"42\n"
+        if when == "in a run":
+            assert halted_in_a_run(halted, signal.SIGSTOP).stdout == b"42\n"
+        else:
+            os.kill(kept, signal.SIGSTOP)
+            assert halted.run("print(42)").stdout == b"42\n"
         assert not processes.stat_fields(kept)
+
+
+# It signals no process that is not there: the number of one that was waited for may be another's.
+CAREFUL = (
+    "import os\nold = os.kill\nos.kill = lambda pid, number: os.stat(f'/proc/{pid}') and old(pid, number)"
+)
+
+
+def plain(side: Side, text: str) -> Outcome:
+    """Run a program that is started beside what is kept ready."""
+    with side.warm.prepare(Program(language=Language.PYTHON, source=text.encode())) as prepared:
+        return prepared.run(b"", LIMITS)
+
+
+FORKS = """
+import os, time
+count = 0
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(60); os._exit(0)
+        count += 1
+except OSError:
+    print(count, flush=True); os._exit(0)
+"""
+
+
+@left(after=1)
+def test_what_is_kept_ready_takes_no_process_from_a_program(side: Side) -> None:
+    if Walls(side.warm.name) is Walls.LANDLOCK and os.getuid() != 0:
+        pytest.skip("every task of this user counts, and others come and go")
+    assert side.run(FORKS).stdout == side.run(FORKS, is_warm=False).stdout == b"%d\n" % (LIMITS.processes - 1)
+    assert side.kept
+    assert plain(side, FORKS).stdout == b"%d\n" % (LIMITS.processes - 1)
+
+
+@left(after=1)
+@pytest.mark.parametrize("when", ["in a run", "between two runs"])
+def test_what_is_kept_ready_is_not_signalled_once_it_was_waited_for(
+    side: Side, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setattr(supervisors, "PROGRAM", ("-c", BROKEN.format(change=CAREFUL)))
+    with ExitStack() as resources:
+        careful = Side(Walls(side.warm.name), resources)
+        careful.run("pass")
+        supervisor, kept = careful.supervisor, careful.kept
+        first = pids_below(supervisor)[0]
+        count = len(pids_below(supervisor))
+
+        def kill() -> None:
+            wait_until(lambda: len(pids_below(supervisor)) > count)
+            os.kill(first, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill, daemon=True)
+        if when == "in a run":
+            killer.start()
+        else:
+            os.kill(first, signal.SIGKILL)
+        assert plain(careful, "import time\ntime.sleep(0.5); print(2)").stdout == b"2\n"
+        if when == "in a run":
+            killer.join()
+        assert not processes.stat_fields(first)
+        assert not processes.stat_fields(kept)
+        assert careful.run("print(42)").stdout == b"42\n"
+        assert careful.supervisor == supervisor
+
+
+def test_an_answer_may_call_itself_as_often_in_a_fork(side: Side) -> None:
+    answer = "```python\ndef f(n):\n    try: return f(n + 1)\n    except RecursionError: return n\n```"
+    row = {"type": "code", "answer": {"fn_name": "f", "inputs": [[0]], "outputs": [-1]}}
+    reasons = [
+        CodeTests(CodeConfig(), ScorersConfig(), sandbox).score(answer, row).reason
+        for sandbox in (side.warm, side.cold)
+    ]
+    assert reasons[0] == reasons[1]
+    assert re.search(r"got \d{3}", reasons[0])
 
 
 def test_the_harness_is_forked(side: Side) -> None:
