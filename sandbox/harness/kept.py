@@ -22,13 +22,11 @@ import sys
 from _signal import SIG_DFL, SIGCHLD, SIGINT, SIGKILL, default_int_handler, signal  # type: ignore[import-not-found]
 from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket
 
-from sandbox.harness.pipe import json_text, json_value
+from sandbox.harness.pipe import READY, STATUS, UP, json_text, json_value
 
 if False:
     from typing import Any
 
-READY = b"ready"
-UP, STATUS = b"up\n", b"status "  # what a run says: that its walls stand, how its program ended
 MESSAGE_BYTES = 1 << 16
 DESCRIPTORS = 5  # standard input, output and error, where a run says what becomes of it, its rule set
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22

@@ -5,7 +5,8 @@ message raise `ProtocolError`, a closed pipe raises `Gone`. The interpreter's ow
 without their Python modules, whose import costs 8 ms of every run.
 
 `framed` and `read_frame` are the only frames of `scorers`: the scoring child, the row worker, the sandbox's supervisor
-and the sandbox service's runners use them too. They are here because this file must run alone inside the sandbox.
+and the sandbox service's runners use them too. They are here because this file must run alone inside the sandbox, and
+so are the words of a kept interpreter (`kept`): nothing outside imports what executes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if False:  # TYPE_CHECKING without importing typing: 5 ms
 LENGTH_BYTES = 8  # before each frame, big-endian: the number of bytes that follow
 _READ_BYTES = 1 << 20  # of a frame that one read asks for at most
 MAX_DIGITS = 32  # of an integer in C's JSON
+READY = b"ready"  # what a kept interpreter says once it can be forked
+UP, STATUS = b"up\n", b"status "  # what a fork of it says: that its walls stand, how its program ended
 MAX_MESSAGE_BYTES = 64 << 20  # of one message; more is refused, so that an answer can't fill T's memory
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sandbox.harness.kept import READY
+from sandbox.harness.pipe import READY
 from sandbox.local import processes
 from sandbox.local.folders import remove_folder
 from sandbox.local.launch import Identity, Launch, become, limits_of

@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from sandbox.harness.kept import STATUS, UP
+from sandbox.harness.pipe import STATUS, UP
 from sandbox.local import processes
 from sandbox.local.execution import Execution
 from sandbox.local.kept import BESIDE, Kept
