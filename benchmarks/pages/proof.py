@@ -234,6 +234,16 @@ def services(session: PageSession) -> None:
         pass
 
 
+def a_reward_of_ones_own(session: PageSession) -> None:
+    """Train on the reward of docs/scorers.md, with the files that are written there."""
+    page = (session.folder / "docs" / "scorers.md").read_text(encoding="utf-8")
+    for name in ("my_scorer.py", "run.yaml", "rows.jsonl"):
+        text = page.partition(f" {name}\n")[2].partition("```")[0]
+        (session.folder / name).write_text(text, encoding="utf-8")
+    session.types(".venv/bin/millrace up run.yaml", says="finished after 20 of 20 steps")
+    session.types("millrace rm demo --yes", demo="digits")
+
+
 def an_agent_of_ones_own(session: PageSession) -> None:
     """Play and train the agent of docs/own_agents.md, with the files that are written there."""
     page = (session.folder / "docs" / "own_agents.md").read_text(encoding="utf-8")
@@ -271,6 +281,7 @@ ACTS: dict[str, Callable[[PageSession], None]] = {
         a_data_set,
         roles_by_hand,
         services,
+        a_reward_of_ones_own,
         an_agent_of_ones_own,
         the_end,
     )
