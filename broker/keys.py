@@ -217,8 +217,8 @@ TABLE: Final = (
         "policy_calls, policy_calls:GENERATOR",
         "streams",
         (
-            "turns that agents want of the policy, of any generator, or of the one that has the conversation"
-            " in its cache"
+            "turns that agents want of the policy, of any generator, or of the one that has the "
+            "conversation in its cache"
         ),
         "agents",
         "with the answer, or with the group; a generator's own a lease after it has gone",
@@ -227,8 +227,8 @@ TABLE: Final = (
         "turns:GROUP",
         "hash",
         (
-            "the newest attempt; of each call its prompt while it is asked, then its record; how each episod"
-            "e ended"
+            "the newest attempt; of each call its prompt while it is asked, then its record; how each "
+            "episode ended"
         ),
         "agents, generators",
         "with the group's hand-over, death or retirement",
@@ -237,8 +237,8 @@ TABLE: Final = (
         "cursor",
         "hash",
         (
-            "`position` (the next number), `issued`, `retry:ID` (how often a group was begun anew), `seq` (s"
-            "cripts of the learner so far)"
+            "`position` (the next number), `issued`, `retry:ID` (how often a group was begun anew), "
+            "`seq` (scripts of the learner so far)"
         ),
         "learner",
         "with the run",
@@ -247,9 +247,9 @@ TABLE: Final = (
         "run",
         "hash",
         (
-            "`status`, `reason`, `config` (YAML), `version`, `fence`, `steps`, `wanted` and `why` (what an o"
-            "perator or `millrace up` asks), `advice`, `lost_s` (seconds of this learner in which nobody cou"
-            "ld work; in runs with agents)"
+            "`status`, `reason`, `config` (YAML), `version`, `fence`, `steps`, `wanted` and `why` "
+            "(what an operator or `millrace up` asks), `advice`, `lost_s` (seconds of this learner in "
+            "which nobody could work; in runs with agents)"
         ),
         "learner; `wanted` by `millrace pause`, `resume`, `drain`",
         "with the run",
@@ -291,8 +291,8 @@ TABLE: Final = (
         "calls:ENDPOINT, pace:ENDPOINT, claims:ENDPOINT, longest:ENDPOINT",
         "sorted sets; numbers and names",
         (
-            "calls to a served model: under way, when the next is due, the workers that want more, and the o"
-            "ne that has waited longest"
+            "calls to a served model: under way, when the next is due, the workers that want more, "
+            "and the one that has waited longest"
         ),
         "scorers",
         "expire",
