@@ -66,7 +66,7 @@ class ModelConfig(Section):
     """Type of the weights in learner and generators. `float16` trains with a dynamic loss scale."""
     head_dtype: Literal["float32", "model"] = "float32"
     """Type in which the output head computes logits, in learner and generators alike. `model`: as `dtype`. Both must
-    agree: with `float32` on one side alone log-probabilities differ more than with it on none."""
+    agree: with `float32` on one side alone log-probabilities may differ more than with it on none."""
     tie_word_embeddings: Literal[False] | None = None
     """`false`: use the checkpoint's own output head although its config ties the head to the embedding. Unset: the
     learner finds out, logs it, and tells the generators."""

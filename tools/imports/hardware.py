@@ -86,7 +86,7 @@ def split(theirs: Theirs) -> Split:
             generators=max(1, half // width),
             tensor_parallel=width,
             words=f"of {per_node * nodes} GPUs on {nodes} machines, {half} generate and the others train: "
-            f"docs/fleet.md has how they are started{narrower}",
+            f"docs/clusters.md has how they are started{narrower}",
         )
     return Split(
         generator_gpus=tuple(range(half)),

@@ -39,8 +39,8 @@ _OF_LIBRARIES: Final = re.compile(
 )
 _NOTHING: Final[Mapping[str, str]] = {
     "HYDRA_FULL_ERROR": "no Hydra here",
-    "MASTER_ADDR": "ranks find each other by `millrace up`, and by docs/fleet.md on several machines",
-    "MASTER_PORT": "ranks find each other by `millrace up`, and by docs/fleet.md on several machines",
+    "MASTER_ADDR": "ranks find each other by `millrace up`, and by docs/clusters.md on several machines",
+    "MASTER_PORT": "ranks find each other by `millrace up`, and by docs/clusters.md on several machines",
     "PYTHONUNBUFFERED": "logs are written at once",
 }
 _ABSENT: Final = re.compile(r"(RAY|VERL|SGLANG|SGL|MEGATRON|HYDRA|SLURM)_\w+")

@@ -154,7 +154,9 @@ RULES: Final[tuple[Rule, ...]] = (
         _gpus,
         default=8,
     ),
-    part_of("trainer.nnodes", GPUS, "", "the ranks of all machines; more than one: docs/fleet.md", default=1),
+    part_of(
+        "trainer.nnodes", GPUS, "", "the ranks of all machines; more than one: docs/clusters.md", default=1
+    ),
     mapped(
         "trainer.save_freq", "learner.checkpoint.every", "0 and below: only the last one", _save, default=-1
     ),
