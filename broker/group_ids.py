@@ -1,6 +1,7 @@
 """Read and make the ids of groups. An id has exactly one outcome.
 
-`17` is an ordinal of the run. `17-r1` is group 17 again, issued at an operator's request after that group died.
+`17` is an ordinal of the run. `17-r1` is group 17 again: at an operator's request after that group died, or for the
+further steps of a run that had ended without it.
 `eval-40-7` is prompt 7 of the evaluation round of version 40.
 """
 

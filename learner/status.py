@@ -249,9 +249,12 @@ def where_the_model_is(folder: Path) -> str:
 
 
 def last_written(folder: Path) -> float | None:
-    """Return the Unix time of the last write of a learner to a run's folder; None for none."""
+    """Return the Unix time of the last write of a learner to a run's folder; None for none.
+
+    Operators' notes in the journal (`notes.jsonl`) do not count: they are written while no learner runs, too.
+    """
     times = []
-    for file in (folder / "status.json", folder / "metrics.jsonl", *(folder / "journal").glob("*")):
+    for file in (folder / "status.json", folder / "metrics.jsonl", *(folder / "journal").glob("*-*")):
         with contextlib.suppress(OSError):
             times.append(file.stat().st_mtime)
     return max(times, default=None)

@@ -1,6 +1,7 @@
 -- Issue new groups. ARGV: fence, seq, position, new position, budget, newest version that the learner knows, then for
 -- each group: id, stream, number of fields, field, value ...
--- A group ID-rN is retry N of a dead one: the request and the letter are deleted, and `cursor` counts the retry.
+-- A group ID-rN is retry N of one that died or was over: an operator's request and the letter are deleted, and `cursor`
+-- counts the retry.
 local refused = guard()
 if refused then return refused end
 local position = tonumber(redis.call('HGET', CURSOR, 'position') or '0')

@@ -2,7 +2,7 @@
 --   prompts, episodes, rollouts, scored, dead   the work streams: one entry in one of them for each group under way
 --   slots    sorted set: group id -> floor; its members are what is under way
 --   where    hash: group id -> "STREAM ENTRY"
---   cursor   hash: position (the next ordinal), issued, retry:ID (retries of a dead group), seq (learner scripts that
+--   cursor   hash: position (the next ordinal), issued, retry:ID (retries of a group), seq (learner scripts that
 --            took effect)
 --   run      hash: fence, version (the newest announced), status, config ...
 --   weights  stream of announcements, the last 16

@@ -23,7 +23,7 @@ class Retries:
 
     is_known: bool  # False: this Redis knows nothing of the run
     requests: Mapping[str, str]  # dead group -> entry of its letter; not issued yet
-    counts: Mapping[int, int]  # ordinal of a dead group -> number of issued retries
+    counts: Mapping[int, int]  # ordinal -> number of issued retries, of groups that were over, too
 
 
 def read_retries(link: RedisLink, keys: Keys) -> Retries:

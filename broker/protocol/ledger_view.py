@@ -27,7 +27,7 @@ class Cursor:
 
     issued: int  # the feeder's count
     position: int  # the next ordinal
-    retries: Mapping[str, int]  # ordinal of a dead group -> number of issued retries
+    retries: Mapping[str, int]  # ordinal -> number of issued retries
     seq: int  # learner scripts that took effect
     is_there: bool  # False: this Redis knows nothing of the run
 

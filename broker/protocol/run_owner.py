@@ -80,7 +80,7 @@ class RunOwner(RunReader):
 
         Args:
             newest: the version that the learner knows to be announced.
-            groups: retries of dead groups may be among them. A retry is no ordinal, and is issued in addition.
+            groups: retries may be among them. A retry is no ordinal, and is issued in addition.
         """
         try:
             status, value = self._guarded(

@@ -153,7 +153,7 @@ class Feeder:
         ]
 
     def insert(self, group_ids: Sequence[str]) -> None:
-        """Issue these retries of dead groups before further ordinals, when there is room."""
+        """Issue these retries before further ordinals, when there is room."""
         with self._turning:
             self._retries = list(group_ids)
         self.wake()

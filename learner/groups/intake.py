@@ -258,10 +258,15 @@ class Intake:
 
     def drop_the_rest(self) -> None:
         """Drop every group without an outcome, after the last step was trained and announced."""
-        over = [group_id for group_id in self.run_owner.slots() if not self.journal.has(group_id)]
-        self.buffer.discard(over)
         reason = f"{OVER}: the run's last step had all its groups without this one"
-        self.settle({group_id: Outcome(DROPPED, reason) for group_id in over})
+        held = self.buffer.groups
+        over = {
+            group_id: dropped(held[group_id], reason) if group_id in held else Outcome(DROPPED, reason)
+            for group_id in self.run_owner.slots()
+            if not self.journal.has(group_id)
+        }
+        self.buffer.discard(over)
+        self.settle(over)
         if over:
             log.info(
                 "dropped over=%d: issued in case that others would have nothing to learn from", len(over)

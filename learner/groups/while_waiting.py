@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.group_ids import is_training, ordinal_of, retried
+from broker.group_ids import is_training, ordinal_of
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import asked
 from learner.groups.feeder import Feeder
@@ -88,12 +88,8 @@ class Operator:
             if reason := self._note(dead_id):
                 log.warning("retry_refused group=%s reason=%s", dead_id, reason)
                 self._run_owner.discard_retry_requests([dead_id])
-        noted = self._journal.ledger.retries.items()
-        missing = [
-            group_id for base, number in noted if not self._journal.has(group_id := retried(base, number))
-        ]
-        if missing:
-            self._feeder.insert(missing)  # which skips those already issued
+        if noted := self._journal.ledger.open_retries:
+            self._feeder.insert(noted)  # which skips those already issued
 
     def _note(self, dead_id: str) -> str:
         """Record a retry durably before it is issued, in case Redis loses it. Returns why it can't be, or ""."""

@@ -99,6 +99,12 @@ class Ledger:
             and group_id == self.newest_try(group_id)
         ]
 
+    @property
+    def open_retries(self) -> list[str]:
+        """The newest retry of each group that has one, where it has no outcome: issued, or still to be issued."""
+        tries = (retried(base, number) for base, number in self.retries.items())
+        return [group_id for group_id in tries if group_id not in self.outcomes]
+
     def newest_try(self, group_id: str) -> str:
         """Return the id of a training group's newest recorded retry: its own where there is none."""
         base = str(ordinal_of(group_id))

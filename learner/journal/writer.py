@@ -220,7 +220,7 @@ class Journal:
         self.check_fence()  # records after a newer incarnation's start are void: nothing may rely on them
 
     def retry(self, group_id: str, number: int) -> None:
-        """Record the retry of a dead group, its `number`th. Raises as `append` does."""
+        """Record the retry of a group that died or was over, its `number`th. Raises as `append` does."""
         self.check_fence()
         self._write([{"kind": "retry", "id": group_id, "number": number}])
 

@@ -68,7 +68,8 @@ class Alarms:
     def at_end(self) -> str:
         """Return the summary of crashed episodes, however rare; "" for none, or if it was the last report."""
         text = self._crashes.text() if self._crashes.crashed else ""
-        return "" if text == self._crashes_text else text
+        last, self._crashes_text = self._crashes_text, text
+        return "" if text == last else text
 
     def _new(self, alarms: Iterable[HackingAlarm]) -> list[HackingAlarm]:
         return [alarm for alarm in alarms if self._is_new(alarm.kind)]

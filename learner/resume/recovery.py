@@ -103,6 +103,8 @@ class Recovery:
             self._drop_what_can_not_make_it(version)
             position = self._run_owner.position()
             self._say_what_is_made_again(position, knew_the_run=knew_the_run)
+            # Not only at the operator's next poll: a run whose epochs are over would end without them before that.
+            self._feeder.insert(self._journal.ledger.open_retries)
             self._feeder.rebase(position)
 
     def _retire_what_has_ended(self) -> None:
@@ -117,16 +119,17 @@ class Recovery:
         )
 
     def _restore_cursor(self) -> None:
-        """Restore the cursor from slots and ended retries; `Retries` issues the others.
+        """Restore the cursor from slots, and from retries with a slot or an outcome; the feeder issues the others.
 
         A `cursor` that Redis kept with the slots already has all of them; one deleted by hand is restored here. The
         slot of a retry tells nothing about ordinals: in an emptied Redis it comes before them.
         """
         slots = self._run_owner.slots()
         passed = max((ordinal_of(group_id) + 1 for group_id in slots if not retry_of(group_id)), default=0)
+        ledger = self._journal.ledger
+        waiting = set(ledger.open_retries) - slots.keys()
         numbers = {
-            base: number if self._journal.has(retried(base, number)) else number - 1
-            for base, number in self._journal.ledger.retries.items()
+            base: number - (retried(base, number) in waiting) for base, number in ledger.retries.items()
         }
         self._run_owner.restore_cursor(passed, {base: number for base, number in numbers.items() if number})
 

@@ -118,8 +118,12 @@ def test_the_time_in_which_a_run_was_stopped_is_lost(
     first.end("stopped", "by a signal", 3)
     hour_ago = time.time() - 3600
     os.utime(run.folder / "status.json", (hour_ago, hour_ago))
+    (run.folder / "journal").mkdir()
+    (run.folder / "journal" / "notes.jsonl").write_text("{}\n")  # an operator's
     again = Status(with_agents, link, keys)
     assert 3600 <= again.away_s < 3700
+    (run.folder / "journal" / "ledger-000001.log").touch()
+    assert Status(with_agents, link, keys).away_s < 100
     later = time.time() + 100  # the journal's steps were trained again
     monkeypatch.setattr("learner.status.time.time", lambda: later)
     again.begin(3)

@@ -149,7 +149,7 @@ class Chain:
             set_state=self.said.append,
             clock=self.clock,
         )
-        self.announce(0)
+        self.announce(len(self.journal.ledger.steps))
 
     def clock(self) -> float:
         """Return seconds that never jump, but when `elapsed` is raised."""

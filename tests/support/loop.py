@@ -45,13 +45,13 @@ class Hands(threading.Thread):
 def make_trainer(
     chain: Chain, *, policy: Any = None, transport: WeightTransport | None = None
 ) -> TrainingLoop:
-    """Return a learner of ten rows at version 0; `chain` is its board.
+    """Return a learner of ten rows at the version of its journal; `chain` is its board.
 
     Args:
         policy: what it trains; None: a `FilePolicy`.
         transport: of its weights; None: the run's folder.
     """
-    chain.version.trained = chain.version.announced = 0
+    chain.version.trained = chain.version.announced = len(chain.journal.ledger.steps)
     policy = policy or FilePolicy()
     feeder = Feeder(
         chain.run,

@@ -96,7 +96,7 @@ def as_text(name: str, result: Audit) -> str:
     """Format the audit for people."""
     lines = [
         f"run {name}",
-        f"  issued     {result.issued:8}{_by({'begun anew after their death': result.retried})}",
+        f"  issued     {result.issued:8}{_by({'begun anew': result.retried})}",
         f"  trained    {result.trained:8}",
         f"  dropped    {result.dropped:8}{_by(result.dropped_by_reason)}",
         f"  dead       {result.dead:8}{_by(result.dead_by_reason)}",
@@ -155,7 +155,7 @@ def _beside(result: Audit) -> Iterator[str]:
     if result.tokens_by_reason:
         yield (f"  tokens thrown away: {sum(result.tokens_by_reason.values())}{_by(result.tokens_by_reason)}")
     if result.asked_again:
-        yield f"  dead groups that an operator wants again: {result.asked_again}"
+        yield f"  groups to begin anew, not issued yet: {result.asked_again}"
     if result.foreign:
         yield f"  foreign entries, with the dead: {result.foreign}"
     for note in result.notes[-SHOWN:]:

@@ -67,8 +67,8 @@ class Audit:
     lost_ids: tuple[str, ...]
     lost_how: Mapping[str, str]  # id -> where it should have been
     twice_ids: tuple[str, ...]
-    retried: int  # retries on an operator's request; included in `issued`
-    asked_again: int  # dead groups whose requested retry is not issued yet
+    retried: int  # retries of dead groups and of those that were over; included in `issued`
+    asked_again: int  # groups whose requested or recorded retry is not issued yet
     evaluation: Evaluation
     foreign: int  # entries of no group, in `dead` and elsewhere
     went_back: bool  # Redis lost data or was restarted during the last read
@@ -205,7 +205,7 @@ def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
 
 
 def _asked_again(view: View, ledger: Ledger) -> int:
-    """Count the dead groups with a requested retry that the learner has not issued, recorded or not."""
+    """Count the groups with a retry that the learner has not issued: recorded, or requested by an operator."""
     noted = {base for base, number in ledger.retries.items() if number > view.cursor.retries.get(base, 0)}
     return len(noted | {str(group_ids.ordinal_of(group_id)) for group_id in view.requests})
 
@@ -230,7 +230,7 @@ def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
     for base, number in view.cursor.retries.items():
         if number > (noted := ledger.retries.get(base, 0)):
             yield (
-                f"retry {number} of the dead group {base} was issued, and the ledger knows of {noted}: its record "
+                f"retry {number} of group {base} was issued, and the ledger knows of {noted}: its record "
                 f"is gone: {ADVICE}"
             )
     if is_finished:

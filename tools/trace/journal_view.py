@@ -30,6 +30,7 @@ class Account:
     outcome: Outcome | None = None
     record: Record | None = None  # the record of its outcome: a step's, an end's or an evaluation's
     born: Record | None = None  # of a retry: the record made before its issue
+    before: Outcome | None = None  # of a retry: the outcome of the group that it repeats
     heir: Record | None = None  # the record of the group's own retry
     group: ScoredGroup | None = None  # as trained or collected
     advantages: Sequence[float | None] = ()  # one per completion, of a trained group
@@ -84,11 +85,18 @@ def _payload(
     return groups[place], advantages[place], "", False
 
 
-def _family(ledger: Ledger, group_id: str) -> dict[str, Record | None]:
-    """Find the record of a retry, and of the next one."""
+def _family(ledger: Ledger, group_id: str) -> dict[str, Any]:
+    """Find the record of a retry, the outcome of the group that it repeats, and the record of the next retry."""
     number = group_ids.retry_of(group_id)
     notes = {record["number"]: record for record in ledger.followed if record["kind"] == "retry"}
-    return {"born": notes.get(number), "heir": notes.get(number + 1)}
+    before = ledger.outcomes.get(repeated(notes[number])) if number in notes else None
+    return {"born": notes.get(number), "before": before, "heir": notes.get(number + 1)}
+
+
+def repeated(retry: Record) -> str:
+    """Return the id of the group that a retry's record issues again."""
+    number = retry["number"]
+    return group_ids.retried(retry["id"], number - 1) if number > 1 else str(retry["id"])
 
 
 def _committed_at(folder: Path, record: Record | None) -> float:

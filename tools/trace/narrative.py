@@ -19,9 +19,9 @@ from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.episodes import as_tree
 from learner.groups.evaluation import version_of
-from learner.journal.ledger import COLLECTED, DROPPED, TRAINED
+from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, Outcome
 from learner.journal.records import step_number
-from tools.trace.journal_view import Account
+from tools.trace.journal_view import Account, repeated
 from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
 
 NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
@@ -275,13 +275,15 @@ def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> li
     """Return further information for people."""
     notes = []
     if account.born is not None:
-        number = account.born["number"]
-        before = group_ids.retried(group_id, number - 1) if number > 1 else str(account.born["id"])
-        notes.append(f"begun anew on an operator's word after {before} died")
-    if account.heir is not None:
+        before, is_over = repeated(account.born), _is_over(account.before)
         notes.append(
-            f"begun anew as {group_ids.retried(group_id, account.heir['number'])}, on an operator's word"
+            f"begun anew after {before} was over: the run was given more steps"
+            if is_over
+            else f"begun anew on an operator's word after {before} died"
         )
+    if account.heir is not None:
+        why = "as the run was given more steps" if _is_over(account.outcome) else "on an operator's word"
+        notes.append(f"begun anew as {group_ids.retried(group_id, account.heir['number'])}, {why}")
     elif sight is not None and sight.is_asked_again:
         notes.append("an operator wants it again, and no learner has issued that yet")
     if account.purge is not None:
@@ -295,6 +297,11 @@ def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> li
     if account.problems:
         notes.append(f"the ledger is damaged: {account.problems[0]}")
     return notes
+
+
+def _is_over(outcome: Outcome | None) -> bool:
+    """Return whether the last step had no need of the group; only such groups are dropped and begun anew."""
+    return outcome is not None and outcome.kind == DROPPED
 
 
 def _of_header(entry: Entry) -> dict[str, Any]:

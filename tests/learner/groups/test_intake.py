@@ -107,6 +107,19 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     assert chain.intake.take_arrivals().facts == {}
 
 
+def test_what_was_sampled_and_is_over_counts_with_its_tokens(chain: Chain) -> None:
+    chain.issue(2)
+    chain.score("0")  # two completions of two tokens
+    chain.read()
+    chain.intake.drop_the_rest()
+    ended = chain.journal.ledger.outcomes
+    assert {group_id: (outcome.kind, outcome.tokens) for group_id, outcome in ended.items()} == {
+        "0": ("dropped", 4),
+        "1": ("dropped", 0),
+    }
+    assert (chain.slots, len(chain.buffer), chain.journal.ledger.over) == (set(), 0, ["0", "1"])
+
+
 def test_no_slot_is_freed_before_an_outcome_is_written(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     (group_id,) = chain.issue()
     chain.score(group_id, [1.0, 1.0])

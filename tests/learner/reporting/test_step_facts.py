@@ -130,6 +130,7 @@ def test_what_an_agents_own_code_raised_is_summed_up_and_said_by_growth_alone() 
         "4 of them scored as they stood (agents.on_repeated_crash), 1 without a score: 4 by Key" in said[5][0]
     )
     assert "5 of 140 episodes so far (3.6%)" in watch.at_end()
+    assert watch.at_end() == "", "metrics are closed after training and once more with the session"
     after = Alarms(load_run(["--config", str(DEMO)]))
     after.recall([HEALTHY | step for step in steps])
     assert [len(after.of(HEALTHY | crashed(*[key] * many))) for many in (3, 1)] == [0, 1], "8 in all"

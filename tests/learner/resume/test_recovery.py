@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -360,6 +361,62 @@ def test_a_retry_in_an_empty_redis_moves_no_cursor_past_what_is_to_come(make_cha
     while trainer.feeder.turn():
         pass
     assert chain.slots >= {"0", "1", "2-r1"}
+
+
+def test_a_run_with_more_steps_ends_what_was_over_though_redis_is_emptied_then(
+    make_chain: MakeChain, train: Train, hands: list[Hands]
+) -> None:
+    chain = make_chain(learner={"steps": 4, "max_lag": 3}, evaluation={"every": 0})
+    for _ in range(40):
+        chain.intake.kept_share.note(kept=False)  # so the last step has a whole budget in flight
+    train(chain)
+    over = chain.journal.ledger.over
+    assert over
+    hands[0].stop.set()
+    hands.pop().join(timeout=10)
+    shutil.rmtree(chain.run.folder / "model")
+
+    more = make_chain(learner={"steps": 30, "max_lag": 3}, evaluation={"every": 0})
+    trainer = make_trainer(more)
+    once_before(more.run_owner, "issue", lambda: flush(more), call=3)
+    train(more, trainer=trainer)
+    assert_nothing_is_lost(more, steps=30)
+    ledger = more.journal.ledger
+    assert ledger.open_retries == []
+    assert {group_id: ledger.newest_try(group_id) for group_id in over} == {
+        group_id: retried(group_id, 1) for group_id in over
+    }
+    assert not set(over) & {group_id.partition("-")[0] for group_id in ledger.over}
+
+
+def test_a_run_of_epochs_does_not_end_before_a_retry_that_redis_forgot(make_chain: MakeChain) -> None:
+    chain = make_chain(learner={"epochs": 1, "steps": 100})
+    trainer = make_trainer(chain)
+    chain.journal.end({group_id: Outcome(DROPPED, "over: ") for group_id in chain.issue(10)})
+    chain.journal.retry("3", 1)
+    chain.client.flushall()
+    trainer.recovery.recover()
+    trainer.metrics.close()
+    while trainer.feeder.turn():
+        pass
+    assert chain.slots == {"3-r1"}
+    assert trainer.feeder.has_issued_all
+    assert not trainer.selection.has_run_dry()
+
+
+def test_a_deleted_cursor_counts_a_retry_that_has_its_slot(make_chain: MakeChain) -> None:
+    chain = make_chain(learner={"steps": 4})
+    trainer = make_trainer(chain)
+    chain.journal.end({group_id: Outcome(DROPPED, "over: ") for group_id in chain.issue(1)})
+    chain.journal.retry("0", 1)
+    for _ in range(2):
+        trainer.recovery.recover()
+        while trainer.feeder.turn():
+            pass
+        assert "0-r1" in chain.slots
+        assert chain.client.hget(chain.keys("cursor"), "retry:0") == b"1"
+        chain.client.delete(chain.keys("cursor"))
+    trainer.metrics.close()
 
 
 def test_a_forgotten_retry_comes_in_again_and_an_ended_one_is_counted(make_chain: MakeChain) -> None:

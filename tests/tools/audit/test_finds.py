@@ -91,7 +91,7 @@ def test_the_last_record_taken_away_is_found_where_it_was_that_of_a_retry(chain:
     os.truncate(ledger_of(chain), record_of(ledger_of(chain), "retry", id="3").start)
     result = look(chain)
     assert (result.lost, result.is_clean, len(result.problems)) == (0, False, 1)
-    assert result.problems[0].startswith("retry 1 of the dead group 3 was issued, and the ledger knows of 0")
+    assert result.problems[0].startswith("retry 1 of group 3 was issued, and the ledger knows of 0")
 
 
 @pytest.mark.parametrize(
