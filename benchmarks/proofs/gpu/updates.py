@@ -7,6 +7,7 @@ turn without and with updates, and how long an update takes. A round is as long 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,26 +77,39 @@ def _round(
     every_s: float = 0.0,
     took: list[float] | None = None,
 ) -> tuple[int, float]:
-    """Sample the requests, with updates where there are files for them. Returns tokens and seconds."""
+    """Sample the requests, with updates where there are files for them. Returns tokens and seconds.
+
+    The last update comes to its end behind the round: half of one would leave the engine to finish it in the next.
+    """
+    is_over = asyncio.Event()
 
     async def update() -> None:
-        await asyncio.sleep(every_s / 2)
-        while True:
+        due = time.monotonic() + every_s / 2
+        while not await _comes(is_over, due):
             began = time.monotonic()
             version = held.engine.version + 1
             await held.engine.load_weights([files[version % len(files)]], version)
             if took is not None:
                 took.append(time.monotonic() - began)
-            await asyncio.sleep(max(0.0, began + every_s - time.monotonic()))
+            due = began + every_s
 
     async def sample() -> tuple[int, float]:
         updating = asyncio.create_task(update()) if files else None
         began = time.monotonic()
-        groups = await together(held.engine, chat, asked)
-        seconds = time.monotonic() - began
-        if updating is not None:
-            updating.cancel()
-            await asyncio.wait([updating])
+        try:
+            groups = await together(held.engine, chat, asked)
+            seconds = time.monotonic() - began
+        finally:
+            is_over.set()
+            if updating is not None:
+                await updating  # one that failed is raised here
         return sum(each.num_sampled for group in groups for each in group), seconds
 
     return held.loop.run(sample())
+
+
+async def _comes(event: asyncio.Event, due: float) -> bool:
+    """Wait for an event until it is due, as `time.monotonic` counts, and return whether it came."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), due - time.monotonic())
+    return event.is_set()
