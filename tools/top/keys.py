@@ -42,8 +42,8 @@ KEYS: Final = {
     ),
     "roles.seconds_each": "seconds of one worker for a group, of the learner for a step",
     "roles.waits": (
-        "share of time, by what the workers wait for: `prompts`, `episodes`, `weights`, `rollouts`, `gro"
-        "ups`, `late` (older groups), `round` (an evaluation), `operator`"
+        "share of time, by what the workers wait for: `prompts`, `episodes`, `weights`, `rollouts`, "
+        "`groups`, `late` (older groups), `round` (an evaluation), `operator`"
     ),
     "processes": "one for each heartbeat",
     "processes.role": "`learner`, `generator`, `agent`, `dispatcher`, `scorer`",
