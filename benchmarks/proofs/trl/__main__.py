@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Missing as error:
         sys.stdout.write(f"TRL can't be installed: {error}\n")
         return 1
-    has_met = True
+    has_met = args.pairs > 0
     for title, setting in ((KEEP, "keep"), (DROP, "replace")):
         pairs = [pair for number in range(args.pairs) if (pair := _pair(number, setting, python, out))]
         has_met &= len(pairs) == args.pairs
