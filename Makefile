@@ -17,7 +17,7 @@ ANOTHER_PYTHON := $(if $(PYTHON),$(if $(filter $(call version_of,$(PYTHON)),$(ca
 $(if $(FLASH_ATTN),$(if $(filter gpu,$(FLAVOUR)),,$(error FLASH_ATTN=1 goes with GPU=1)))
 PACKAGES := config tasks broker web sandbox verdicts agents generators scorers learner tools benchmarks
 
-# Test files at once. On two cores five: a whole run waits for its processes more often than it computes.
+# Test files at once. On two cores four: a whole run waits for its processes more often than it computes.
 JOBS ?= 4
 ENGINE ?= hf
 $(if $(filter hf vllm,$(ENGINE)),,$(error ENGINE=$(ENGINE): it is hf or vllm))

@@ -24,6 +24,14 @@ def add_write(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--write", action="store_true", help=f"append to {RESULTS.relative_to(ROOT)}")
 
 
+def add_out(parser: argparse.ArgumentParser, kind: str, *, of: str = "the runs") -> None:
+    """Add `--out` to a proof's arguments: a new folder, below runs/ and with the time in its name unless named."""
+    dated = Path("runs") / f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    parser.add_argument(
+        "--out", type=Path, default=dated, metavar="DIR", help=f"new folder of {of} (runs/{kind}-DATE)"
+    )
+
+
 def heading(title: str, *, redis: str = "") -> list[str]:
     """Write a heading: what is measured, of which commit, where, when, and how busy the machine is.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, get_origin
 
 from pydantic import BaseModel
 
@@ -17,6 +17,7 @@ from config.data import ONE, SEVERAL
 from config.logs import MASK
 from config.other_names import foreign_names
 from config.run import Run
+from config.section import sections_of
 
 _IN_ADDRESS: Final = re.compile(r"//[^/\s]*@")  # a name and a password
 Path = tuple[str, ...]  # keys from the top down
@@ -144,13 +145,5 @@ def _all_keys(
         if get_origin(field.annotation) is dict:
             is_on_the_way = path[: len(key)] == key and len(path) > len(key)
             key = (*key, path[len(key)] if is_on_the_way else "NAME")
-        for inner in _sections(field.annotation):
+        for inner in sections_of(field.annotation):
             yield from _all_keys(inner, path, key)
-
-
-def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    else:
-        for part in get_args(annotation):
-            yield from _sections(part)

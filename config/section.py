@@ -1,9 +1,9 @@
-"""Base class of all sections of a configuration, and the default type of a union of sections."""
+"""Base class of all sections of a configuration, the sections of a field, and the default type of a union of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -14,6 +14,13 @@ class Section(BaseModel):
     """A group of keys. Frozen after loading; an unknown key is an error that names the nearest key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+
+
+def sections_of(annotation: Any) -> list[type[BaseModel]]:
+    """Return the sections that a field of this type may hold, those of a list or a mapping too."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return list(dict.fromkeys(inner for part in get_args(annotation) for inner in sections_of(part)))
 
 
 def default_type(name: str) -> BeforeValidator:

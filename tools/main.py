@@ -2,8 +2,9 @@
 """Run the `millrace` command.
 
 In: a verb and its arguments. Out: the verb's exit code: 0 done, 1 failed, 2 bad configuration or usage, 130
-interrupted. A verb is a module with `add_arguments(parser)` and `run(options)`, imported when the verb is called, so
-that `--help` and typos are answered at once. To add a verb: its module, and one line of `VERBS`.
+interrupted, 141 where the reader of its output has gone. A verb is a module with `add_arguments(parser)` and
+`run(options)`, imported when the verb is called, so that `--help` and typos are answered at once. To add a verb: its
+module, and one line of `VERBS`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import difflib
 import errno
 import os
+import select
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -204,6 +206,7 @@ MEANT: Mapping[str, str] = {
     "play": "agent",
     "debug": "agent",
 }
+BROKEN_PIPE = 141  # as in a shell for a program that SIGPIPE ended
 SAME = {"list": "ls", "ls": "list"}  # where a verb has one of them, the other means the same
 
 
@@ -268,12 +271,18 @@ def _run(verb: str, words: list[str]) -> int:
     from tools.arguments import UsageError
 
     try:
-        return module.run(options)
+        code = module.run(options)
+        sys.stdout.flush()
     except UsageError as error:
         parser.error(str(error))
     except (ConfigError, PipelineError) as error:
         sys.stderr.write(f"{parser.prog}: {mask(str(error))}\n")
         return 2 if isinstance(error, ConfigError) else 1
+    except BrokenPipeError:
+        if _is_read():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return BROKEN_PIPE
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
@@ -281,6 +290,14 @@ def _run(verb: str, words: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    return code
+
+
+def _is_read() -> bool:
+    """Return whether somebody may still read standard output; `| head` closes it once it has read enough."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return not any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def parse(verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:

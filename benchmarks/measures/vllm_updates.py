@@ -8,6 +8,7 @@ as `generators.engine.new_weights` says: `vllm_updates_kept` is the same with `k
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -57,12 +58,11 @@ def measure(size: Size) -> list[Comparison]:
         updates: list[float] = []
 
         def ours(number: int) -> Turn:
-            return timed(
-                lambda: loop.run(_with_updates(rig, rig.requests(groups, seed=number), size, updates))
-            )
+            return loop.run(_with_updates(rig, rig.requests(groups, seed=number), size, updates))
 
         def other(number: int) -> Turn:
-            return timed(lambda: loop.run(rig.by_engine(rig.requests(groups, seed=number))))
+            asked = rig.requests(groups, seed=number)
+            return timed(lambda: loop.run(rig.by_engine(asked)))
 
         mine, others = take_turns(ours, other, rounds=size.rounds)
     return [
@@ -77,10 +77,12 @@ def measure(size: Size) -> list[Comparison]:
     ]
 
 
-async def _with_updates(rig: VllmRig, asked: list[Prompt], size: Size, updates: list[float]) -> int:
+async def _with_updates(rig: VllmRig, asked: list[Prompt], size: Size, updates: list[float]) -> Turn:
     async with rig.updating(size.every_s) as took:
+        started = time.perf_counter()
         tokens = await rig.by_engine(asked)
+        seconds = time.perf_counter() - started
     if not took:
         raise RuntimeError("no weights came during the round")
     updates += took
-    return tokens
+    return Turn(tokens, seconds)

@@ -234,22 +234,26 @@ def services(session: PageSession) -> None:
         pass
 
 
+def _copy(session: PageSession, page: str, *names: str) -> None:
+    """Copy files out of a page's code blocks, whose first lines have their names. Raises ValueError for another."""
+    text = (session.folder / "docs" / page).read_text(encoding="utf-8")
+    for name in names:
+        _, found, rest = text.partition(f" {name}\n")
+        if not found:
+            raise ValueError(f"docs/{page} has no file {name}")
+        (session.folder / name).write_text(rest.partition("```")[0], encoding="utf-8")
+
+
 def a_reward_of_ones_own(session: PageSession) -> None:
     """Train on the reward of docs/scorers.md, with the files that are written there."""
-    page = (session.folder / "docs" / "scorers.md").read_text(encoding="utf-8")
-    for name in ("my_scorer.py", "run.yaml", "rows.jsonl"):
-        text = page.partition(f" {name}\n")[2].partition("```")[0]
-        (session.folder / name).write_text(text, encoding="utf-8")
+    _copy(session, "scorers.md", "my_scorer.py", "run.yaml", "rows.jsonl")
     session.types(".venv/bin/millrace up run.yaml", says="finished after 20 of 20 steps")
     session.types("millrace rm demo --yes", demo="digits")
 
 
 def an_agent_of_ones_own(session: PageSession) -> None:
     """Play and train the agent of docs/own_agents.md, with the files that are written there."""
-    page = (session.folder / "docs" / "own_agents.md").read_text(encoding="utf-8")
-    for name in ("my_agent.py", "own.yaml"):
-        text = page.partition(f" {name}\n")[2].partition("```")[0]
-        (session.folder / name).write_text(text, encoding="utf-8")
+    _copy(session, "own_agents.md", "my_agent.py", "own.yaml")
     demo = "config/recipes/demo_agents.yaml --layer own.yaml"
     session.types(f".venv/bin/millrace agent {demo} --row 3", says="completion 0: 1")
     up = f".venv/bin/millrace up {demo}"

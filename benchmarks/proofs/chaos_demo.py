@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seeds", type=parse_seeds, default="0-9", metavar="LIST", help="like 0-4 or 0,3,7 (0-9)"
     )
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="new folder of the runs (runs/chaos-demo-DATE)"
-    )
+    results.add_out(parser, "chaos-demo")
     results.add_write(parser)
     parser.add_argument(
         "--storm", type=int, metavar="SEED", help=argparse.SUPPRESS
     )  # one disturbed run, by main
     args = parser.parse_args(argv)
-    out: Path = (args.out or Path("runs") / f"chaos-demo-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
+    out: Path = args.out.absolute()
     if args.storm is not None:
         return play(args.storm, out)
     out.mkdir(parents=True)

@@ -13,7 +13,6 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -46,10 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--engine", choices=ENGINES, default="hf", help="what samples (hf)")
     parser.add_argument("--agents", action="store_true", help="the demo of the agents, in its place")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/seeds-DATE)")
+    results.add_out(parser, "seeds")
     results.add_write(parser)
     args = parser.parse_args(argv)
-    out: Path = (args.out or Path("runs") / f"seeds-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
+    out: Path = args.out.absolute()
     try:
         out.mkdir(parents=True)
     except FileExistsError:

@@ -15,7 +15,6 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import results
@@ -52,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seed", type=int, default=0, metavar="K", help="of the runs, and of when they are killed (0)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/resume-DATE)")
+    results.add_out(parser, "resume")
     results.add_write(parser)
     args = parser.parse_args(argv)
-    out: Path = (args.out or Path("runs") / f"resume-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
+    out: Path = args.out.absolute()
     out.mkdir(parents=True)
     commit = results.commit()
     lines = results.heading(f"A learner killed and resumed, seed {args.seed}")

@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--max-lags", type=int, nargs="+", choices=MAX_LAGS, default=MAX_LAGS, help="bounds (0 1 4)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the logs (runs/lag-DATE)")
+    results.add_out(parser, "lag", of="the logs")
     results.add_write(parser)
     args = parser.parse_args(argv)
-    out: Path = (args.out or Path("runs") / f"lag-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
+    out: Path = args.out.absolute()
     out.mkdir(parents=True)
     commit = results.commit()
     heading = results.heading(

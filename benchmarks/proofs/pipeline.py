@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,10 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.proofs.pipeline", description="From data to a number, stage after stage."
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder (runs/pipeline-DATE)")
+    results.add_out(parser, "pipeline", of="the run")
     results.add_write(parser)
     args = parser.parse_args(argv)
-    out: Path = (args.out or Path("runs") / f"pipeline-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
+    out: Path = args.out.absolute()
     commit, lines = results.commit(), results.heading("From data to a number, in one script")
     code, said = run(out)
     stages = judged(said, out)

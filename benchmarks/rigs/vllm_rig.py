@@ -14,7 +14,8 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from benchmarks.rigs.groups import demo_run, question
+from benchmarks.rigs.new_weights import updating
 from benchmarks.rigs.random_model import large_model, save_folder, save_weights
 from broker.checksums import weights_checksum
 from broker.codec import encode_prompt
@@ -175,29 +177,9 @@ class VllmRig:
             raise RuntimeError(f"{there} of {len(asked)} groups were handed over")
         return seconds, generator.tokens
 
-    @contextlib.asynccontextmanager
-    async def updating(self, every_s: float) -> AsyncIterator[list[float]]:
-        """Give the engine a version every `every_s` seconds, first after half of that; yields how long each took."""
-        took: list[float] = []
-
-        async def update() -> None:
-            loop = asyncio.get_running_loop()
-            due = loop.time() + every_s / 2
-            while True:
-                await asyncio.sleep(max(0.0, due - loop.time()))
-                began = loop.time()
-                version = self.engine.version + 1
-                await self.engine.load_weights([self._files[version % VERSIONS]], version)
-                took.append(loop.time() - began)
-                due += every_s
-
-        updating = asyncio.create_task(update())
-        try:
-            yield took
-        finally:
-            updating.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await updating
+    def updating(self, every_s: float) -> AbstractAsyncContextManager[list[float]]:
+        """Give the engine a version every `every_s` seconds, as `benchmarks.rigs.new_weights.updating` does."""
+        return updating(self.engine, self._files, every_s)
 
     def _lay_down(self, asked: Sequence[Prompt]) -> None:
         """Empty Redis, announce the engine's version, and issue the groups."""

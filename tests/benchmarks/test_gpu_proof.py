@@ -26,10 +26,10 @@ from benchmarks.proofs.gpu.shared_card import GENERATOR, Killer
 from benchmarks.proofs.gpu.step import outcome_of
 from benchmarks.proofs.gpu.workers import LOG, Worker, fresh, with_libraries
 from benchmarks.rigs.groups import demo_run
-from tests.support.gpu_steps import MadeUpWorker
+from tests.support.gpu_steps import CHILD, MadeUpWorker
 from tests.support.paths import ROOT
 from tests.support.reference_attention import use_on_cpu
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, wait_until_gone
 from tools.estimates.operations import peak_of, step_operations
 
 pytestmark = pytest.mark.process
@@ -194,6 +194,7 @@ def test_a_step_that_hangs_or_dies_fails_with_the_reason_and_the_end_of_its_log(
     assert said in outcome.text
     assert outcome.text.endswith("ends: begun")
     assert not worker.is_alive
+    wait_until_gone(int((tmp_path / "dying" / CHILD).read_text(encoding="utf-8")))
 
 
 def test_the_steps_of_a_session_share_a_process_and_what_it_keeps(tmp_path: Path) -> None:

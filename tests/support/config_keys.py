@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from collections.abc import Sequence
+from typing import get_origin
 
 from pydantic import BaseModel
 
 from config.run import Run
-
-
-def sections(kind: Any) -> Iterator[type[BaseModel]]:
-    """Yield the sections that a field of this type may hold, those of a list or a mapping too."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield kind
-    elif get_origin(kind) in {Annotated, Union, UnionType, dict, tuple}:
-        for inner in get_args(kind):
-            yield from sections(inner)
+from config.section import sections_of
 
 
 def is_key(path: Sequence[str], of: type[BaseModel] = Run) -> bool:
@@ -29,4 +20,4 @@ def is_key(path: Sequence[str], of: type[BaseModel] = Run) -> bool:
         return False
     if rest and get_origin(field.annotation) is dict:  # tasks by their names
         rest = rest[1:]
-    return not rest or any(is_key(rest, section) for section in sections(field.annotation))
+    return not rest or any(is_key(rest, section) for section in sections_of(field.annotation))

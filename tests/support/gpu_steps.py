@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from typing import Any
 
 from benchmarks.proofs.gpu.outcomes import Found, Outcome, Place, Verdict
 from benchmarks.proofs.gpu.plan import Step
+
+CHILD = "child"  # the file with the id of a step's child
 
 
 def chosen(place: Place) -> Found:
@@ -17,23 +20,29 @@ def chosen(place: Place) -> Found:
 
 
 def hangs(place: Place) -> Found:
-    """Never end."""
-    print("begun", flush=True)  # noqa: T201 - for the log
+    """Never end, and have a child."""
+    _begins(place)
     signal.pause()
     raise AssertionError(place)
 
 
 def dies(place: Place) -> Found:
-    """End by a signal."""
-    print("begun", flush=True)  # noqa: T201 - for the log
+    """End by a signal, and leave a child behind."""
+    _begins(place)
     os.kill(os.getpid(), signal.SIGSEGV)
     raise AssertionError(place)
 
 
 def leaves(place: Place) -> Found:
-    """End with a code."""
-    print("begun", flush=True)  # noqa: T201 - for the log
+    """End with a code, and leave a child behind."""
+    _begins(place)
     sys.exit(3)
+
+
+def _begins(place: Place) -> None:
+    child = subprocess.Popen(["sleep", "600"])
+    (place.folder / CHILD).write_text(str(child.pid), encoding="utf-8")
+    print("begun", flush=True)  # noqa: T201 - for the log
 
 
 def counts(place: Place) -> Found:

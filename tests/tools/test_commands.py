@@ -188,6 +188,16 @@ def test_the_command_answers_before_a_library_of_models_is_imported() -> None:
     assert "Traceback" not in answer.stderr
 
 
+def test_a_reader_that_has_read_enough_ends_the_command_without_a_traceback() -> None:
+    words = [sys.executable, "-m", "tools.main", "keys"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        assert command.stdout.readline().startswith(b"name  (str, required)")
+        command.stdout.close()
+        assert (command.stderr.read(), command.wait(60)) == (b"", 141)
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [

@@ -105,7 +105,7 @@ def _found(run: Run, of: Of, *, scores_again: bool = False) -> Results | None:
 
 
 def _tell(run: Run, outcome: Outcome, seconds: float) -> None:
-    """Say how long it took, and shows the end of the log of a role that failed."""
+    """Say how long it took, and show the end of the log of a role that failed."""
     sys.stdout.write(f"\nrun {run.name}: {int(seconds) // 60} min {int(seconds) % 60} s\n")
     if outcome.failed_role:
         log_file = Path(run.folder / "logs" / f"{outcome.failed_role}.log")

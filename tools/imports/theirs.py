@@ -1,7 +1,7 @@
 """Hold the sources of a run of verl: keys with their values and places, and verl's defaults for the rest.
 
 In: `Said` values of files, a call and the command line. Out: `Theirs`, from which the import's rules read values by
-type; a value of another type raises `WrongValue` with its place. Pure; used by `tools.imports.rules` and its tables.
+type; a value of another type raises `WrongValue` with its place. Pure; used by `tools.imports.rule` and the tables.
 """
 
 from __future__ import annotations

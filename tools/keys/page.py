@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from broker.keys import TABLE, Keys
 from learner.reporting.keys import KEYS, as_table
 from tasks import kinds
-from tools.keys.sections import NAME, Key, Part
+from tools.keys.sections import NAME, Key, Part, title_of
 from tools.metrics.table import AGENT_METRICS, METRICS, Metric
 from tools.top.keys import KEYS as TOP_KEYS
 
@@ -126,7 +126,7 @@ def _part(part: Part, titles: Collection[str]) -> Iterator[str]:
         yield f"{part.says}{mark}"
         yield ""
     if part.kinds:
-        links = [f"[{kind}](#{anchor(f'{part.place}: {kind}')})" for kind in part.kinds]
+        links = [f"[{kind}](#{anchor(title_of(part.place, kind))})" for kind in part.kinds]
         yield f"`type` is one of {', '.join(links)}."
         yield ""
     yield from (_key(part, key, titles) for key in part.keys)

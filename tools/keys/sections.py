@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from config.section import Section
+from config.section import Section, sections_of
 
 NAMES = {str: "str", int: "int", float: "float", bool: "bool", Path: "path", SecretStr: "secret", Any: "any"}
 SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -66,7 +66,12 @@ class Part:
     @property
     def title(self) -> str:
         """Heading of the part, such as `generators.engine: vllm`."""
-        return f"{self.place}: {self.kind}" if self.kind not in {"", "*"} else self.place
+        return title_of(self.place, self.kind)
+
+
+def title_of(place: str, kind: str) -> str:
+    """Return the heading of the part of a section at a place."""
+    return f"{place}: {kind}" if kind not in {"", "*"} else place
 
 
 def parts_of(top: type[BaseModel]) -> list[Part]:
@@ -83,7 +88,7 @@ class _Walk:
 
     def below(self, place: str, annotation: Any, default: Any) -> Iterator[Part]:
         """Yield the parts of the sections that may stand at `place`, and then those below them."""
-        members = _without_bases(sections(annotation))
+        members = _without_bases(sections_of(annotation))
         first = self._places.setdefault(tuple(members), place)
         if first != place:
             yield Part(place, "", False, "", (), ((first, ()),))
@@ -102,7 +107,7 @@ class _Walk:
         done: set[str] = set()
         for member in members:
             for name, field in member.model_fields.items():
-                if name in done or not sections(field.annotation):
+                if name in done or not sections_of(field.annotation):
                     continue
                 done.add(name)
                 named = f".{NAME}" if get_origin(field.annotation) is dict else ""
@@ -112,7 +117,7 @@ class _Walk:
     def _part(
         self, place: str, kind: str, section: type[BaseModel], names: Sequence[str], *, is_default: bool
     ) -> Part:
-        title = f"{place}: {kind}" if kind not in {"", "*"} else place
+        title = title_of(place, kind)
         keys: list[Key] = []
         same: dict[str, list[str]] = {}
         for name in names:
@@ -134,13 +139,6 @@ class _Walk:
             tuple(keys),
             tuple((one, tuple(some)) for one, some in same.items()),
         )
-
-
-def sections(annotation: Any) -> list[type[BaseModel]]:
-    """Return the sections that a field of this type may hold, those of a list or a mapping too."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return list(dict.fromkeys(inner for part in get_args(annotation) for inner in sections(part)))
 
 
 def _without_bases(members: Sequence[type[BaseModel]]) -> list[type[BaseModel]]:
@@ -215,7 +213,7 @@ def words_of(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     elif origin is dict:
         said = f"mapping of {words_of(inner[0])} to {words_of(inner[1])}"
     else:
-        said = "section" if sections(annotation) else NAMES.get(annotation, str(annotation))
+        said = "section" if sections_of(annotation) else NAMES.get(annotation, str(annotation))
     return f"{said}{_bounds(metadata)}"
 
 

@@ -33,21 +33,6 @@ PREPARATIONS: Final[Mapping[str, Preparation]] = {
 }
 
 
-def as_table() -> list[str]:
-    """Return the preparations as lines of Markdown, for docs/preparing_data.md."""
-    lines = [
-        "| name | splits | source | data source | references run | licence |",
-        "|---|---|---|---|---|---|",
-    ]
-    for one in PREPARATIONS.values():
-        licence = one.licence or "not known here"
-        tested = "yes" if one.tests_references else ""
-        lines.append(
-            f"| `{one.name}` | {splits_of(one)} | {place_of(one)} | `{one.data_source}` | {tested} | {licence} |"
-        )
-    return lines
-
-
 def splits_of(one: Preparation) -> str:
     """Return the names of a preparation's splits, each with its own size."""
     return ", ".join(

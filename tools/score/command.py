@@ -45,7 +45,6 @@ DRAW_EVERY_S: Final = 0.1
 SHOWN_CHARS: Final = 240  # of the first error, for people
 REFUSED: Final = 3  # lines that are no rows; the others have their scores
 INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141  # as in a shell for a program that SIGPIPE ended
 CUSTOM_HINT: Final = ", or a custom task's with --config CONFIG"
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -242,9 +241,6 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
         except KeyboardInterrupt:
             for line, result in scoring.finished():
                 _write(target, line, result, summary)
-        except BrokenPipeError:  # `| head` has read enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return BROKEN_PIPE
         finally:
             scoring.close(is_interrupted=code == INTERRUPTED)
     sys.stderr.write(f"{'interrupted; ' if code == INTERRUPTED else ''}{summary}\n")

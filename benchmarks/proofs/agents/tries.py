@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, get_args
+from typing import Final
 
-from benchmarks.proofs.agents.stage import Missing, Stage
-from config.episodes.environments import EnvironmentConfig
+from benchmarks.proofs.agents.stage import Stage
 
-TYPES: Final = {one.model_fields["type"].default for one in get_args(get_args(EnvironmentConfig)[0])}
 TERM: Final = re.compile(r"([+-]?) ?(\d+)(?= [+-]|\s*=|\s*$)", re.MULTILINE)
 DOUBLE, SQUARE = "print(2 * int(input()))", "print(int(input()) ** 2)"
 TESTS: Final = {"inputs": ["2\n", "3\n", "10\n"], "outputs": ["4\n", "9\n", "100\n"]}
@@ -17,7 +15,6 @@ ROW: Final = {"type": "code", "answer": TESTS}
 
 def reasoning_gym(stage: Stage) -> None:
     """Answer sums wrong and right."""
-    _needs("reasoning_gym")
     section = {"type": "reasoning_gym", "dataset": "chain_sum", "tries": 3, "discount": 0.5}
     answers: list[str] = []
 
@@ -47,7 +44,6 @@ def reasoning_gym(stage: Stage) -> None:
 
 def code(stage: Stage) -> None:
     """Write a program that is wrong, one that hangs, and one that is right."""
-    _needs("code")
     section = {"type": "code", "public": 2, "tries": 3, "case_timeout_s": 2, "max_turns": 4}
     wrong, hangs, right = (f"```python\n{one}\n```" for one in (DOUBLE, "while True: pass", SQUARE))
     with stage.plays(section, scorer="code") as player:
@@ -65,8 +61,3 @@ def code(stage: Stage) -> None:
         never.rewards == [0.0] * 3,
         never.is_over,
     )
-
-
-def _needs(kind: str) -> None:
-    if kind not in TYPES:
-        raise Missing(f"there is no environment of type {kind} here")

@@ -244,7 +244,7 @@ class Proof:
                     self._found(lane, lane.running[1].cut_off())
                 else:
                     self._found(lane, lane.running[1].outcome())
-            self.stop.wait(LOOK_S) if not self.stop.is_set() else None
+            self.stop.wait(LOOK_S)
 
     def _begin_next(self, lane: Lane, make: Callable[[], Worker], sessions: dict[str, Worker]) -> None:
         """Begin a lane's next step, if it has one and there is time."""

@@ -131,7 +131,8 @@ def measures_the_learner(place: Place) -> Found:
 def product_operations(device: Device) -> float:
     """Return the operations a second of a product of two square matrices of random numbers: what kernels can reach.
 
-    The median of five times ten products, behind three that do not count; in bfloat16 on a GPU, float32 on a CPU.
+    The median of five rounds, behind three products that do not count: of ten in bfloat16 on a GPU, of two in float32
+    on a CPU.
     """
     on_gpu, side = device == "cuda", PRODUCT[device]
     one, other = (

@@ -6,15 +6,17 @@ turn without and with updates, and how long an update takes. A round is as long 
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from benchmarks.comparison import Turn
 from benchmarks.proofs.gpu.engine import IN_FLIGHT, Held, hold, prompts, run_of, together
 from benchmarks.proofs.gpu.made_up import write_weights
 from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.rigs.new_weights import updating
 from broker.messages import Prompt
 from generators.chat import Chat, open_chat
 
@@ -47,15 +49,15 @@ def measures_updates(place: Place) -> Found:
     files = (own, write_weights(place.folder / "other.safetensors", size.shape, dtype=size.dtype, seed=2))
     held.loop.run(held.engine.load_weights([own], held.engine.version + 1))
     asked = prompts(size, size.groups)
-    _round(held, chat, asked[:4])  # what the first one alone takes
-    warm = _round(held, chat, asked)
-    asked = prompts(size, max(size.groups, round(size.groups * pace.round_s / warm[1])))
+    held.loop.run(_round(held, chat, asked[:4]))  # what the first one alone takes
+    warm = held.loop.run(_round(held, chat, asked))
+    asked = prompts(size, max(size.groups, round(size.groups * pace.round_s / warm.seconds)))
     without, beside, took = [], [], list[float]()
     for _ in range(ROUNDS):
-        tokens, seconds = _round(held, chat, asked)
-        without.append(tokens / seconds)
-        tokens, seconds = _round(held, chat, asked, files=files, every_s=pace.every_s, took=took)
-        beside.append(tokens / seconds)
+        without.append(held.loop.run(_round(held, chat, asked)).rate)
+        turn, seconds = held.loop.run(_with_updates(held, chat, asked, files, pace.every_s))
+        beside.append(turn.rate)
+        took += seconds
     if not took:
         raise Missed(f"no weights came during rounds of {pace.round_s:g} s")
     alone, with_updates = median(without), median(beside)
@@ -67,35 +69,18 @@ def measures_updates(place: Place) -> Found:
     )
 
 
-def _round(
-    held: Held,
-    chat: Chat,
-    asked: list[Prompt],
-    *,
-    files: tuple[Path, ...] = (),
-    every_s: float = 0.0,
-    took: list[float] | None = None,
-) -> tuple[int, float]:
-    """Sample the requests, with updates where there are files for them. Returns tokens and seconds."""
+async def _round(held: Held, chat: Chat, asked: list[Prompt]) -> Turn:
+    """Sample the requests, and count tokens."""
+    began = time.monotonic()
+    groups = await together(held.engine, chat, asked)
+    seconds = time.monotonic() - began
+    return Turn(sum(each.num_sampled for group in groups for each in group), seconds)
 
-    async def update() -> None:
-        await asyncio.sleep(every_s / 2)
-        while True:
-            began = time.monotonic()
-            version = held.engine.version + 1
-            await held.engine.load_weights([files[version % len(files)]], version)
-            if took is not None:
-                took.append(time.monotonic() - began)
-            await asyncio.sleep(max(0.0, began + every_s - time.monotonic()))
 
-    async def sample() -> tuple[int, float]:
-        updating = asyncio.create_task(update()) if files else None
-        began = time.monotonic()
-        groups = await together(held.engine, chat, asked)
-        seconds = time.monotonic() - began
-        if updating is not None:
-            updating.cancel()
-            await asyncio.wait([updating])
-        return sum(each.num_sampled for group in groups for each in group), seconds
-
-    return held.loop.run(sample())
+async def _with_updates(
+    held: Held, chat: Chat, asked: list[Prompt], files: Sequence[Path], every_s: float
+) -> tuple[Turn, list[float]]:
+    """Do the same while new weights come; returns the seconds of each update, too."""
+    async with updating(held.engine, files, every_s) as took:
+        turn = await _round(held, chat, asked)
+    return turn, took

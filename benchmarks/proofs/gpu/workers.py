@@ -77,6 +77,7 @@ class Worker:
         is_fork = isinstance(context, ForkServerContext)
         self._process = context.Process(target=serve, args=(theirs, device, str(out), is_fork))
         self._process.start()
+        self._group = self._process.pid  # of its children too; None once they were killed
         theirs.close()
         self._step: Step | None = None
         self._began = self._deadline = 0.0
@@ -127,12 +128,15 @@ class Worker:
         return found
 
     def end(self) -> None:
-        """Tell the process to end, and kill what is left of it and of its children."""
+        """Tell the process to end, and kill what is left of it and of its children; a second call does nothing."""
+        if self._group is None:
+            return
         self._link.close() if self._step is None else self._process.terminate()
         self._process.join(GRACE_S)
-        if self._process.is_alive() and self._process.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # none is left, or it has not come to serve
+            os.killpg(self._group, signal.SIGKILL)
+        self._group = None
+        self._process.kill()
         self._process.join(GRACE_S)
 
     def _answered(self) -> bool:

@@ -20,7 +20,6 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -90,13 +89,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the pairs, show the table, and write it down if asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs.trl", description=__doc__)
     parser.add_argument("--pairs", type=int, default=5, metavar="N", help="pairs of each kind (5)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/trl-DATE)")
+    results.add_out(parser, "trl")
     parser.add_argument(
         "--env", type=Path, default=Path("runs") / TRL, help=f"TRL's environment (runs/{TRL})"
     )
     results.add_write(parser)
     args = parser.parse_args(argv)
-    out: Path = (args.out or Path("runs") / f"trl-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
+    out: Path = args.out.absolute()
     out.mkdir(parents=True)
     commit = results.commit()
     lines = results.heading(f"The demo beside TRL, {args.pairs} pairs")
@@ -105,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Missing as error:
         sys.stdout.write(f"TRL can't be installed: {error}\n")
         return 1
-    has_met = True
+    has_met = args.pairs > 0
     for title, setting in ((KEEP, "keep"), (DROP, "replace")):
         pairs = [pair for number in range(args.pairs) if (pair := _pair(number, setting, python, out))]
         has_met &= len(pairs) == args.pairs
