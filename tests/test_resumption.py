@@ -10,14 +10,15 @@ import pytest
 from tests.support.resumption import Resumption
 
 Outcome = Literal["passed", "failed", "skipped"]
-REPORTS: dict[str, tuple[Outcome, ...]] = {  # of setup, call and teardown
-    "passes[a b\n]": ("passed", "passed", "passed"),
-    "fails": ("passed", "failed", "passed"),
-    "skips": ("skipped", "passed"),
-    "leaves a mess": ("passed", "passed", "failed"),
-    "is cut off": ("passed", "passed"),
+Stage = Literal["setup", "call", "teardown"]
+REPORTS: dict[str, dict[Stage, Outcome]] = {
+    "passes[a b\n]": {"setup": "passed", "call": "passed", "teardown": "passed"},
+    "fails": {"setup": "passed", "call": "failed", "teardown": "passed"},
+    "skips": {"setup": "skipped", "teardown": "passed"},
+    "skips in its middle": {"setup": "passed", "call": "skipped", "teardown": "passed"},
+    "leaves a mess": {"setup": "passed", "call": "passed", "teardown": "failed"},
+    "is cut off": {"setup": "passed", "call": "passed"},
 }
-STAGES: tuple[Literal["setup", "call", "teardown"], ...] = ("setup", "call", "teardown")
 
 
 class Item:
@@ -45,8 +46,7 @@ def run(folder: Path, commit: str) -> list[str]:
     items: Any = [Item(nodeid) for nodeid in REPORTS]
     resumption.pytest_collection_modifyitems(cast("pytest.Config", config), items)
     for nodeid in [item.nodeid for item in items]:
-        outcomes = REPORTS[nodeid]
-        for when, outcome in zip(STAGES if len(outcomes) > 2 else STAGES[:2], outcomes, strict=True):
+        for when, outcome in REPORTS[nodeid].items():
             report = pytest.TestReport(nodeid, ("", 0, ""), {}, outcome, None, when)
             resumption.pytest_runtest_logreport(report)
     assert sorted([*config.deselected, *(item.nodeid for item in items)]) == sorted(REPORTS)
