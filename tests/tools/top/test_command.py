@@ -106,7 +106,7 @@ def test_what_is_played_is_shown_of_a_run_with_agents_alone(follower: RunFollowe
     follower.view = replace(follower.view, snapshot=replace(now, advice="2 by KeyError ('[/b]')"))
     assert "2 by KeyError ('[/b]')" in drawn(follower), "no markup"
     told = report(follower.view)
-    assert set(paths(told)) == KEYS.keys() | {"roles.queues"}, "millrace keys says what each means"
+    assert set(paths(told)) == KEYS.keys(), "millrace keys says what each means"
     assert told["episodes"]["ends"] == {"message": 28, "turns": 2}
     assert told["episodes"]["environment_s"] == 12.5
 
