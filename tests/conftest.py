@@ -15,15 +15,15 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 from benchmarks.results import commit
 from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
-from tests.support.resumption import Resumption
-from tests.support.tiers import FAST, MARKERS, TIERS, is_left_to_prove, scope_of, tier_of, tier_of_file
+from tests.support.resumption import resumption
+from tests.support.scheduling import FilesTogether
+from tests.support.tiers import FAST, MARKERS, TIERS, is_left_to_prove, tier_of, tier_of_file
 from tests.support.tls import TlsProxy, certificates
 
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the tiers, and take the options before the first server is started."""
     if (folder := config.getoption("--resume")) is not None:
-        config.pluginmanager.register(Resumption(folder, commit()), "resumption")
+        config.pluginmanager.register(resumption(config, folder, commit()), "resumption")
     for marker, what in MARKERS.items():
         config.addinivalue_line("markers", f"{marker}: {what}")
     RedisServer.version = config.getoption("--redis")
@@ -123,14 +123,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=others)
     # What takes longest begins first, so that no worker is left with it at the end.
     items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
-
-
-class FilesTogether(LoadFileScheduling):  # type: ignore[misc]
-    """Gives every file to one worker, or all files of a name, and all whole runs to one worker in turn."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return scope_of(ROOT / file, file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether | None:

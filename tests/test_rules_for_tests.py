@@ -71,6 +71,7 @@ def test_each_test_of_this_run_has_exactly_one_tier(request: pytest.FixtureReque
         (pytest.mark.prove(after=2), "ab"),
         (pytest.mark.prove(after=4), "abc"),
         (pytest.mark.prove(cases=("b",)), "ac"),
+        (pytest.mark.prove(keep=True), "abc"),
     ],
 )
 def test_what_is_marked_is_left_to_the_long_tests(marker: pytest.MarkDecorator | None, kept: str) -> None:

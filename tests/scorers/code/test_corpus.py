@@ -5,7 +5,7 @@ that an attack has broken misjudges what follows; the proof has no more of them 
 `CORPUS=all` (make prove-attacks) judges every attack in every shape of rows and behind both walls, with a thousand
 attacks that a grammar derives (`GRAMMAR_ATTACKS` and `GRAMMAR_SEED` say how many and which); without it, of each kind
 a sample is judged, each attack in one shape, and behind the second wall a smaller one: with every change every fifth
-case behind the first wall and every tenth behind the second, the others by `make prove-suite`. Programs can import
+case behind the first wall and every third behind the second, the others by `make prove-suite`. Programs can import
 numpy, and the proof fails where they can't.
 """
 

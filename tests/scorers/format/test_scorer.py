@@ -70,7 +70,7 @@ def test_nothing_has_the_shape_of_nothing() -> None:
     assert {(name, text) for name in ROWS for text in NULLS if FORMAT.score(text, of(name)).value} == set()
 
 
-def test_the_shapes_that_ii_thought_measured(subtests: pytest.Subtests) -> None:
+def test_the_shapes_that_ii_thought_measured_get_its_values(subtests: pytest.Subtests) -> None:
     for text, value in [
         ("<think>x</think> \\boxed{15}" + END, 1.0),
         ("\\boxed{15}" + END, 0.0),

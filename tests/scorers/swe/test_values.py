@@ -76,7 +76,9 @@ GOLDEN = [
 ]
 
 
-def test_the_published_values(swe_scorer: SwePatch, subtests: pytest.Subtests) -> None:
+def test_the_published_examples_get_their_published_values(
+    swe_scorer: SwePatch, subtests: pytest.Subtests
+) -> None:
     for row, text, value in GOLDEN:
         with subtests.test(text=text, row=row):
             score = swe_scorer.score(text, row)

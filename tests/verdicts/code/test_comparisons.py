@@ -175,7 +175,7 @@ SAME_IN_II_THOUGHT = [("yes", "YES"), (" 8", "8"), ("8.00001", "8"), ("100001", 
 OTHER_IN_II_THOUGHT = [("8.001", "8"), ("8\n9", "8"), ("1  2", "1 2"), ("5", "1e999"), ("2e999", "1e999")]
 
 
-def test_what_is_the_same(subtests: pytest.Subtests) -> None:
+def test_outputs_are_the_same_by_the_rule_of_their_mode(subtests: pytest.Subtests) -> None:
     for printed, expected, is_same, compatible in [
         *((*pair, True, False) for pair in SAME_TEXT),
         *((*pair, False, False) for pair in OTHER_TEXT),

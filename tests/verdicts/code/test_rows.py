@@ -28,7 +28,7 @@ def harnessed(answer: dict[str, Any], **options: Any) -> Harnessed:
     return tests
 
 
-def test_standard_input_and_output(subtests: pytest.Subtests) -> None:
+def test_a_case_of_standard_input_and_output_is_read_in_every_shape(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, Any]] = [
         {"test_cases": [{"input": "1\n", "output": "2"}]},
         {"test_cases": [{"input": "1\n", "output": "2", "type": "stdin_stdout", "fn_name": None}]},
@@ -131,7 +131,7 @@ def test_a_call_has_its_arguments_and_what_it_has_to_give(subtests: pytest.Subte
             assert tests.cases == ({"entry": "f", "arguments": arguments, "expected": expected},)
 
 
-def test_what_tests_use_of_an_answer(subtests: pytest.Subtests) -> None:
+def test_the_names_that_tests_use_of_an_answer_are_found(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ({"tests": ["assert f(1) == len([2])", "assert g(2) == 1"]}, ("f", "g")),
         ({"tests": ["assert sum(1, 2) == 3"]}, ("sum",)),  # built in, and all that the tests use
