@@ -24,7 +24,7 @@ from sandbox.local import toolchain
 from sandbox.local.disk_space import compiler_without_disk_space, require_disk_space
 from sandbox.local.environment import OURS, Environment, make_environment, versions
 from sandbox.local.folders import remove_folder
-from sandbox.local.kept import can_be_kept
+from sandbox.local.kept.process import can_be_kept
 from sandbox.local.orders import Order
 from sandbox.local.program_files import write_program
 from sandbox.local.self_test import self_test

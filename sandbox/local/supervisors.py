@@ -24,7 +24,7 @@ from typing import Final
 
 from sandbox.local.execution import SETUP_S
 from sandbox.local.folders import OPEN_FOLDER, remove_folder
-from sandbox.local.kept import END_S, START_S
+from sandbox.local.kept.process import END_S, START_S
 from sandbox.local.launch import Identity
 from sandbox.local.orders import Order, receive_report, send_order
 from sandbox.program import NoRoom, Outcome, SandboxUnavailable

@@ -16,7 +16,7 @@ from pathlib import Path
 from sandbox.harness.pipe import STATUS, UP
 from sandbox.local import processes
 from sandbox.local.execution import Execution
-from sandbox.local.kept import BESIDE, Kept
+from sandbox.local.kept.process import BESIDE, Kept
 from sandbox.local.launch import Identity
 from sandbox.local.orders import Order
 from sandbox.walls.seccomp import Walls
