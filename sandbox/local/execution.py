@@ -79,6 +79,7 @@ class Execution:
                 resources=resources,
                 spared_tasks=self._spared_tasks,
             )
+            self._tree = processes.Tree()
             forked = self._fork()
             try:
                 self._begin(resources)
@@ -104,7 +105,7 @@ class Execution:
 
     def _begin(self, resources: ExitStack) -> None:
         """Take note of the run's first process."""
-        self._tree = processes.Tree(self._pid)
+        self._tree.add_main(self._pid)
         self._main_fd = os.pidfd_open(self._pid)
         resources.callback(os.close, self._main_fd)
 

@@ -14,7 +14,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from sandbox.harness.pipe import STATUS, UP
-from sandbox.local import processes
 from sandbox.local.execution import Execution
 from sandbox.local.kept.process import BESIDE, Kept
 from sandbox.local.launch import Identity
@@ -35,7 +34,6 @@ class KeptExecution(Execution):
         self._kept = kept
 
     def _fork(self) -> float:
-        self._tree = processes.Tree(None)  # all that comes from here on is looked at
         fds, folder = self._made.kept_run(self._kept.folder)
         is_inner = self._order.walls is Walls.BUBBLEWRAP
         tasks = self._made.tasks_of_fork(BESIDE if is_inner else 1)

@@ -267,7 +267,8 @@ def test_a_process_that_is_slow_to_lead_its_session_is_counted() -> None:
         os.write(answer, b"x")
 
     with forked(lead) as pid:
-        tree = processes.Tree(pid)
+        tree = processes.Tree()
+        tree.add_main(pid)
         assert tree.memory_bytes(ALLOWED) > 0  # it may still be in the session of its parent
         os.write(tell, b"x")
         os.read(reply, 1)
