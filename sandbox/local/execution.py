@@ -53,7 +53,7 @@ class Execution:
         Args:
             gone_fds: what is readable once the scorer is gone.
             spared: children of this process that are not of this run; one that ends is waited for.
-            spared_tasks: their tasks, which have the program's user.
+            spared_tasks: tasks of the program's user that are ours, and live beside the run.
         """
         self._order = order
         self._base = base

@@ -30,13 +30,13 @@ class KeptExecution(Execution):
         self, kept: Kept, order: Order, *, base: Path, identity: Identity, gone_fds: tuple[int, ...]
     ) -> None:
         """Take what is kept ready, and the rest as any execution."""
-        super().__init__(order, base=base, identity=identity, gone_fds=gone_fds)
+        super().__init__(order, base=base, identity=identity, gone_fds=gone_fds, spared_tasks=kept.tasks)
         self._kept = kept
 
     def _fork(self) -> float:
         fds, folder = self._made.kept_run(self._kept.folder)
-        is_inner = self._order.walls is Walls.BUBBLEWRAP
-        tasks = self._made.tasks_of_fork(BESIDE if is_inner else 1)
+        is_inner = self._order.walls is Walls.BUBBLEWRAP  # where its namespaces' tasks count alone
+        tasks = BESIDE + self._limits.processes if is_inner else self._made.tasks()
         asked = time.monotonic()
         self._first = self._kept.start(self._order, fds, folder=folder, tasks=tasks)
         return asked

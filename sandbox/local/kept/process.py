@@ -139,13 +139,13 @@ class Kept:
         """Return whether it can have this order run, too."""
         return self.is_alive and self._runs < RUNS and self._key == _key(order)
 
-    def start(self, order: Order, fds: list[int], *, folder: str, tasks: int) -> Started:
+    def start(self, order: Order, fds: list[int], *, folder: str, tasks: int | None) -> Started:
         """Have it fork for a run.
 
         Args:
             fds: standard input, output and error, where the run says what becomes of it, and a rule set with Landlock.
             folder: the run's working folder.
-            tasks: RLIMIT_NPROC.
+            tasks: RLIMIT_NPROC, as for `limits_of`.
         Raises:
             KeptFailed: no run has begun, or nobody knows which.
         """
