@@ -81,7 +81,7 @@ class LocalSandbox:
         self._interpreter: Interpreter | None = None
         self._versions: dict[Language, str] | None = None
         self._packages: dict[tuple[str, ...], Path] = {}
-        self._kept: dict[tuple[bytes, bytes], Path] = {}  # source and kept source -> folder
+        self._kept: dict[tuple[object, ...], Path] = {}  # a program's sources and files -> folder
         self._made_environment: Environment | None = None
 
     @property
@@ -385,7 +385,7 @@ class LocalSandbox:
         """Return the folder with a program of ours, made once; nobody but we can write into it."""
         with self._lock:
             base = self._supervisors.base()
-            key = program.source, program.kept
+            key = program.source, program.kept, *sorted(program.files.items())
             folder = self._kept.get(key)
             if folder is not None and folder.parent == base and folder.exists():
                 return folder
