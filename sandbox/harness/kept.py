@@ -30,7 +30,7 @@ if False:
 MESSAGE_BYTES = 1 << 16
 DESCRIPTORS = 5  # standard input, output and error, where a run says what becomes of it, its rule set
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
-_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_PR_SET_CHILD_SUBREAPER = 36
 _SECCOMP_MODE_FILTER = 2
 _LANDLOCK_RESTRICT_SELF = 446
 _MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 2, 4, 0x4000, 0x40000
@@ -43,10 +43,10 @@ class Refused(Exception):
 class Runs:
     """The runs of one W."""
 
-    def __init__(self, channel: int, call: Any) -> None:
-        """Take the socket's number, and what calls a function of the C library."""
+    def __init__(self, channel: int, call: Any, give_up_rights: Any) -> None:
+        """Take the socket's number, what calls the C library, and what drops all capabilities for good."""
         self._socket = socket(fileno=channel)
-        self._call = call
+        self._call, self._give_up_rights = call, give_up_rights
 
     def serve(self) -> None:
         """Fork for each run, one at a time, until the supervisor closes its end. Returns in each run's T alone."""
@@ -182,14 +182,6 @@ class Runs:
         self._socket.detach()
         os.closerange(3, 4096)
 
-    def _give_up_rights(self) -> None:
-        """Drop all capabilities, for good."""
-        self._do("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        header = (0x20080522).to_bytes(4, sys.byteorder) + bytes(
-            4
-        )  # capabilities of version 3, of this process
-        self._do("capset", header, bytes(24))
-
     def _enter_filter(self, bpf: bytes) -> None:
         first = id(bpf) + bytes.__basicsize__ - 1  # where a bytes object has its bytes
         program = _words(len(bpf) // 8, first)  # `struct sock_fprog`, of a little-endian machine
@@ -212,6 +204,6 @@ def _lowest_free() -> int:
     return descriptor
 
 
-def serve(channel: int, call: Any) -> None:
-    """Be W. Returns in each run's T alone."""
-    Runs(channel, call).serve()
+def serve(channel: int, call: Any, give_up_rights: Any) -> None:
+    """Be W, with what `Runs` takes. Returns in each run's T alone."""
+    Runs(channel, call, give_up_rights).serve()

@@ -82,7 +82,7 @@ def hide() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Drop all capabilities, so that not even root looks into T; `no_new_privs` keeps them dropped in what C starts."""
+    """Drop all capabilities, so that not even root looks into T; `no_new_privs` keeps them dropped in all it starts."""
     _control(_PR_SET_NO_NEW_PRIVS, 1)
     header = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)  # capabilities of version 3, of this process
     if _call("capset", header, bytes(24)) != 0:
@@ -229,7 +229,7 @@ def keep(sources: dict[str, str], imports: list[str]) -> dict[str, str]:
             load(sources, name)
         for name in imports:
             __import__(name)
-        load(sources, "kept").serve(channel, _call)
+        load(sources, "kept").serve(channel, _call, _drop_capabilities)
         return sources
     except BaseException as error:  # noqa: BLE001 - it is told, and every program starts an interpreter of its own
         os.write(2, f"{type(error).__name__}: {error}\n".encode("utf-8", "replace"))

@@ -53,7 +53,7 @@ class Execution:
         Args:
             gone_fds: what is readable once the scorer is gone.
             spared: children of this process that are not of this run; one that ends is waited for.
-            spared_tasks: their tasks, which have the program's user.
+            spared_tasks: tasks of the program's user that are ours, and live beside the run.
         """
         self._order = order
         self._base = base
@@ -79,6 +79,7 @@ class Execution:
                 resources=resources,
                 spared_tasks=self._spared_tasks,
             )
+            self._tree = processes.Tree()
             forked = self._fork()
             try:
                 self._begin(resources)
@@ -104,7 +105,7 @@ class Execution:
 
     def _begin(self, resources: ExitStack) -> None:
         """Take note of the run's first process."""
-        self._tree = processes.Tree(self._pid)
+        self._tree.add_main(self._pid)
         self._main_fd = os.pidfd_open(self._pid)
         resources.callback(os.close, self._main_fd)
 

@@ -153,16 +153,6 @@ class Preparation:
         beside = self._spared_tasks if self.others is None else self.others
         return beside + bwraps + self._order.limits.processes
 
-    def tasks_of_fork(self, beside: int) -> int:
-        """Return RLIMIT_NPROC of a fork of what is kept ready.
-
-        Args:
-            beside: tasks that count beside the program's, where no others of its user do.
-        """
-        is_counted = self._order.walls is not Walls.BUBBLEWRAP and not self._identity.is_alone
-        self.others = processes.threads_of_user(self._identity.number) if is_counted else None
-        return (beside if self.others is None else self.others) + self._order.limits.processes
-
     def _stdin_file(self) -> tuple[int, str]:
         """Return a file with the standard input, open and by its name. A program that has it open can empty it."""
         if not self._order.stdin:

@@ -91,15 +91,15 @@ def reap_children(within_s: float) -> None:
 class Tree:
     """The processes of one run, known by their sessions: no program can leave its own."""
 
-    def __init__(self, main_pid: int | None) -> None:
-        """Take the first process; None: it is about to start, and `add_main` says which it is."""
-        self._main = str(main_pid)
+    def __init__(self) -> None:
+        """Note what else the machine runs, before the run's first process starts: that is looked at once."""
+        self._main = ""
         self._inner: bytes | None = (
             None  # bubblewrap's inner process, of which the program is the first child
         )
         self._states: dict[str, tuple[bytes, bytes, int]] = {}  # state, parent and start at the last look
-        self._sessions = {self._main.encode()}
-        self._others = all_pids() - {self._main}  # of the machine: looked at once, not at every look
+        self._sessions: set[bytes] = set()
+        self._others = all_pids()
 
     def add_main(self, pid: int) -> None:
         """Note the first process, which leads a session."""

@@ -24,7 +24,7 @@ from sandbox.local import toolchain
 from sandbox.local.disk_space import compiler_without_disk_space, require_disk_space
 from sandbox.local.environment import OURS, Environment, make_environment, versions
 from sandbox.local.folders import remove_folder
-from sandbox.local.kept import can_be_kept
+from sandbox.local.kept.process import can_be_kept
 from sandbox.local.orders import Order
 from sandbox.local.program_files import write_program
 from sandbox.local.self_test import self_test
@@ -81,7 +81,7 @@ class LocalSandbox:
         self._interpreter: Interpreter | None = None
         self._versions: dict[Language, str] | None = None
         self._packages: dict[tuple[str, ...], Path] = {}
-        self._kept: dict[tuple[bytes, bytes], Path] = {}  # source and kept source -> folder
+        self._kept: dict[tuple[object, ...], Path] = {}  # a program's sources and files -> folder
         self._made_environment: Environment | None = None
 
     @property
@@ -385,7 +385,7 @@ class LocalSandbox:
         """Return the folder with a program of ours, made once; nobody but we can write into it."""
         with self._lock:
             base = self._supervisors.base()
-            key = program.source, program.kept
+            key = program.source, program.kept, *sorted(program.files.items())
             folder = self._kept.get(key)
             if folder is not None and folder.parent == base and folder.exists():
                 return folder

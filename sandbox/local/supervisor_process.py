@@ -22,8 +22,8 @@ from typing import Final
 
 from sandbox.local.execution import Execution, ScorerGone
 from sandbox.local.folders import remove_folder
-from sandbox.local.kept import Kept, KeptFailed
-from sandbox.local.kept_execution import KeptExecution
+from sandbox.local.kept.execution import KeptExecution
+from sandbox.local.kept.process import Kept, KeptFailed
 from sandbox.local.launch import Identity
 from sandbox.local.orders import Order, Report, receive_order, send_report
 from sandbox.program import NoRoom

@@ -24,7 +24,7 @@ from typing import Final
 
 from sandbox.local.execution import SETUP_S
 from sandbox.local.folders import OPEN_FOLDER, remove_folder
-from sandbox.local.kept import END_S, START_S
+from sandbox.local.kept.process import END_S, START_S
 from sandbox.local.launch import Identity
 from sandbox.local.orders import Order, receive_report, send_order
 from sandbox.program import NoRoom, Outcome, SandboxUnavailable
@@ -33,8 +33,8 @@ PROGRAM = ("-m", "sandbox.local.supervisor_process")
 PREFIX: Final = "millrace-sandbox-"
 LOCKED: Final = f"{PREFIX}locked-"  # a folder that is locked while its scorer lives
 FORGOTTEN_S: Final = 86_400.0  # without a change, after which another folder is nobody's
-# What is kept ready may take before the program is started without it, besides one wall: one that has done its part is
-# ended, another loads, its fork begins, tells its end, and it is ended.
+# What is kept ready may take beside a whole run, before the program is started without it: one that has done its part
+# is ended, another loads, its fork begins, tells its end, and it is ended.
 KEPT_S: Final = 2 * START_S + 3 * END_S
 GRACE_S = 10.0  # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
 
@@ -62,8 +62,8 @@ class Supervisor:
     def run(self, order: Order) -> Outcome:
         """Have the supervisor run an order. Raises SandboxUnavailable; `is_alive` says whether it can take another."""
         self.start(order)
-        kept_s = order.limits.wall_s + KEPT_S if order.kept else 0.0
-        return self.ended(kept_s + order.limits.wall_s + SETUP_S)
+        run_s = SETUP_S + order.limits.wall_s
+        return self.ended(2 * run_s + KEPT_S if order.kept else run_s)
 
     def start(self, order: Order) -> None:
         """Have the supervisor begin an order. Raises SandboxUnavailable."""

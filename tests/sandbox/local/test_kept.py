@@ -365,7 +365,8 @@ def test_what_is_kept_ready_and_killed_costs_no_program_its_outcome(side: Side, 
 
 BROKEN = """
 import sys
-from sandbox.local import kept, supervisor_process
+from sandbox.local import supervisor_process
+from sandbox.local.kept import process as kept
 from sandbox.walls import bubblewrap
 kept.START_S = kept.END_S = 0.5
 {change}

@@ -266,13 +266,34 @@ def test_a_process_that_is_slow_to_lead_its_session_is_counted() -> None:
         os.setsid()
         os.write(answer, b"x")
 
+    tree = processes.Tree()
     with forked(lead) as pid:
-        tree = processes.Tree(pid)
+        tree.add_main(pid)
         assert tree.memory_bytes(ALLOWED) > 0  # it may still be in the session of its parent
         os.write(tell, b"x")
         os.read(reply, 1)
         assert tree.memory_bytes(ALLOWED) > 0
     for descriptor in (told, tell, reply, answer):
+        os.close(descriptor)
+
+
+def test_a_child_that_is_there_before_its_parent_is_noted_is_counted() -> None:
+    reply, answer = os.pipe()
+
+    def lead() -> None:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(answer, b"x")
+        signal.pause()
+
+    tree = processes.Tree()
+    with forked(lead) as pid:
+        os.read(reply, 1)
+        tree.add_main(pid)
+        found = tree.tasks()
+        os.killpg(pid, signal.SIGKILL)
+    assert found == 2
+    for descriptor in (reply, answer):
         os.close(descriptor)
 
 

@@ -14,9 +14,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from sandbox.harness.pipe import STATUS, UP
-from sandbox.local import processes
 from sandbox.local.execution import Execution
-from sandbox.local.kept import BESIDE, Kept
+from sandbox.local.kept.process import BESIDE, Kept
 from sandbox.local.launch import Identity
 from sandbox.local.orders import Order
 from sandbox.walls.seccomp import Walls
@@ -31,14 +30,13 @@ class KeptExecution(Execution):
         self, kept: Kept, order: Order, *, base: Path, identity: Identity, gone_fds: tuple[int, ...]
     ) -> None:
         """Take what is kept ready, and the rest as any execution."""
-        super().__init__(order, base=base, identity=identity, gone_fds=gone_fds)
+        super().__init__(order, base=base, identity=identity, gone_fds=gone_fds, spared_tasks=kept.tasks)
         self._kept = kept
 
     def _fork(self) -> float:
-        self._tree = processes.Tree(None)  # all that comes from here on is looked at
         fds, folder = self._made.kept_run(self._kept.folder)
-        is_inner = self._order.walls is Walls.BUBBLEWRAP
-        tasks = self._made.tasks_of_fork(BESIDE if is_inner else 1)
+        is_inner = self._order.walls is Walls.BUBBLEWRAP  # where its namespaces' tasks count alone
+        tasks = BESIDE + self._limits.processes if is_inner else self._made.tasks()
         asked = time.monotonic()
         self._first = self._kept.start(self._order, fds, folder=folder, tasks=tasks)
         return asked

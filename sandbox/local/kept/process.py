@@ -1,6 +1,6 @@
 """What is kept ready: a process behind the walls that has loaded the harness, and is forked for each run of it.
 
-In: orders that name such a process (`Order.kept`). Out: a run of it for each, as `sandbox.local.kept_execution` watches
+In: orders that name such a process (`Order.kept`). Out: a run of it for each, as `sandbox.local.kept.execution` watches
 them. Held by a supervisor, one at a time (`sandbox.local.supervisor_process`). What runs inside is
 `sandbox.harness.kept`, which says what of the walls is made anew for each run. The process never runs a program, and
 none can reach it. Where it does not start, dies, or does not answer as it should, `KeptFailed` is raised, and the
@@ -139,13 +139,13 @@ class Kept:
         """Return whether it can have this order run, too."""
         return self.is_alive and self._runs < RUNS and self._key == _key(order)
 
-    def start(self, order: Order, fds: list[int], *, folder: str, tasks: int) -> Started:
+    def start(self, order: Order, fds: list[int], *, folder: str, tasks: int | None) -> Started:
         """Have it fork for a run.
 
         Args:
             fds: standard input, output and error, where the run says what becomes of it, and a rule set with Landlock.
             folder: the run's working folder.
-            tasks: RLIMIT_NPROC.
+            tasks: RLIMIT_NPROC, as for `limits_of`.
         Raises:
             KeptFailed: no run has begun, or nobody knows which.
         """
