@@ -83,6 +83,10 @@ def imported_packages(path: Path) -> set[str]:
     return {name.partition(".")[0] for name in imported_modules(path)}
 
 
+def test_the_map_has_every_package() -> None:
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == {*ALLOWED}
+
+
 @pytest.mark.parametrize("package", ALLOWED)
 def test_package_imports_only_what_the_map_allows(package: str) -> None:
     ours = set(ALLOWED) | {"tests"}

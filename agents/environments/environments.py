@@ -23,6 +23,7 @@ from config.episodes.environment_section import EnvironmentSection
 from config.episodes.own_loop import AgentSection
 from config.logs import mask
 from config.run import Run
+from tasks.turns import text_of
 
 log = logging.getLogger(__name__)
 
@@ -298,7 +299,7 @@ class _Task:
 
 def _masked(message: Turn) -> Turn:
     """Return a message with secrets masked; an error's text may contain an address with a key."""
-    return {**message, "content": mask(str(message["content"]))} if message.get("is_error") else message
+    return {**message, "content": mask(text_of(message))} if message.get("is_error") else message
 
 
 def _finish(found: Reply) -> Finish:

@@ -16,6 +16,7 @@ from agents.rendering.spoken import seed_of, spoken
 from agents.rendering.tool_calls.formats import HERMES
 from broker.messages import FinishReason, Ids, Turn
 from tasks.thoughts import THINK
+from tasks.turns import text_of
 
 _END: Final = "\0"
 _TURN: Final = "assistant\n"
@@ -77,4 +78,4 @@ def _rendered(message: Turn) -> str:
         f'"arguments": {call["function"]["arguments"]}}}</tool_call>'
         for call in message.get("tool_calls") or ()
     )
-    return f"{message['role']}\n{thought}{message.get('content') or ''}{calls}{_END}"
+    return f"{message['role']}\n{thought}{text_of(message)}{calls}{_END}"

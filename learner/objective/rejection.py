@@ -1,4 +1,4 @@
-"""Reject tokens and completions on which the learner and the sampler disagree too much.
+"""Reject tokens and segments on which the learner and the sampler disagree too much.
 
 In: log-probabilities of the learner at the start of a step, and of the sampler. Out: which of the trained tokens are
 kept. Pure; used by the backend before a step, since rejected tokens must not be in any denominator of the global batch.

@@ -45,7 +45,7 @@ BLOCK_S = 0.25  # that a read waits for new entries, while none is held
 HELD_BLOCK_S = 0.02  # the same while some are held: a worker may want a job by then
 COUNT = 64  # entries of one read
 AHEAD = 2  # jobs in a queue's list for each of its workers
-REQUESTS = 64  # of the reward server, each one text, that wait for a judge in one job
+REQUESTS = 64  # of the reward server, each one text, that wait for another server in one job
 JOB_S = 0.25  # of work in a job: RQ's own 8 ms are little beside it, and nobody waits long for the last group
 LOOK_EVERY_S = 2.0  # between two looks at the workers' queues
 WARN_EVERY_S = 10.0  # of queues that no worker serves
@@ -152,7 +152,7 @@ class Dispatcher:
         link(lambda _: self.rq_queues.discard_gone(doubtful))
 
     def _most(self, queue: QueueName) -> int:
-        """Return the most groups of a job. The reward server's are one text each, and can wait for a judge together."""
+        """Return the most groups of a job. The reward server's are one text each, and can wait together."""
         most = self.config.groups_per_job
         return max(most, REQUESTS) if queue in WAITING and self.joined.run.name == API else most
 
@@ -219,8 +219,8 @@ def job_size(
         seconds_a_group: mean time of a group in this queue; None: not known, and then a job has one group, so that its
             cost is found out.
         most: groups of one job.
-        is_waiting: whether groups of this queue only wait for a judge. Then a worker gets its whole share; else the job
-            has `JOB_S` of work.
+        is_waiting: whether groups of this queue only wait for another server. Then a worker gets its whole share; else
+            the job has `JOB_S` of work.
     """
     share = max(1, min(most, waiting // workers))
     if is_waiting:

@@ -3,9 +3,9 @@
 In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, or on `dead` where
 too few of its completions have one, by a hand-over of its own. Runs in every scorer worker. A crash loses nothing: the
 entries are still in the stream, the dispatcher's sweep names them in a new job, and the hand-over makes a second run
-harmless. The calls to a judge begin for all groups of a job before the first group is scored. A group of programs with
-an answer that takes long is put off: it gets a job of its own in the queue `slow`, and is scored from the start there.
-A worker that is told to end finishes its current group and hands the other groups of its job back.
+harmless. Calls to other servers begin for all groups of a job before the first group is scored. A group of programs
+with an answer that takes long is put off: it gets a job of its own in the queue `slow`, and is scored from the start
+there. A worker that is told to end finishes its current group and hands the other groups of its job back.
 """
 
 from __future__ import annotations

@@ -19,7 +19,12 @@ from broker.messages import (
     NO_IDS,
     PLAIN_VERSION,
     SCHEMA_VERSION,
+    Completion,
     DeadLetter,
+    End,
+    EnvironmentReward,
+    EpisodeEnd,
+    FinishReason,
     Prompt,
     SampledGroup,
     Score,
@@ -27,6 +32,9 @@ from broker.messages import (
     ScoreStatus,
     Segment,
     Span,
+    Turn,
+    TurnPrompt,
+    TurnRecord,
 )
 from tests.support.groups import a_letter, a_prompt, a_rollout, a_scored_group, an_announcement
 from tests.support.random_groups import plain, scored_groups
@@ -122,6 +130,71 @@ TALK = (
         loss_mask=(0, 1, 1),
     ),
 )  # fmt: skip
+
+
+CALLED: Turn = {
+    "role": "assistant",
+    "content": "I look.",
+    "reasoning_content": "Where?",
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}],
+}
+TOLD: Turn = {"role": "tool", "tool_call_id": "c1", "content": "four", "is_error": True}
+EPISODE = Completion(
+    segments=TALK,
+    finish_reason=FinishReason.LENGTH,
+    text="4",
+    messages=(CALLED, TOLD, {"role": "assistant", "content": "4"}),
+    ended_by=End.TURNS,
+    remark="the largest number of turns",
+    reward=EnvironmentReward(value=7.5, low=0.0, high=10.0, turns=(None, -0.5)),
+    generators=("g1", "g2"),
+)
+FAILED = Completion(
+    segments=(), finish_reason=FinishReason.STOP, text="", ended_by=End.FAILED, remark="no engine"
+)
+EPISODES = SampledGroup(
+    prompt=replace(PROMPT, token_ids=np.array([1, 2], np.int32)),
+    completions=(EPISODE, FAILED),
+    generator="a1",
+    seconds=1.5,
+    sampled_at=1_700_000_003.5,
+    attempts=2,
+)
+# name -> payload in `turns:GROUP`
+OF_TURNS: dict[str, Any] = {
+    "turn_prompt": TurnPrompt(
+        token_ids=np.array([1, 2, 300_000], np.int32),
+        max_tokens=9,
+        temperature=0.5,
+        seed=7,
+        top_p=0.75,
+        stop=("\n",),
+    ),
+    "turn_record": TurnRecord(
+        token_ids=np.array([5, 6], np.int32),
+        logprobs=np.array([-0.5, -0.25], np.float32),
+        policy_spans=(Span(version=3, first=0, count=1), Span(version=4, first=1, count=1)),
+        finish_reason=FinishReason.STOP,
+        generator="g1",
+        seconds=0.5,
+    ),
+    "episode_end": EpisodeEnd(opening=PROMPT.messages, completion=EPISODE),
+}
+
+
+def test_the_bytes_of_a_group_of_episodes_are_these() -> None:
+    """Schema 3, of what schema 2 has no words for."""
+    given = pinned("rollout", 3)
+    assert raw_of(codec.encode_rollout(EPISODES)) == given
+    assert given[b"v"] == b"3"
+    assert plain(codec.decode_rollout(given)) == plain(EPISODES)
+
+
+@pytest.mark.parametrize("name", OF_TURNS)
+def test_the_bytes_of_turns_and_of_an_episodes_end_are_these(name: str) -> None:
+    message, given = OF_TURNS[name], pinned(name, 3)
+    assert {b"payload": codec.pack(message)} == given
+    assert plain(codec.unpack(given[b"payload"], type(message))) == plain(message)
 
 
 def test_a_completion_of_several_segments_travels_whole_under_a_schema_of_its_own() -> None:

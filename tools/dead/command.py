@@ -25,6 +25,7 @@ from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.private_redis import server
 from learner.groups.episodes import as_tree
 from learner.reporting.conversations import cut_middle, summary, told_as_text
+from tasks.turns import text_of
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.audit.notes import NAME
 from tools.confirmation import agrees
@@ -301,7 +302,7 @@ def _prompt(prompt: Prompt) -> Iterator[str]:
         f"{prompt.n} completions of up to {prompt.max_tokens} wanted, floor {prompt.floor}"
     )
     for turn in prompt.messages:
-        yield from _indented(f"{turn.get('role', '?')}: {_cut(str(turn.get('content', '')), TEXT_CHARS)}")
+        yield from _indented(f"{turn.get('role', '?')}: {_cut(text_of(turn), TEXT_CHARS)}")
     yield f"  answer    {_cut(json.dumps(dict(prompt.verification_info), ensure_ascii=False), TEXT_CHARS)}"
 
 

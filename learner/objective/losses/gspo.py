@@ -1,4 +1,4 @@
-"""GSPO: the clipped policy gradient on one ratio for a whole completion, the geometric mean of its tokens' ratios.
+"""GSPO: the clipped policy gradient on one ratio for a whole segment, the geometric mean of its tokens' ratios.
 
 In: the tokens of one micro-batch. Out: the loss with GRPO's sums, counted in tokens. Runs in every rank of the learner,
 once a micro-batch. No state, no communication.
@@ -25,8 +25,9 @@ class Gspo:
     def loss(self, tokens: TokenBatch) -> Loss:
         """Return the clipped policy gradient of one micro-batch.
 
-        Each token has its completion's ratio, with the gradient of its own log-probability: the paper's GSPO-token.
-        With one advantage for a completion, value and gradient equal those of the sequence form.
+        Each token has its segment's ratio, with the gradient of its own log-probability: the paper's GSPO-token. The
+        paper's sequence is a segment here: an answer of one turn is one, an episode may have several. With one
+        advantage for a completion, value and gradient equal those of the sequence form.
 
         Source: GSPO, arXiv:2507.18071, eq. 5 to 7 and 13 to 14.
         """

@@ -139,13 +139,12 @@ def test_children_see_no_secret_but_those_that_a_task_names(monkeypatch: pytest.
         with pytest.raises(EnvironmentFailed) as caught:
             play.wait(play.say("search", "raise key-planted"))
         assert "key-planted" not in str(caught.value)
-        (told,) = play.wait(
-            play.say(
-                "search",
-                "reply ({'role': 'tool', 'content': os.environ['SEARCH_API_KEY'], 'is_error': True}, 0, True, False, {})",
-            )
-        )
-        assert told.messages[0]["content"] == "**********"
+        key = "os.environ['SEARCH_API_KEY']"
+        contents = {key: "*" * 10, f"[{{'type': 'text', 'text': {key}}}]": "*" * 10, "None": ""}
+        for content, masked in contents.items():
+            message = f"{{'role': 'tool', 'content': {content}, 'is_error': True}}"
+            (told,) = play.wait(play.say("search", f"reply ({message}, 0, True, False, {{}})"))
+            assert told.messages[0]["content"] == masked
     with pytest.raises(ValueError, match="REDIS_URL stays with the agents"):
         CustomEnvironmentConfig(import_path="a:B", variables=("REDIS_URL",))
 

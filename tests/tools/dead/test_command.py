@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from broker import codec, group_ids
 from broker.keys import ROLLOUTS
@@ -142,6 +143,23 @@ def test_a_letter_of_an_episode_is_shown_turn_by_turn(dead: Dead, chain: Chain) 
     assert "    tool search, an error: \\x1b[2Jno such query\n    assistant (version 4: 2 tokens" in out
     assert "  completion 1: 2 tokens, stop\n    5\n" in out
     assert "\x1b" not in out
+
+
+def test_a_prompt_of_parts_and_of_a_call_is_shown_as_its_text(dead: Dead, chain: Chain) -> None:
+    (group_id,) = chain.issue(1)
+    entry = chain.entry(group_id)
+    said = (
+        {"role": "user", "content": [{"type": "text", "text": "2 + 3?"}]},
+        {"role": "assistant", "content": None},
+    )
+    prompt = replace(codec.decode_prompt(entry.raw), messages=said)
+    assert hand_over(
+        chain.link, chain.keys, entry, ROLLOUTS, codec.encode_rollout(episodes(prompt=prompt).rollout)
+    )
+    bury(chain.link, chain.keys, chain.entry(group_id), reason="deadline")
+    code, out, _ = dead("show", "--group", group_id)
+    assert code == 0
+    assert "    user: 2 + 3?\n    assistant: \n" in out
 
 
 def test_a_payload_that_is_no_message_is_said_and_the_rest_is_shown(dead: Dead, letters: Letters) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import importlib.util
+import inspect
 import json
 import re
 import subprocess
@@ -128,6 +129,7 @@ def engine(**section: Any) -> VllmEngineConfig:
 
 def test_arguments_reach_vllm_which_has_all_that_is_used(tiny_model: Path, tmp_path: Path) -> None:
     from vllm import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
 
     run = make_run(tmp_path, model={"path": str(tiny_model)})
     extra = {"max_logprobs": 7, "compilation_config": {"mode": 0}, "block_size": 64}
@@ -135,7 +137,11 @@ def test_arguments_reach_vllm_which_has_all_that_is_used(tiny_model: Path, tmp_p
     assert (found.model_config.max_logprobs, found.cache_config.block_size) == (7, 64)
     assert found.compilation_config.mode == 0
     own = _arguments(run, engine()).keys() - MAY_BE_BOTH
-    assert own <= NOT_EXTRA.keys() <= {field.name for field in dataclasses.fields(AsyncEngineArgs)}
+    # vLLM's own engine reads these beside the configuration that they make; Millrace sets them where it makes its own.
+    beside = set(re.findall(r"engine_args\.(\w+)(?!\w|\()", inspect.getsource(AsyncLLM.from_engine_args)))
+    assert {"enable_log_requests", "disable_log_stats"} <= beside
+    known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
+    assert own | beside <= NOT_EXTRA.keys() <= known
     check_features()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert f"vllm=={MADE_FOR}" in extras["gpu"]
@@ -161,6 +167,8 @@ def test_what_vllm_does_not_know_or_refuses_is_said(
     [
         ({"extra_args": {"max_num_seqs": 7}}, "extra_args.max_num_seqs can't be set: it is generators.engine.max_num_seqs"),
         ({"extra_args": {"logits_processors": []}}, "off-policy"),
+        ({"extra_args": {"watermark_config": {"key": 1}}}, "off-policy"),
+        ({"extra_args": {"enable_log_requests": True}}, "Millrace has a log of its own"),
         ({"extra_args": {"enable_prefix_caching": True}, "new_weights": "keep_cache"}, "new_weights=keep_cache"),
     ],
 )  # fmt: skip
