@@ -54,7 +54,6 @@ NOT_EXTRA = {
     "dtype": "it is model.dtype",
     "hf_overrides": "it has model.head_dtype and model.tie_word_embeddings",
     "tensor_parallel_size": "it is generators.engine.tensor_parallel",
-    "data_parallel_size": "each generator has one engine; more are generators.count",
     "gpu_memory_utilization": "it is generators.engine.gpu_memory_utilization",
     "kv_cache_memory_bytes": "it is generators.engine.kv_cache_mb",
     "max_model_len": "it is generators.engine.max_model_len",
@@ -75,7 +74,27 @@ NOT_EXTRA = {
     "weight_transfer_config": "new weights come by Millrace's own loader",
     "worker_cls": "new weights come by Millrace's own loader",
     "worker_extension_cls": "new weights come by Millrace's own loader",
-}
+} | dict.fromkeys(
+    (
+        "pipeline_parallel_size",
+        "prefill_context_parallel_size",
+        "nnodes",
+        "node_rank",
+        "master_addr",
+        "master_port",
+        "data_parallel_size",
+        "data_parallel_size_local",
+        "data_parallel_rank",
+        "data_parallel_start_rank",
+        "data_parallel_address",
+        "data_parallel_rpc_port",
+        "data_parallel_backend",
+        "data_parallel_hybrid_lb",
+        "data_parallel_external_lb",
+        "data_parallel_multi_port_external_lb",
+    ),
+    "a generator is one engine on the GPUs of generators.engine.tensor_parallel; more are generators.count",
+)
 
 
 class VllmEngineConfig(Section):

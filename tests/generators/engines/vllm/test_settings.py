@@ -142,6 +142,9 @@ def test_arguments_reach_vllm_which_has_all_that_is_used(tiny_model: Path, tmp_p
     assert {"enable_log_requests", "disable_log_stats"} <= beside
     known = {field.name for field in dataclasses.fields(AsyncEngineArgs)}
     assert own | beside <= NOT_EXTRA.keys() <= known
+    assert {
+        name for name in known if re.match("data_parallel|pipeline|prefill_context|n?node", name)
+    } <= NOT_EXTRA.keys()
     check_features()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert f"vllm=={MADE_FOR}" in extras["gpu"]
@@ -167,6 +170,7 @@ def test_what_vllm_does_not_know_or_refuses_is_said(
     [
         ({"extra_args": {"max_num_seqs": 7}}, "extra_args.max_num_seqs can't be set: it is generators.engine.max_num_seqs"),
         ({"extra_args": {"logits_processors": []}}, "off-policy"),
+        ({"extra_args": {"pipeline_parallel_size": 2}}, "more are generators.count"),
         ({"extra_args": {"watermark_config": {"key": 1}}}, "off-policy"),
         ({"extra_args": {"enable_log_requests": True}}, "Millrace has a log of its own"),
         ({"extra_args": {"enable_prefix_caching": True}, "new_weights": "keep_cache"}, "new_weights=keep_cache"),
