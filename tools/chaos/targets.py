@@ -3,7 +3,8 @@
 In: the processes that the supervisor started, their descendants in /proc, and the heartbeats, which give the role of
 each. Out: an `Observation`. Processes that chaos did not start, such as a generator that joined from another machine,
 are never in it. While Redis is away a dispatcher can't be distinguished from a worker: then only the supervisor's own
-roles are in it.
+roles are in it. A dispatcher or a scorer is in it once it has lived for a while: killed before, it counts as one that
+fails at its start, and its pool gives up after a few of these.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +22,7 @@ import redis
 from broker.keys import Keys
 from broker.monitoring.snapshot import Process as Heartbeat
 from broker.monitoring.snapshot import snapshot
+from broker.role_pool import SOON_S
 from tools.up.process_tree import Process, below
 
 # The roles in heartbeats.
@@ -72,12 +75,21 @@ class Targets:
     Args:
         pids: the supervisor's running processes, by its name for them.
         client: of the run's Redis, with short timeouts.
+        clock: Unix seconds.
     """
 
-    def __init__(self, pids: Callable[[], Mapping[str, int]], client: redis.Redis, run: str) -> None:
+    def __init__(
+        self,
+        pids: Callable[[], Mapping[str, int]],
+        client: redis.Redis,
+        run: str,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._pids = pids
         self._client = client
         self._run = run
+        self._clock = clock
 
     def look(self) -> Observation:
         """Return the current observation."""
@@ -93,7 +105,12 @@ class Targets:
             return Observation(tuple(own))
         living = {*pids.values(), *(process.pid for tree in trees.values() for process in tree)}
         here = [beat for beat in found.processes if beat.host == socket.gethostname() and beat.pid in living]
-        parts = [victim for name, tree in trees.items() for victim in _parts(name, tree, here)]
+        before = self._clock() - SOON_S
+        parts = [
+            victim
+            for name, tree in trees.items()
+            for victim in _parts(name, [process for process in tree if process.began < before], here)
+        ]
         starting = frozenset(beat.id for beat in here if beat.state.startswith("starting"))
         at_work = [beat for beat in here if beat.id not in starting]
         ready = {

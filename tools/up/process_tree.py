@@ -20,6 +20,7 @@ class Process:
     pid: int
     parent: int
     words: tuple[str, ...]  # of its command line; none for a zombie
+    began: float  # Unix seconds
 
     def has_words(self, *words: str) -> bool:
         """Return whether the command line contains these words, adjacent and in this order."""
@@ -40,5 +41,5 @@ def below(pid: int) -> list[Process]:
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # the process has ended, or is a zombie
-                found.append(Process(child.pid, child.ppid(), tuple(child.cmdline())))
+                found.append(Process(child.pid, child.ppid(), tuple(child.cmdline()), child.create_time()))
     return found

@@ -17,6 +17,7 @@ import pytest
 import redis
 from pydantic import SecretStr
 
+from broker.role_pool import SOON_S
 from config.run import Run
 from tests.support.chain import make_run
 from tests.support.told import Patch
@@ -285,7 +286,8 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
     pool = subprocess.Popen(["bash", "-c", "sleep 300 & sleep 300 & wait"])
     stranger = subprocess.Popen(["sleep", "300"])
     client = redis.Redis.from_url(keeper.url)
-    targets = Targets(lambda: {"scorers-0": pool.pid}, client, "stormy")
+    later = 0.0
+    targets = Targets(lambda: {"scorers-0": pool.pid}, client, "stormy", clock=lambda: time.time() + later)
     try:
         wait_until(lambda: len(targets.look().of("pool")[0].tree) == 2)
         dispatcher, worker = sorted(targets.look().of("pool")[0].tree)
@@ -296,6 +298,9 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
         ):
             beat: Any = {"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"}
             client.hset(f"rl:{{stormy}}:alive:{role}:{role}-{pid}", mapping=beat)
+        now = targets.look()
+        assert (now.of("dispatcher"), now.of("scorer")) == ([], []), "killed now, they would count as failing"
+        later = SOON_S
         now = targets.look()
         assert [victim.pid for victim in now.of("dispatcher")] == [dispatcher]
         assert [victim.pid for victim in now.of("scorer")] == [worker], "the stranger is nobody's to kill"
