@@ -41,6 +41,7 @@ class Counts:
     tool_errors: int = 0
     breaks: int = 0  # sequences that began again, since the rest of a prompt was unavailable
     environment_s: float = 0.0
+    queue_s: float = 0.0  # that turns waited, from the request until they were there, without their sampling
     sampling_s: float = 0.0
     overridden: int = 0  # calls of agents with sampling parameters of their own
     auxiliary: int = 0  # calls of agents outside their task, which do not train
@@ -165,6 +166,7 @@ class Asker:
         self._desk.queues.note(record.generator, took_s=took_s, sampled_s=record.seconds)
         self._counts.turns += 1
         self._counts.sampled += len(record.token_ids)
+        self._counts.queue_s += max(0.0, took_s - record.seconds)
         self._counts.sampling_s += record.seconds
 
 

@@ -227,6 +227,7 @@ class AgentWorker:
             "tokens_observed": str(counts.observed),
             "breaks": str(counts.breaks),
             "environment_s": f"{counts.environment_s:.3f}",
+            "queue_s": f"{counts.queue_s:.3f}",
             "sampling_s": f"{counts.sampling_s:.3f}",
             "overridden": str(counts.overridden),
             "auxiliary": str(counts.auxiliary),

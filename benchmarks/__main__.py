@@ -42,12 +42,13 @@ TITLES = {
     "vllm_updates_kept": "vLLM under new weights, behind the cache of older ones",
     "vllm_head": "The type of the head: vLLM beside the learner",
     "episodes": "Episodes beside single turns",
+    "calls": "A call of a thousand episodes at once",
     "prefix_hits": "Prefixes of episodes that vLLM finds in its cache",
     "failing_environments": "Groups beside environments that fail",
     "gateway": "A call of an agent that owns its loop",
     "gateway_beside_vllm": "Agents' calls of the policy beside vLLM's own server",
 }
-PLAYING = {"episodes", "prefix_hits", "failing_environments", "gateway", "gateway_beside_vllm"}
+PLAYING = {"episodes", "calls", "prefix_hits", "failing_environments", "gateway", "gateway_beside_vllm"}
 LONG = {
     "ingest",
     "weight_delta",
@@ -61,6 +62,7 @@ LONG = {
     "vllm_updates_kept",
     "vllm_head",
     "episodes",
+    "calls",
     "prefix_hits",
     "failing_environments",
     "gateway",

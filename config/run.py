@@ -181,12 +181,11 @@ class Run(Section):
     @property
     def slow_wait_s(self) -> float:
         """Seconds that a postponed group waits while others are scored."""
-        return min(SLOW_WAIT_S, SLOW_WAIT_SHARE * self.learner.group_deadline_s)
+        return min(SLOW_WAIT_S, SLOW_WAIT_SHARE * self.deadlines[0])
 
-    @property
-    def scoring_deadline_s(self) -> float:
-        """Seconds that the answers of one group may run: `scorers.group_deadline_s`, or a share of the learner's."""
-        return self.scorers.group_deadline_s or SCORING_SHARE * self.learner.group_deadline_s
+    def scoring_deadline_of(self, task: str) -> float:
+        """Return the seconds that a group's answers may run: `scorers.group_deadline_s`, or a share of its task's."""
+        return self.scorers.group_deadline_s or SCORING_SHARE * self.deadline_of(task)
 
     def with_queues_s(self, scoring_s: float) -> float:
         """Return the most seconds from a group's first job to its scores, if its answers run for `scoring_s`.

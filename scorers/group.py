@@ -15,7 +15,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from broker.errors import Retryable
@@ -51,7 +51,7 @@ class GroupScorer:
         queues: the self-test builds and asks the scorers of these.
         tally: counts what has been done.
         shared: the run whose workers share the endpoints of served models.
-        deadline_s: seconds that the answers of one group may run, all together.
+        deadline_of: returns the seconds that the answers of one group of a task may run, all together.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class GroupScorer:
         tally: Tally | None = None,
         shared: Shared | None = None,
         *,
-        deadline_s: float = math.inf,
+        deadline_of: Callable[[str], float] = lambda _: math.inf,
     ) -> None:
         """Build nothing yet."""
         self.tally = tally or Tally()
         self._config = config
         self._queues = queues
         self._scorers = Scorers(config, shared)
-        self._deadline_s = deadline_s
+        self._deadline_of = deadline_of
 
     def prefetch(self, rollout: SampledGroup) -> None:
         """Start what `score` will wait for, where scorers of the group's task wait for a service."""
@@ -120,7 +120,7 @@ class GroupScorer:
             if isinstance(scorer, Patient):
                 scorer.patience_s = patience_s
         self.prefetch(rollout)
-        contents = self._contents(task, rollout.completions, info)
+        contents = self._contents(task, rollout.completions, info, self._deadline_of(prompt.task))
         scores, rewards = zip(
             *(
                 reward_of(task, content, completion, info, prompt.max_tokens)
@@ -171,13 +171,19 @@ class GroupScorer:
         return [self._scorers.of(task), *self._scorers.extra_scorers(task).values()]
 
     def _contents(
-        self, task: TaskConfig, completions: Sequence[Completion], verification_info: Mapping[str, Any]
+        self,
+        task: TaskConfig,
+        completions: Sequence[Completion],
+        verification_info: Mapping[str, Any],
+        deadline_s: float,
     ) -> list[Score]:
         """Combine what all scorers of the task say of each completion."""
         answers = [asked_of(completion) for completion in completions]
-        own = self._scored_by(self._scorers.of(task), task, answers, verification_info)
+        timed = sum(isinstance(one, Timed) for one in self._all_scorers(task))
+        each_s = deadline_s / max(1, timed)
+        own = self._scored_by(self._scorers.of(task), task, answers, verification_info, each_s)
         extra = {
-            name: self._scored_by(scorer, task, answers, verification_info)
+            name: self._scored_by(scorer, task, answers, verification_info, each_s)
             for name, scorer in self._scorers.extra_scorers(task).items()
         }
         return [
@@ -186,7 +192,12 @@ class GroupScorer:
         ]
 
     def _scored_by(
-        self, scorer: Scorer, task: TaskConfig, answers: Sequence[Asked], verification_info: Mapping[str, Any]
+        self,
+        scorer: Scorer,
+        task: TaskConfig,
+        answers: Sequence[Asked],
+        verification_info: Mapping[str, Any],
+        deadline_s: float,
     ) -> list[Score]:
         """Have one scorer score answers, equal ones once, together if it waits for a service; count its failures."""
         failures: list[tuple[Asked, Retryable]] = []
@@ -202,9 +213,8 @@ class GroupScorer:
         without = [unplayed(scorer, answer) for answer in answers]
         read = [read_by(scorer, answer) for answer in answers]
         distinct = list(dict.fromkeys(one for one, none in zip(read, without, strict=True) if none is None))
-        timed = sum(isinstance(one, Timed) for one in self._all_scorers(task))
         try:
-            scores = score_in_shares(scorer, distinct, score, deadline_s=self._deadline_s / max(1, timed))
+            scores = score_in_shares(scorer, distinct, score, deadline_s=deadline_s)
         finally:  # failures count even where the group then ends in an exception
             counts = Counter(FAILED + type(error).__name__ for _, error in failures)
             by_answer = Counter(asked for asked, _ in failures)

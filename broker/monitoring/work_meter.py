@@ -42,6 +42,7 @@ PLAYED = (
     "tokens_observed",
     "breaks",
     "environment_s",
+    "queue_s",
     "sampling_s",
     "overridden",
     "auxiliary",

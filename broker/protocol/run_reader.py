@@ -147,18 +147,7 @@ class RunReader:
 
     def memory(self) -> Memory:
         """Read Redis's memory, and the work in flight."""
-
-        def attempt(client: redis.Redis) -> list[Any]:
-            with client.pipeline(transaction=False) as pipe:
-                pipe.info("memory")
-                pipe.xlen(self.keys.stream(PROMPTS))
-                pipe.xlen(self.keys.stream(EPISODES))
-                pipe.zcard(self.keys.slots)
-                return list(pipe.execute())
-
-        memory, prompts, episodes, slots = self.link(attempt)
-        to_come = int(prompts) + TURNS_SHARE * int(episodes)
-        return Memory(int(memory["used_memory"]), int(memory.get("maxmemory", 0)), to_come, int(slots))
+        return self.link(lambda client: memory_of(client, self.keys))
 
     def processes(self, role: str) -> list[str]:
         """Return the processes of a role that have a heartbeat, as HOST-PID."""
@@ -183,3 +172,15 @@ class RunReader:
     def _run_field(self, field: str) -> str:
         found: Any = self.link(lambda client: client.hget(self.keys.run, field))
         return found.decode() if found else ""
+
+
+def memory_of(client: redis.Redis, keys: Keys) -> Memory:
+    """Read Redis's memory, and a run's work in flight. Raises redis.RedisError: Redis is away."""
+    with client.pipeline(transaction=False) as pipe:
+        pipe.info("memory")
+        pipe.xlen(keys.stream(PROMPTS))
+        pipe.xlen(keys.stream(EPISODES))
+        pipe.zcard(keys.slots)
+        memory, prompts, episodes, slots = pipe.execute()
+    to_come = int(prompts) + TURNS_SHARE * int(episodes)
+    return Memory(int(memory["used_memory"]), int(memory.get("maxmemory", 0)), to_come, int(slots))

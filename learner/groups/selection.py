@@ -71,7 +71,7 @@ class Selection:
         self._looked = 0.0
         self._asked = -ALIVE_EVERY_S
         self._nobody = ""  # the role without a process, though work waits for it
-        self._look_every_s = min(5.0, max(0.5, run.learner.group_deadline_s / 20))
+        self._look_every_s = min(5.0, max(0.5, run.deadlines[0] / 20))
 
     @property
     def is_stopped(self) -> bool:

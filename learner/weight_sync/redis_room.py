@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import redis
 
-from broker.keys import PROMPTS, Keys
-from broker.protocol.run_reader import MEMORY_SHARE
+from broker.keys import Keys
+from broker.protocol.run_reader import MEMORY_SHARE, memory_of
 
 
 class RedisRoom:
@@ -37,14 +37,10 @@ class RedisRoom:
         Raises:
             redis.RedisError: Redis is away.
         """
-        with self._client.pipeline(transaction=False) as pipe:
-            pipe.info("memory")
-            pipe.xlen(self._keys.stream(PROMPTS))
-            pipe.zcard(self._keys.slots)
-            memory, prompts, slots = pipe.execute()
-        limit = int(memory.get("maxmemory", 0))
-        to_come = (prompts + max(0, self._budget - slots)) * self._mean_bytes()
-        lacking = int(memory["used_memory"]) + to_come + more_bytes - MEMORY_SHARE * limit
+        memory = memory_of(self._client, self._keys)
+        limit = memory.limit_bytes
+        to_come = (memory.to_come + max(0, self._budget - memory.slots)) * self._mean_bytes()
+        lacking = memory.used_bytes + to_come + more_bytes - MEMORY_SHARE * limit
         if not limit or lacking <= 0:
             return ""
         return (

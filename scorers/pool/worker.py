@@ -72,7 +72,7 @@ def run_worker(
     ):  # a request is one answer, and has all the time that its scorer's section gives it
         scorer = RequestScorer(section, queues, shared=shared)
     else:
-        scorer = GroupScorer(section, queues, shared=shared, deadline_s=joined.run.scoring_deadline_s)
+        scorer = GroupScorer(section, queues, shared=shared, deadline_of=joined.run.scoring_deadline_of)
     heartbeat = Heartbeat(
         joined.link,
         joined.keys,

@@ -255,8 +255,11 @@ async def test_a_template_without_a_tail_is_told_once_and_counted(
     monkeypatch.setattr(worker, "open_rendering", lambda _: Whole())
     ground = arena()
     ground.issue(0, 1)
-    for completions in await played(ground, "0", "1"):
-        assert [len(completion.segments) for completion in completions] == [1] * SIZE
+    async with ground.generator(engine_of(ground)), ground.agent() as (playing, task):
+        await wait_in_loop(lambda: sorted(ground.ids(ROLLOUTS)) == ["0", "1"], task=task)
+        assert playing._facts()["breaks"] == str(2 * SIZE), "one between the two turns of each episode"
+    for group_id in ("0", "1"):
+        assert [len(one.segments) for one in ground.rollout(group_id).completions] == [1] * SIZE
     assert caplog.text.count("sequence_broken") == 1
 
 

@@ -24,7 +24,7 @@ from broker.monitoring import heartbeat
 from broker.monitoring.crash_reports import record_death
 from broker.processes import how_it_ended, spawn, stop
 from broker.protocol.consumer import Consumer, Renewer
-from broker.protocol.episodes import Answer, Attempt, Call, Episodes, calls_near, content_of, key_of
+from broker.protocol.episodes import Answer, Attempt, Call, Calls, Episodes, calls_near, content_of, key_of
 from broker.protocol.run_owner import NewGroup
 from config.loading import to_yaml
 from generators import calls, worker
@@ -261,6 +261,35 @@ async def test_calls_come_first_and_an_eighth_of_the_room_is_for_prompts(ground:
             assert (await ground.answer(attempt, call, task))[0] is Answer.TURN
         await wait_in_loop(lambda: sorted(ground.ids(ROLLOUTS)) == ["1", "2", "3"], task=task)
     assert ground.ids(PROMPTS) == []
+
+
+@in_loop
+async def test_a_call_at_its_last_attempt_is_sampled_alone(ground: Ground) -> None:
+    inside: set[str] = set()
+    together: set[frozenset[str]] = set()
+
+    async def look(who: str) -> None:
+        inside.add(who)
+        for _ in range(10):
+            together.add(frozenset(inside))
+            await asyncio.sleep(0.02)
+        inside.remove(who)
+
+    attempt = ground.open()
+    suspect = ground.ask(attempt, 0)
+    gone = Calls(ground.link, ground.keys, "gone", lease_s=60)
+    (entry,) = gone.lease(1, takes_over=False)
+    for _ in range(ground.run_config.broker.max_attempts - 1):
+        assert gone.begin(entry) is not None
+    ground.age_calls()
+    others = [ground.ask(attempt, number) for number in (1, 2, 3)]
+    ground.issue(1)
+    async with ground.generator(FloorEngine(look)) as (_, task):
+        for call in (suspect, *others):
+            assert (await ground.answer(attempt, call, task))[0] is Answer.TURN
+        await wait_in_loop(lambda: ground.ids(ROLLOUTS) == ["1"], task=task)
+    assert {found for found in together if "1000" in found} == {frozenset({"1000"})}
+    assert max(map(len, together)) > 1, "the others are sampled side by side"
 
 
 @in_loop

@@ -235,7 +235,7 @@ def test_slow_answers_of_processes_are_zeros_within_the_groups_time_and_an_hones
     (tmp_path / "reward.py").write_text(SPIN, encoding="utf-8")
     named = {"path": str(tmp_path / "reward.py")} if scorer["type"] == "verl_function" else {}
     config = ScorersConfig.model_validate({"tasks": {"math": {"scorer": scorer | named}}})
-    groups = GroupScorer(config, deadline_s=group_s)
+    groups = GroupScorer(config, deadline_of=lambda _: group_s)
     texts = [*(slow.replace("{}", str(number)) for number in range(3)), right]
     try:
         groups.score(group(right, verification_info=info), "w")  # what it runs in is tried out
@@ -256,8 +256,12 @@ def test_a_groups_scoring_has_a_deadline_below_the_groups(subtests: pytest.Subte
         ({"learner": {"group_deadline_s": 100.0}}, 40.0, 25.0),
         ({"learner": {"group_deadline_s": 1800.0}}, 720.0, 60.0),
         ({"scorers": {"group_deadline_s": 7.0}}, 7.0, 60.0),
+        ({"scorers": {"tasks": {"math": {"deadline_s": 100.0}}}}, 40.0, 25.0),
+        ({"scorers": {"group_deadline_s": 7.0, "tasks": {"math": {"deadline_s": 100.0}}}}, 7.0, 25.0),
     ]
     for sections, scoring_s, slow_wait_s in cases:
         with subtests.test(sections=sections):
             run: Run = make_run(**sections)
-            assert (run.scoring_deadline_s, run.slow_wait_s) == pytest.approx((scoring_s, slow_wait_s))
+            assert (run.scoring_deadline_of("math"), run.slow_wait_s) == pytest.approx(
+                (scoring_s, slow_wait_s)
+            )

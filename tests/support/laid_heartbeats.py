@@ -81,6 +81,7 @@ class Laid:
             "tokens_observed": 700,
             "breaks": 0,
             "environment_s": 12.5,
+            "queue_s": 4.5,
             "sampling_s": 40,
             "overridden": 1,
             "auxiliary": 5,

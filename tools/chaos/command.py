@@ -119,12 +119,11 @@ class Chaos:
         """Request a drain repeatedly, since a Redis may have lost the request."""
         now = time.monotonic()
         if self._drain_until is None:
-            self._drain_until = now + self._run.learner.group_deadline_s + DRAIN_S
+            self._drain_until = now + self._run.deadlines[1] + DRAIN_S
             log.warning("chaos over after_s=%.0f: draining", now - self._began)
         elif now > self._drain_until:
             log.error(
-                "chaos the run was not drained within %.0f s: stopping it",
-                self._run.learner.group_deadline_s + DRAIN_S,
+                "chaos the run was not drained within %.0f s: stopping it", self._run.deadlines[1] + DRAIN_S
             )
             stop.set()
         if now - self._asked_at < ASK_EVERY_S:

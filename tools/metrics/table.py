@@ -346,6 +346,7 @@ SAYS_OF_PLAYED = {
     "tokens_observed": ("observed_tokens", "tokens that the policy was given between its turns"),
     "breaks": ("broken_sequences", "sequences that began anew, since a template can't render what follows"),
     "environment_s": ("environment_seconds", "seconds that tools and environments worked"),
+    "queue_s": ("queue_seconds", "seconds that those turns waited for a generator, without their sampling"),
     "sampling_s": ("sampling_seconds", "seconds that generators sampled those turns"),
     "overridden": ("overridden_calls", "calls of agents whose own sampling options gave way to the run's"),
     "auxiliary": ("auxiliary_calls", "calls of agents beside their task, which do not train"),

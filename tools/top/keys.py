@@ -85,6 +85,7 @@ KEYS: Final = {
     "episodes.tokens_observed": "tokens that the policy was given between them",
     "episodes.breaks": "sequences that began anew, since the template can't render what follows",
     "episodes.environment_s": "seconds that tools and environments worked",
+    "episodes.queue_s": "seconds that turns waited for a generator, without their sampling",
     "episodes.sampling_s": "seconds that generators sampled",
     "episodes.overridden": "calls of agents that own their loop, whose own sampling options gave way to the run's",
     "episodes.auxiliary": "their calls beside the task, which do not train",

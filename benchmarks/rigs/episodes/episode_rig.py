@@ -1,9 +1,7 @@
-"""A load of episodes for one agents' worker, and what a call costs it.
+"""A load of episodes for one agents' worker, and a generator that is a loop.
 
-In: how many episodes, of how many turns and tokens. Out: what they cost the worker and Redis, in processor seconds. The
-worker is the real one, in a process of its own, with the demo's tokenizer and template and real child processes. The
-generator is a loop that answers every call at once with random tokens, through the generators' own side of the
-protocol: what it costs is not counted.
+In: how many episodes, of how many turns and tokens. Out: a run that plays them, with the demo's tokenizer and template
+and real child processes; its groups; answers with given tokens, through the generators' own side of the protocol.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rigs.episodes.process_rig import Spent, process_rig
 from benchmarks.rigs.groups import demo_run, new_group, prompt
 from broker.codec import pack, unpack
 from broker.connection import RedisLink
@@ -30,6 +27,8 @@ from config.run import Run
 STOP_ID = 339  # of the demo's tokenizer
 LETTERS = 300  # ids below it are no marks
 FOR_EVER_S = 10_000.0
+READ = 32  # calls at once
+POLL_S = 0.05
 
 
 class AtOnce:
@@ -62,19 +61,6 @@ class Load:
     children: int = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What a load has cost."""
-
-    calls: int
-    spent: Spent
-    seconds: float
-
-    def a_call_ms(self, processor_s: float) -> float:
-        """Return milliseconds a call."""
-        return 1000 * processor_s / self.calls
-
-
 def run_of(folder: Path, load: Load) -> Run:
     """Return a run whose task is played."""
     environment = {
@@ -96,18 +82,16 @@ def run_of(folder: Path, load: Load) -> Run:
     )
 
 
-def cost_of(folder: Path, load: Load) -> Cost:
-    """Play a load once, and return what it cost."""
+def random_turns(turn_tokens: int) -> Callable[[], Ids]:
+    """Return a function that makes a turn of random letters, ended by the template's own token."""
     random = np.random.default_rng(0)
 
     def said() -> Ids:
-        ids = random.integers(0, LETTERS, load.turn_tokens, dtype=np.int32)
+        ids = random.integers(0, LETTERS, turn_tokens, dtype=np.int32)
         ids[-1] = STOP_ID
         return ids
 
-    with process_rig(run_of(folder, load), agents=1) as rig, answering(rig.link, rig.keys, said) as answered:
-        done = rig.play(load.episodes // load.group_size, lambda group_id: group_of(group_id, load))
-        return Cost(calls=answered[0], spent=done.spent, seconds=done.seconds)
+    return said
 
 
 def group_of(group_id: str, load: Load) -> NewGroup:
@@ -122,15 +106,30 @@ def group_of(group_id: str, load: Load) -> NewGroup:
 
 
 @contextlib.contextmanager
-def answering(link: RedisLink, keys: Keys, said: Callable[[], Ids]) -> Iterator[list[int]]:
-    """Answer every call in a thread, with the ids of `said`, a stop token the last; yields how many there were."""
+def answering(
+    link: RedisLink, keys: Keys, said: Callable[[], Ids], *, together: int = 1
+) -> Iterator[list[int]]:
+    """Answer every call in a thread, with the ids of `said`, a stop token the last; yields how many there were.
+
+    Args:
+        together: calls that have to be there before any of them is answered, again and again.
+    """
     stop, answered = threading.Event(), [0]
     calls = Calls(link, keys, "generator", lease_s=60)
     random = np.random.default_rng(1)
 
+    def are_there() -> bool:
+        return together == 1 or int(link.client.xlen(calls.consumer.key)) >= together
+
     def answer() -> None:
+        left = 0  # of those that are there together
         while not stop.is_set():
-            entries = calls.consumer.read_new(32, block_s=0.2)
+            if not left and not are_there():
+                stop.wait(POLL_S)
+                continue
+            left = left or together
+            entries = calls.consumer.read_new(READ if together == 1 else min(READ, left), block_s=0.2)
+            left = 0 if together == 1 else left - len(entries)
             for entry in entries:
                 calls.consumer.hold(entry)
                 asked = calls.begin(entry)

@@ -97,6 +97,13 @@ DEADLINES: list[Any] = [
         "extra_scorers": {"b": {"scorer": {"type": "math", "deadline_s": 9}}}}}}}, NOTE,
         "one has 7.5 s, and not the 9 s", ""),
     ({"scorers": {"tasks": {"letters": {"scorer": {"type": "choice"}}}}}, OK, "120 s", ""),
+    ({"scorers": {"tasks": {"letters": {"scorer": {"type": "choice"}, "deadline_s": 900},
+        "words": {"scorer": {"type": "choice"}}}}}, OK, "120 s of the 300 s, or 360 s of the 900 s that it has", ""),
+    ({"scorers": {"tasks": {"math": {"deadline_s": 100}}}}, NOTE,
+        "all 8 answers of a group of math may run for 40 s together", "scorers.tasks.math.deadline_s=120"),
+    ({"scorers": {"group_deadline_s": 120, "tasks": {"math": {"deadline_s": 100}}}}, PROBLEM,
+        "takes up to 120 s with what queues take, and dies at scorers.tasks.math.deadline_s=100",
+        "scorers.group_deadline_s=40, or scorers.tasks.math.deadline_s=240"),
 ]  # fmt: skip
 
 

@@ -119,6 +119,7 @@ def test_of_a_run_whose_groups_are_played_it_serves_what_agents_do(laid: Laid) -
         ("tool_errors_total", {}, 2),
         ("observed_tokens_total", {}, 700),
         ("environment_seconds_total", {}, 12.5),
+        ("queue_seconds_total", {}, 4.5),
         ("overridden_calls_total", {}, 1),
         ("auxiliary_calls_total", {}, 5),
         ("replayed_seconds_total", {}, 1.5),

@@ -108,7 +108,7 @@ def test_what_is_played_is_shown_of_a_run_with_agents_alone(follower: RunFollowe
     told = report(follower.view)
     assert set(paths(told)) == KEYS.keys(), "millrace keys says what each means"
     assert told["episodes"]["ends"] == {"message": 28, "turns": 2}
-    assert told["episodes"]["environment_s"] == 12.5
+    assert (told["episodes"]["environment_s"], told["episodes"]["queue_s"]) == (12.5, 4.5)
 
 
 def test_a_low_terminal_shows_some_of_every_role_and_how_many_more(laid: Laid, follower: RunFollower) -> None:
