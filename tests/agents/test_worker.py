@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,15 +23,19 @@ from broker.keys import DEAD, EPISODES, GROUP, POLICY_CALLS, ROLLOUTS, Keys
 from broker.messages import Completion, End, FinishReason, Ids, Turn
 from broker.monitoring.snapshot import Process, processes_of
 from broker.monitoring.work_meter import PLAYED
+from broker.processes import spawn, stop
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Episodes
 from broker.protocol.streams import Entry
+from config.loading import to_yaml
 from generators.decoding import Decoder
 from generators.engines.scripted import ScriptedChat
 from tests.support.arena import SIZE, Arena, run_of
+from tests.support.descendants import descendants
 from tests.support.generator_floor import FloorEngine
 from tests.support.in_loop import in_loop
-from tests.support.waiting import wait_in_loop
+from tests.support.paths import ROOT
+from tests.support.waiting import is_running, wait_in_loop
 
 pytestmark = pytest.mark.process
 
@@ -294,6 +301,32 @@ async def test_a_worker_that_is_told_to_end_hands_its_group_back_and_counts_no_a
     ground.issue(0)
     async with ground.agent("first") as (_, playing):
         await wait_in_loop(lambda: ground.client.xlen(ground.keys(POLICY_CALLS)) == SIZE, task=playing)
+    (pending,) = ground.client.xpending_range(ground.keys(EPISODES), "workers", "-", "+", 10)
+    assert pending["consumer"] == b"nobody"
+    await played(ground, "0")
+    assert ground.rollout("0").attempts == 1
+
+
+@pytest.mark.prove
+@in_loop
+async def test_a_process_that_gets_a_signal_hands_its_group_back_and_ends(arena: MakeArena) -> None:
+    ground = arena()
+    ground.issue(0)
+    ground.client.hset(ground.keys.run, "config", to_yaml(ground.run_config))
+    process = spawn(
+        [sys.executable, "-m", "agents", "--run", "test"],
+        env={**os.environ, "REDIS_URL": ground.link.url, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+    )
+    try:
+        await wait_in_loop(lambda: ground.client.xlen(ground.keys(POLICY_CALLS)) == SIZE, within_s=60)
+        children = descendants(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 30) == 0
+    finally:
+        stop(process, 0)
+    assert len(children) > SIZE
+    assert not any(map(is_running, children))
     (pending,) = ground.client.xpending_range(ground.keys(EPISODES), "workers", "-", "+", 10)
     assert pending["consumer"] == b"nobody"
     await played(ground, "0")
