@@ -1,4 +1,4 @@
-"""Every link of every page leads somewhere, down to the heading."""
+"""Every page is of one version, and every link of it leads somewhere, down to the heading."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def broken(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file_and_a_heading_of_it(page: Path) -> None:
     assert list(broken(page)) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_has_two_versions_of_a_merge(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith(("<<<<<<< ", ">>>>>>> "))] == []
 
 
 def test_the_index_has_every_page() -> None:
