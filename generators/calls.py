@@ -23,7 +23,7 @@ from config.run import Run
 from generators.answers import answer_turn
 from generators.chat import Chat
 from generators.engine import Engine
-from generators.turnstile import Turnstile
+from generators.exclusive_gate import ExclusiveGate
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class CallDesk:
         prompts: Consumer,
         *,
         engine: Engine,
-        turnstile: Turnstile,
+        gate: ExclusiveGate,
         has_floor: Callable[[str, int], Awaitable[bool]],
         count: Callable[[int], None],
     ) -> None:
@@ -59,7 +59,7 @@ class CallDesk:
         self._run = run
         self._prompts = prompts
         self._engine = engine
-        self._turnstile = turnstile
+        self._gate = gate
         self._has_floor = has_floor
         self._count = count
         self._took_over = 0.0
@@ -104,7 +104,7 @@ class CallDesk:
         before = 0 if entry.is_new else await asyncio.to_thread(calls.tries, entry)
         if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
             log.warning("last_attempt group=%s: a call of it is sampled alone", entry.group_id)
-        async with self._turnstile.enter(alone=is_last):
+        async with self._gate.enter(alone=is_last):
             asked = await asyncio.to_thread(calls.begin, entry)
             if asked is None:
                 return
@@ -131,7 +131,7 @@ class CallDesk:
         except Permanent:
             raise
         except Exception:
-            self._turnstile.shut()  # a call that began now would waste an attempt
+            self._gate.shut()  # a call that began now would waste an attempt
             raise
         if await asyncio.to_thread(calls.answer, asked, with_id(pack(record))):
             self._count(len(record.token_ids))

@@ -34,7 +34,7 @@ from generators.answers import answer
 from generators.calls import CallDesk
 from generators.chat import Chat, open_chat
 from generators.engine import NO_VERSION, Engine
-from generators.turnstile import Turnstile
+from generators.exclusive_gate import ExclusiveGate
 from generators.weight_sync.build import build_receiver
 from generators.weight_sync.follower import WeightFollower
 
@@ -92,7 +92,7 @@ class Generator:
         )
         self._receiver = build_receiver(joined.run, joined.link, joined.keys, name)
         self.follower = WeightFollower(Announcements(joined.link, joined.keys), engine, self._receiver)
-        self.turnstile = Turnstile()
+        self.gate = ExclusiveGate()
         self._chat: Chat | None = None  # set when the engine starts
         self._room = 1  # groups at once; the engine's number once it has started
         self._tasks: dict[asyncio.Task[None], Entry] = {}
@@ -110,7 +110,7 @@ class Generator:
                 own,
                 self.prompts,
                 engine=engine,
-                turnstile=self.turnstile,
+                gate=self.gate,
                 has_floor=self._has_floor,
                 count=self._count_turn,
             )
@@ -267,7 +267,7 @@ class Generator:
         before = await asyncio.to_thread(self.prompts.tries, entry)
         if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
             log.warning("last_attempt group=%s: it is sampled alone", prompt.group_id)
-        async with self.turnstile.enter(alone=is_last):
+        async with self.gate.enter(alone=is_last):
             await self._attempt(entry, prompt)
 
     async def _attempt(self, entry: Entry, prompt: Prompt) -> None:
@@ -305,7 +305,7 @@ class Generator:
             self.prompts.release(entry)  # its lease expires, and a generator tries again
             return
         except Exception:
-            self.turnstile.shut()  # a group that began now would waste an attempt
+            self.gate.shut()  # a group that began now would waste an attempt
             await self._note_failure(entry)
             raise
         counted = await asyncio.to_thread(self._hand_over, entry, rollout)
