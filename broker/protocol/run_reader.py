@@ -42,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The place of one group, from a survey."""
+    """The place of one group, from a reconciliation."""
 
     group_id: str
     stream: str
@@ -101,9 +101,9 @@ class RunReader:
         found: Any = self.link(lambda client: client.hmget(self.keys.where, group_ids))
         return [Place(*place.decode().split(" ", 1)) if place else None for place in found]
 
-    def survey(self, group_ids: Sequence[str]) -> list[Sighting]:
+    def reconcile_view(self, group_ids: Sequence[str]) -> list[Sighting]:
         """Find those of `group_ids` that have a slot. The answer may contain other groups, too."""
-        reply = self.link.script("survey", self.keys.scripts(), *group_ids)
+        reply = self.link.script("reconcile_view", self.keys.scripts(), *group_ids)
         words = [word.decode() for word in reply]
         return [Sighting(*four) for four in zip(*[iter(words)] * 4, strict=True)]
 

@@ -25,7 +25,7 @@ class CollectingIntake(Intake):
     def _take(self, group: ScoredGroup, ends: dict[str, Outcome]) -> None:
         del ends
         self._dead_in_a_row = 0
-        if group.group_id not in self.buffer:  # look_around was faster than read
+        if group.group_id not in self.buffer:  # reconcile was faster than read
             self.buffer.add(group)
 
     def _give_up(self, entry: Entry, ends: dict[str, Outcome]) -> None:

@@ -39,12 +39,12 @@ from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
 
-LOOK_COUNT = 64  # entries that a survey reads: Redis does nothing else while it copies them
+LOOK_COUNT = 64  # entries that a reconciliation reads: Redis does nothing else while it copies them
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """Where the groups without an outcome are."""
+class Reconciled:
+    """Where the groups without an outcome are, by the last reconciliation."""
 
     places: dict[str, int]  # stream -> groups
     oldest_s: float  # age of the oldest unscored group, in working time
@@ -144,7 +144,7 @@ class Intake:
         self._same_reward = SameRewardWatch(advise)
         self._arrivals = ArrivalCounter()  # since the last step
         self.kept_share = KeptShare()
-        self.survey = Survey({}, 0.0)
+        self.reconciled = Reconciled({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._left: set[str] = set()  # groups that a newer program scored
         self._bytes = self._sizes = 0  # sum of sizes and number of all scored entries read
@@ -173,11 +173,11 @@ class Intake:
         self._accept(entries)
         return len(entries)
 
-    def look_around(self, *, is_paused: bool = False) -> None:
-        """Survey the groups: fetch entries that a lost reply hid, bury groups past their deadline, notice deletions."""
+    def reconcile(self, *, is_paused: bool = False) -> None:
+        """Reconcile with Redis: fetch entries that a lost reply hid, bury late groups, notice deletions."""
         self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
         self._tell_lost(self.time.lost_s)
-        sightings = self.run_owner.survey(self._to_look_at())
+        sightings = self.run_owner.reconcile_view(self._to_look_at())
         now, places, oldest = self.time.now(), dict.fromkeys(WORK_STREAMS, 0), 0.0
         nowhere: set[str] = set()
         for found in sightings:
@@ -200,11 +200,11 @@ class Intake:
                 f"somebody deleted an entry or a key of {self.run_owner.keys.prefix}*"
             )
         self._nowhere = nowhere
-        self.survey = Survey(places, oldest)
+        self.reconciled = Reconciled(places, oldest)
         self._fetch_evaluation()
 
     def _to_look_at(self) -> list[str]:
-        """Return a few ids for the survey: those not found, the new ones, and the others in turn."""
+        """Return a few ids for the reconciliation: those not found, the new ones, and the others in turn."""
         ids = self.run_owner.slots()
         self._since = {group_id: since for group_id, since in self._since.items() if group_id in ids}
         self._deadlines = {group_id: s for group_id, s in self._deadlines.items() if group_id in ids}
@@ -229,7 +229,7 @@ class Intake:
         return now - since
 
     def _fetch_evaluation(self) -> None:
-        """Fetch entries of the open rounds that a lost reply hid: they hold no slot, so the survey misses them."""
+        """Fetch entries of the open rounds that a lost reply hid: without a slot, `reconcile_view` misses them."""
         missing = [
             group_id for current in self.evaluation.rounds.open.values() for group_id in current.missing
         ]
@@ -367,7 +367,7 @@ class Intake:
             if not self.evaluation.rounds.add(group.group_id, group):
                 self.run_owner.retire([group.group_id])
             return
-        if group.group_id in self.buffer:  # look_around was faster than read
+        if group.group_id in self.buffer:  # reconcile was faster than read
             return
         self._dead_in_a_row = 0
         self._arrived.append(group)

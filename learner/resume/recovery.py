@@ -147,7 +147,7 @@ class Recovery:
 
     def _nowhere(self) -> Iterator[str]:
         for some in _chunks(list(self._run_owner.slots()), LOOK_COUNT):
-            for found in self._run_owner.survey(some):
+            for found in self._run_owner.reconcile_view(some):
                 if found.group_id in some and not found.issued_at:
                     yield found.group_id
 

@@ -121,7 +121,7 @@ def test_an_announce_that_is_undone_is_repeated_before_the_slots_are_freed(begin
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("place", ["survey", "fsync", "announce", "retire", "step"])
+@pytest.mark.parametrize("place", ["reconcile_view", "fsync", "announce", "retire", "step"])
 def test_an_older_learner_does_nothing_where_redis_forgot_the_newer(begin: Begin, place: str) -> None:
     crew = begin()
     world, older = crew.world, crew.world.newest()

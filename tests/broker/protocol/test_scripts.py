@@ -376,7 +376,7 @@ def test_a_lost_reply_of_any_other_script_leaves_one_effect(board: Board) -> Non
     board.audit()
 
 
-def test_a_survey_tells_where_every_group_is_and_what_is_missing(board: Board) -> None:
+def test_the_reconcile_view_tells_where_every_group_is_and_what_is_missing(board: Board) -> None:
     board.issue(0, 1, 2, 3)
     board.move(board.entry("1"), "rollouts")
     buried(board, board.entry("2"))
@@ -384,14 +384,14 @@ def test_a_survey_tells_where_every_group_is_and_what_is_missing(board: Board) -
     places = [board.where(group) for group in "0123"]
     board.client.hdel(board.keys("where"), "0")
 
-    def survey(*ids: str) -> dict[str, tuple[str, str]]:
-        reply = [word.decode() for word in board.link.script("survey", board.keys.scripts(), *ids)]
+    def view(*ids: str) -> dict[str, tuple[str, str]]:
+        reply = [word.decode() for word in board.link.script("reconcile_view", board.keys.scripts(), *ids)]
         return {reply[i]: (f"{reply[i + 1]} {reply[i + 2]}", reply[i + 3]) for i in range(0, len(reply), 4)}
 
     with unchanged(board):
         for looked_at, times in (("0123", ("1.000", "0", "")), ("2", ("?", "0", "?"))):
             there = zip(places[1:], times, strict=True)
-            assert survey(*looked_at, "gone") == dict(zip("0123", [(" ", ""), *there], strict=True))
+            assert view(*looked_at, "gone") == dict(zip("0123", [(" ", ""), *there], strict=True))
 
 
 @pytest.fixture

@@ -30,14 +30,14 @@ ALL = (0.0, 1.0)
 
 @pytest.fixture
 def look_at(monkeypatch: pytest.MonkeyPatch) -> LookAt:
-    """Set how many entries a survey looks at."""
+    """Set how many entries a reconciliation reads."""
     return lambda count: monkeypatch.setattr("learner.groups.intake.LOOK_COUNT", count)
 
 
 def look(chain: Chain, times: int = 1, *, after_s: float = 0.0) -> None:
     chain.elapsed += after_s
     for _ in range(times):
-        chain.intake.look_around()
+        chain.intake.reconcile()
 
 
 def delete(chain: Chain, group_id: str) -> None:
@@ -216,8 +216,8 @@ def test_a_clock_that_jumps_ages_nobody(chain: Chain, monkeypatch: pytest.Monkey
     wall_clock = time.time
     monkeypatch.setattr("learner.groups.intake.time.time", lambda: wall_clock() + jump_s)
     look(chain)
-    assert chain.intake.survey.places[PROMPTS] == 2, "nobody is buried"
-    assert chain.intake.survey.oldest_s < 100
+    assert chain.intake.reconciled.places[PROMPTS] == 2, "nobody is buried"
+    assert chain.intake.reconciled.oldest_s < 100
     look(chain, after_s=301)
     assert outcomes(chain).keys() == {*seen, *new}, "and the deadline passes as ever"
 
@@ -247,7 +247,7 @@ def test_what_somebody_deleted_by_hand_is_noticed_at_the_second_look(chain: Chai
         look(chain)
 
 
-def test_a_survey_looks_at_few_entries_since_each_is_copied(chain: Chain) -> None:
+def test_a_reconciliation_reads_few_entries_since_each_is_copied(chain: Chain) -> None:
     ids = set(chain.issue(LOOK_COUNT + 10))
     looked: list[int] = []
     for _ in range(3):
@@ -255,7 +255,7 @@ def test_a_survey_looks_at_few_entries_since_each_is_copied(chain: Chain) -> Non
         look(chain)
         looked.append(chain.client.info("commandstats")["cmdstat_xrange"]["calls"])
     assert looked == [LOOK_COUNT] * 3
-    assert chain.intake.survey.places[PROMPTS] == LOOK_COUNT + 10
+    assert chain.intake.reconciled.places[PROMPTS] == LOOK_COUNT + 10
     assert set(chain.intake._since) == ids
 
 
@@ -304,7 +304,7 @@ def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain)
     look(chain)
     assert set(chain.buffer.groups) == chain.slots == {scored}
     assert chain.journal.ledger.outcomes.keys() == {dead}
-    assert chain.intake.survey.places == {**dict.fromkeys(WORK_STREAMS, 0), SCORED: 1, DEAD: 1}
+    assert chain.intake.reconciled.places == {**dict.fromkeys(WORK_STREAMS, 0), SCORED: 1, DEAD: 1}
     (done,) = chain.evaluation.rounds.ended()
     assert list(done.groups) == [evaluated]
 
@@ -540,9 +540,9 @@ def test_a_group_whose_header_has_not_the_floor_of_its_slot_dies_at_its_deadline
     added = chain.client.xadd(chain.keys(stream), spoilt).decode()
     chain.client.hset(chain.keys("where"), group_id, f"{stream} {added}")
     chain.read()
-    chain.intake.look_around()
+    chain.intake.reconcile()
     chain.elapsed += chain.run.learner.group_deadline_s + 1
-    chain.intake.look_around()
+    chain.intake.reconcile()
     chain.read()
     assert chain.journal.ledger.outcomes[group_id].kind == DEAD
     assert chain.slots == set()

@@ -229,7 +229,7 @@ def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChai
 
 def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
     chain.issue(1)
-    chain.intake.look_around()
+    chain.intake.reconcile()
     chain.elapsed += 301  # past its deadline
     issue_scored(chain, 2)
     assert take(chain, 0) == ["1", "2"]
