@@ -2,9 +2,9 @@
 
 A **parcel** is a delta, or a version's full weights: an anchor. The manifest lists the learner's parcels: a chain of
 deltas from an older version to the newest, and at most one anchor, from which the chain continues. A generator takes
-the cheapest **way** from the weights that it holds, and lists the chunks it lacks in its request (`Wish`); the learner
-stores these, a few at a time, and removes those that nobody lacks. So a lost or damaged chunk is stored again, and a
-generator that joins late lacks other chunks than the rest.
+the cheapest **way** from the weights that it holds, and lists the chunks it lacks in its request (`WeightsRequest`);
+the learner stores these, a few at a time, and removes those that nobody lacks. So a lost or damaged chunk is stored
+again, and a generator that joins late lacks other chunks than the rest.
 
 A chunk carries a checksum over its parcel's name, its number and its bytes, so a chunk in the wrong place is invalid.
 Pure functions and records; both ends of an exchange use them.
@@ -21,7 +21,7 @@ from typing import Any
 import xxhash
 
 SEAL_BYTES = 16
-WISH_LIMIT = 1_000_000  # characters: about a million chunks
+REQUEST_LIMIT = 1_000_000  # characters: about a million chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class WeightsRequest:
     """A generator's request. Its count rises with each request, which shows that the generator lives."""
 
     count: int
@@ -178,25 +178,27 @@ def _parcel(found: Mapping[str, Any]) -> Parcel:
         "/" in parcel.name
         or parcel.size_bytes < 1
         or parcel.chunk_bytes < 1
-        or parcel.chunks > 4 * WISH_LIMIT
+        or parcel.chunks > 4 * REQUEST_LIMIT
     ):
         raise ValueError(f"{parcel} is no parcel")
     return parcel
 
 
-def wish_text(wish: Wish) -> str:
+def request_text(request: WeightsRequest) -> str:
     """Encode a request as JSON; sets of chunks are hexadecimal."""
-    lacks = {name: f"{chunks:x}" for name, chunks in wish.lacks.items()}
-    return json.dumps({"count": wish.count, "version": wish.version, "held": wish.held, "lacks": lacks})
+    lacks = {name: f"{chunks:x}" for name, chunks in request.lacks.items()}
+    return json.dumps(
+        {"count": request.count, "version": request.version, "held": request.held, "lacks": lacks}
+    )
 
 
-def read_wish_text(text: str | bytes) -> Wish | None:
+def read_request_text(text: str | bytes) -> WeightsRequest | None:
     """Decode a request; None where it is invalid."""
-    if len(text) > WISH_LIMIT:
+    if len(text) > REQUEST_LIMIT:
         return None
     try:
         found: dict[str, Any] = json.loads(text)
-        return Wish(
+        return WeightsRequest(
             count=int(found["count"]),
             version=int(found["version"]),
             held=str(found["held"]),

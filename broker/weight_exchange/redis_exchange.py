@@ -21,11 +21,11 @@ from broker.keys import Keys
 from broker.weight_exchange.exchange import Chunk, ExchangeAway, ExchangeCutOff, ExchangeFull
 from broker.weight_exchange.parcels import (
     Manifest,
-    Wish,
+    WeightsRequest,
     manifest_text,
     read_manifest_text,
-    read_wish_text,
-    wish_text,
+    read_request_text,
+    request_text,
 )
 
 EXPIRY_S = 300  # of what a learner stored that has died since
@@ -101,19 +101,19 @@ class RedisExchange:
                 pipe.expire(self._keys.weights_chunk(*chunk), EXPIRY_S)
             pipe.execute()
 
-    def ask(self, generator: str, wish: Wish) -> None:
+    def ask(self, generator: str, request: WeightsRequest) -> None:
         """Write the request into the hash of all requests."""
         with _said_plainly(), self._client.pipeline(transaction=True) as pipe:
-            pipe.hset(self._keys.weights_wanted, generator, wish_text(wish))
+            pipe.hset(self._keys.weights_wanted, generator, request_text(request))
             pipe.expire(self._keys.weights_wanted, EXPIRY_S)
             pipe.execute()
 
-    def wishes(self) -> dict[str, Wish]:
+    def requests(self) -> dict[str, WeightsRequest]:
         """Read the requests; skip invalid fields."""
         with _said_plainly():
             found: Any = self._client.hgetall(self._keys.weights_wanted)
-        read = {name.decode(errors="replace"): read_wish_text(text) for name, text in found.items()}
-        return {name: wish for name, wish in read.items() if wish}
+        read = {name.decode(errors="replace"): read_request_text(text) for name, text in found.items()}
+        return {name: request for name, request in read.items() if request}
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from broker.own_folder import OwnFolder
 from broker.weight_delta.delta_file import apply_deltas, split
 from broker.weight_delta.segment import BadDelta
 from broker.weight_exchange.exchange import Exchange, ExchangeAway
-from broker.weight_exchange.parcels import Parcel, Wish, refusal, unsealed, way
+from broker.weight_exchange.parcels import Parcel, WeightsRequest, refusal, unsealed, way
 from generators.weight_sync.receiver import NotHere, Received, TooLarge
 
 log = logging.getLogger(__name__)
@@ -248,13 +248,13 @@ class RelayedReceiver:
         ) from error
 
     def _ask(self, version: int) -> None:
-        wish = Wish(
+        request = WeightsRequest(
             count=next(self._count),
             version=version,
             held=self._held.checksum if self._held else "",
             lacks={name: part.lacks for name, part in self._parts.items()},
         )
-        self._exchange.ask(self._generator, wish)
+        self._exchange.ask(self._generator, request)
 
     def _lacks(self, parcel: Parcel) -> int:
         part = self._parts.get(parcel.name)

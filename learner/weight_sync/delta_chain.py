@@ -24,7 +24,7 @@ from broker.messages import Announcement
 from broker.own_folder import OwnFolder
 from broker.weight_delta.delta_file import Made, write_delta
 from broker.weight_delta.layout import NoLayout
-from broker.weight_exchange.parcels import Manifest, Parcel, Wish, way
+from broker.weight_exchange.parcels import Manifest, Parcel, WeightsRequest, way
 from broker.weight_files import WeightStream, weight_files
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class DeltaChain:
             self._add_delta(self._last, self.newest)
         self._let_go()
 
-    def choose_anchor(self, living: Collection[Wish], lately: Collection[Wish]) -> None:
+    def choose_anchor(self, living: Collection[WeightsRequest], lately: Collection[WeightsRequest]) -> None:
         """Make the newest version the anchor if a living generator needs one, and the current one does not help it.
 
         Args:
@@ -128,7 +128,7 @@ class DeltaChain:
         """
         if self._anchor and not self._is_of_use(self._anchor, lately):
             self._anchor = None
-        if self.newest and any(self._has_no_way(wish, with_anchor=True) for wish in living):
+        if self.newest and any(self._has_no_way(request, with_anchor=True) for request in living):
             self._anchor = self.newest
             log.info("weights_anchored version=%d bytes=%d", self.newest.version, self.newest.size_bytes)
         self._let_go()
@@ -251,19 +251,19 @@ class DeltaChain:
             chunk_bytes=self._chunk_bytes,
         )
 
-    def _has_no_way(self, wish: Wish, *, with_anchor: bool) -> bool:
+    def _has_no_way(self, request: WeightsRequest, *, with_anchor: bool) -> bool:
         """Return whether no parcels lead from a generator's weights to a newer version."""
-        is_behind = self.newest is not None and wish.version < self.newest.version
+        is_behind = self.newest is not None and request.version < self.newest.version
         manifest = self.manifest(with_anchor=with_anchor)
-        return is_behind and way(manifest, held=wish.held, above=wish.version) is None
+        return is_behind and way(manifest, held=request.held, above=request.version) is None
 
-    def _is_of_use(self, anchor: OpenVersion, lately: Iterable[Wish]) -> bool:
+    def _is_of_use(self, anchor: OpenVersion, lately: Iterable[WeightsRequest]) -> bool:
         """Return whether an anchor is needed and deltas continue from this one, or it is being read and helps."""
         name, is_on_chain = self._full(anchor).name, anchor.checksum in self._on_chain()
         return any(
-            self._has_no_way(wish, with_anchor=False)
-            and (is_on_chain or (name in wish.lacks and anchor.version > wish.version))
-            for wish in lately
+            self._has_no_way(request, with_anchor=False)
+            and (is_on_chain or (name in request.lacks and anchor.version > request.version))
+            for request in lately
         )
 
     def _let_go(self) -> None:

@@ -26,9 +26,9 @@ from broker.keys import Keys
 from broker.messages import Announcement
 from broker.protocol.run_owner import newest_fence
 from broker.weight_exchange.exchange import Chunk, Exchange, ExchangeAway, ExchangeCutOff, ExchangeFull
-from broker.weight_exchange.parcels import SEAL_BYTES, Manifest, Parcel, Wish, refusal, sealed, way
+from broker.weight_exchange.parcels import SEAL_BYTES, Manifest, Parcel, WeightsRequest, refusal, sealed, way
 from learner.weight_sync.delta_chain import DeltaChain, OpenVersion
-from learner.weight_sync.heard_wishes import HeardWishes
+from learner.weight_sync.heard_requests import HeardRequests
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Relay:
         self._chain = DeltaChain(
             folder, longest=anchor_every, chunk_bytes=min(chunk_bytes, max(1, most_bytes // 2 - SEAL_BYTES))
         )
-        self._heard = HeardWishes[Wish](LATELY_S)
+        self._heard = HeardRequests[WeightsRequest](LATELY_S)
         self._there: dict[Chunk, int] = {}  # chunks in the exchange, with their bytes
         self._put_at: dict[Chunk, float] = {}  # when each was last stored
         self._prolonged_at = time.monotonic()
@@ -125,9 +125,9 @@ class Relay:
         if newest is None or self._is_fenced():
             return False
         self._listen()
-        living, lately = self._wishes_since(SILENT_S), self._wishes_since(LATELY_S)
-        held = {wish.held for wish in lately} - {""}
-        behind = [wish for wish in living if wish.version < newest.version]
+        living, lately = self._requests_since(SILENT_S), self._requests_since(LATELY_S)
+        held = {request.held for request in lately} - {""}
+        behind = [request for request in living if request.version < newest.version]
         if living and not self._most_bytes:
             self._refuse(self._chain.manifest(), refusal(newest.size_bytes, self._most_bytes))
             return False
@@ -141,9 +141,9 @@ class Relay:
             return False
         return self._serve(self._chain.manifest(), behind)
 
-    def _serve(self, manifest: Manifest, behind: Collection[Wish]) -> bool:
+    def _serve(self, manifest: Manifest, behind: Collection[WeightsRequest]) -> bool:
         """Store some of the lacking chunks, as many as there is room for."""
-        by_generator = [_lacked(manifest, wish) for wish in behind]
+        by_generator = [_lacked(manifest, request) for request in behind]
         lacked = {chunk: parcel for chunks in by_generator for chunk, parcel in chunks.items()}
         self._remove_all_but(lacked)
         missing = sorted(
@@ -217,12 +217,12 @@ class Relay:
 
     def _listen(self) -> None:
         """Read the requests. Those at the first look may be from before this learner."""
-        wishes = self._exchange.wishes()
+        requests = self._exchange.requests()
         if not self._heard.has_looked:
             self._exchange.clear()
-        self._heard.listen(wishes)
+        self._heard.listen(requests)
 
-    def _wishes_since(self, seconds: float) -> list[Wish]:
+    def _requests_since(self, seconds: float) -> list[WeightsRequest]:
         """Return the last request of each generator that has asked within that many seconds."""
         return list(self._heard.since(seconds).values())
 
@@ -265,12 +265,12 @@ class Relay:
             log.warning("%s", text)
 
 
-def _lacked(manifest: Manifest, wish: Wish) -> dict[Chunk, Parcel]:
+def _lacked(manifest: Manifest, request: WeightsRequest) -> dict[Chunk, Parcel]:
     """Return the chunks that a generator lacks of the parcels on its way."""
-    parcels = way(manifest, held=wish.held, above=wish.version) or ()
+    parcels = way(manifest, held=request.held, above=request.version) or ()
     return {
         (parcel.name, chunk): parcel
         for parcel in parcels
         for chunk in range(parcel.chunks)
-        if wish.chunks_of(parcel) >> chunk & 1
+        if request.chunks_of(parcel) >> chunk & 1
     }

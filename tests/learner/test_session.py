@@ -20,7 +20,7 @@ from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, RunFailed, WrongBroker
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
-from broker.weight_exchange.parcels import Wish, unsealed
+from broker.weight_exchange.parcels import WeightsRequest, unsealed
 from broker.weight_exchange.redis_exchange import RedisExchange
 from config.learner import LearnerConfig
 from config.loading import to_yaml
@@ -143,7 +143,7 @@ def test_a_generator_that_asks_is_given_the_weights_through_redis_while_the_lear
     exchange, given = RedisExchange(link.client, keys), []
 
     def is_given() -> bool:
-        exchange.ask("g", Wish(count=time.monotonic_ns(), version=-1, held=""))
+        exchange.ask("g", WeightsRequest(count=time.monotonic_ns(), version=-1, held=""))
         manifest = exchange.read_manifest()
         if manifest and manifest.anchor and (value := exchange.get((manifest.anchor.name, 0))):
             given.append(unsealed(manifest.anchor, 0, value))

@@ -76,7 +76,7 @@ class LearnersMachine:
         self.owner.announce(replace(here, path=f"/the/learners/v{version}"))
         self.relay.offer(here)
         if not self.relay._heard.has_looked:
-            self.relay.look()  # whose wish is there now may have gone
+            self.relay.look()  # whose request is there now may have gone
         return here
 
     def chunks(self) -> set[str]:

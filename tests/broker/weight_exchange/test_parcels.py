@@ -9,14 +9,14 @@ import pytest
 from broker.weight_exchange.parcels import (
     Manifest,
     Parcel,
-    Wish,
+    WeightsRequest,
     manifest_text,
     read_manifest_text,
-    read_wish_text,
+    read_request_text,
+    request_text,
     sealed,
     unsealed,
     way,
-    wish_text,
 )
 
 
@@ -86,13 +86,13 @@ def test_only_what_was_sealed_for_this_place_is_unsealed() -> None:
 def test_texts_are_read_back_as_they_were() -> None:
     given = manifest(*CHAIN, anchor=full(5))
     assert read_manifest_text(manifest_text(given)) == given
-    wish = Wish(count=3, version=-1, held="sum 1", lacks={"full-7": 1 << 5000, "delta-6-7": 0})
-    assert read_wish_text(wish_text(wish)) == wish
+    request = WeightsRequest(count=3, version=-1, held="sum 1", lacks={"full-7": 1 << 5000, "delta-6-7": 0})
+    assert read_request_text(request_text(request)) == request
 
 
-def test_a_wish_lacks_all_of_a_parcel_that_it_does_not_name_and_never_more_than_there_is() -> None:
-    wish = Wish(count=1, version=0, held="", lacks={"delta-1-2": 0b1010})
-    assert (wish.chunks_of(delta(1, 2)), wish.chunks_of(delta(2, 3))) == (0b010, 0b111)
+def test_a_request_lacks_all_of_a_parcel_that_it_does_not_name_and_never_more_than_there_is() -> None:
+    request = WeightsRequest(count=1, version=0, held="", lacks={"delta-1-2": 0b1010})
+    assert (request.chunks_of(delta(1, 2)), request.chunks_of(delta(2, 3))) == (0b010, 0b111)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.protocol.announcements import Announcements
 from broker.protocol.run_owner import RunOwner
-from broker.weight_exchange.parcels import Manifest, Parcel, Wish, refusal
+from broker.weight_exchange.parcels import Manifest, Parcel, WeightsRequest, refusal
 from broker.weight_exchange.redis_exchange import EXPIRY_S, RedisExchange
 from broker.weight_files import FILE, part_name
 from config.generators import HfEngineConfig, VllmEngineConfig
@@ -442,7 +442,7 @@ def test_a_loss_or_garbage_costs_time(learner: LearnersMachine, generator: Askin
         client.set(learner.keys("weights_chunks"), garbage)
         client.hset(learner.keys("weights_wanted"), "stranger", garbage)
         assert learner.exchange.read_manifest() is None
-        assert "stranger" not in learner.exchange.wishes()
+        assert "stranger" not in learner.exchange.requests()
     assert generator.follow(0) == {"full"}
 
 
@@ -517,7 +517,7 @@ def test_where_none_may_pass_the_generator_is_told_so(learner: LearnersMachine) 
     learner.start_again(most_bytes=0)
     learner.relay.offer(learner.announced[7])
     for count in range(2):  # whoever asks all the same, the learner does not do it
-        learner.exchange.ask("g", Wish(count=count, version=-1, held=""))
+        learner.exchange.ask("g", WeightsRequest(count=count, version=-1, held=""))
         learner.relay.look()
     assert said in manifest_of(learner).trouble
     assert learner.chunks() == set()
