@@ -38,7 +38,7 @@ from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.weight_delta.delta_file import TYPES, Made, apply_deltas, write_delta
 from broker.weight_delta.layout import Extent, read_layout
-from broker.weight_exchange.parcels import sealed
+from broker.weight_exchange.bundles import sealed
 from broker.weight_exchange.redis_exchange import RedisExchange
 from broker.weight_files import FILE, WeightStream
 from generators.weight_sync.receiver import NotHere, Received

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from broker.errors import Retryable
-from broker.weight_exchange.parcels import Manifest, WeightsRequest
+from broker.weight_exchange.bundles import Manifest, WeightsRequest
 
-Chunk = tuple[str, int]  # a parcel's name, and the number of the chunk
+Chunk = tuple[str, int]  # a bundle's name, and the number of the chunk
 
 
 class ExchangeAway(Retryable):

@@ -1,6 +1,6 @@
 """Exchange weights in a folder that learner and generators share, such as a network file system.
 
-    manifest.json            the parcels on offer, or why there are none
+    manifest.json            the bundles on offer, or why there are none
     wanted/GENERATOR.json    a generator's request
     chunks/PARCEL.CHUNK      a sealed chunk
 
@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from broker.weight_exchange.exchange import Chunk, ExchangeAway
-from broker.weight_exchange.parcels import (
+from broker.weight_exchange.bundles import (
     Manifest,
     WeightsRequest,
     manifest_text,
@@ -25,6 +24,7 @@ from broker.weight_exchange.parcels import (
     read_request_text,
     request_text,
 )
+from broker.weight_exchange.exchange import Chunk, ExchangeAway
 
 OLD_S = 3600.0  # since a request was written, by the folder's clock: its generator is gone
 

@@ -2,7 +2,7 @@
 
 Three kinds of keys of a run, all of which expire:
   `weights:PARCEL:CHUNK`   a sealed chunk
-  `weights_chunks`         the manifest, JSON: the parcels on offer, or why there are none
+  `weights_chunks`         the manifest, JSON: the bundles on offer, or why there are none
   `weights_wanted`         hash, generator -> its request, JSON
 The learner's relay writes the first two, and only while a generator asks; generators write the third. No script of the
 protocol reads these keys.
@@ -18,8 +18,7 @@ import redis
 from redis.exceptions import OutOfMemoryError
 
 from broker.keys import Keys
-from broker.weight_exchange.exchange import Chunk, ExchangeAway, ExchangeCutOff, ExchangeFull
-from broker.weight_exchange.parcels import (
+from broker.weight_exchange.bundles import (
     Manifest,
     WeightsRequest,
     manifest_text,
@@ -27,6 +26,7 @@ from broker.weight_exchange.parcels import (
     read_request_text,
     request_text,
 )
+from broker.weight_exchange.exchange import Chunk, ExchangeAway, ExchangeCutOff, ExchangeFull
 
 EXPIRY_S = 300  # of what a learner stored that has died since
 
@@ -58,7 +58,7 @@ class RedisExchange:
         with _said_plainly():
             self._client.delete(self._keys.weights_chunks)
         if manifest:
-            self.drop((parcel.name, chunk) for parcel in manifest.parcels for chunk in range(parcel.chunks))
+            self.drop((bundle.name, chunk) for bundle in manifest.bundles for chunk in range(bundle.chunks))
 
     def put(self, chunk: Chunk, value: bytes) -> None:
         """Store a chunk, with an expiry. Redis does nothing else meanwhile."""

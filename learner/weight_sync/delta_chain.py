@@ -24,7 +24,7 @@ from broker.messages import Announcement
 from broker.own_folder import OwnFolder
 from broker.weight_delta.delta_file import Made, write_delta
 from broker.weight_delta.layout import NoLayout
-from broker.weight_exchange.parcels import Manifest, Parcel, WeightsRequest, way
+from broker.weight_exchange.bundles import Bundle, Manifest, WeightsRequest, way
 from broker.weight_files import WeightStream, weight_files
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class OpenVersion:
 class StoredDelta:
     """A delta on disk."""
 
-    parcel: Parcel
+    bundle: Bundle
     file: Path
 
 
@@ -65,7 +65,7 @@ class DeltaChain:
     Args:
         folder: contains the deltas' own folder, next to the versions, on the same disk.
         longest: deltas in the chain; a generator further behind starts with an anchor.
-        chunk_bytes: of each parcel.
+        chunk_bytes: of each bundle.
     """
 
     def __init__(self, folder: Path, *, longest: int, chunk_bytes: int) -> None:
@@ -140,7 +140,7 @@ class DeltaChain:
         self._let_go()
 
     def manifest(self, *, with_anchor: bool = True) -> Manifest:
-        """Describe the parcels on offer.
+        """Describe the bundles on offer.
 
         Raises:
             RuntimeError: no version has been offered.
@@ -152,25 +152,25 @@ class DeltaChain:
             version=self.newest.version,
             checksum=self.newest.checksum,
             size_bytes=self.newest.size_bytes,
-            deltas=tuple(delta.parcel for delta in self._deltas) if is_reached else (),
+            deltas=tuple(delta.bundle for delta in self._deltas) if is_reached else (),
             anchor=self._full(self._anchor) if self._anchor and with_anchor else None,
         )
 
-    def read(self, parcel: Parcel, chunk: int) -> bytes:
+    def read(self, bundle: Bundle, chunk: int) -> bytes:
         """Read the bytes of a chunk.
 
         Raises:
             OSError: its file can't be read, or is truncated.
         """
-        begin, size = parcel.extent(chunk)
-        if not parcel.base and self._anchor:
+        begin, size = bundle.extent(chunk)
+        if not bundle.base and self._anchor:
             data = self._anchor.stream.read(size, begin)
         else:
-            (file,) = [delta.file for delta in self._deltas if delta.parcel == parcel]
+            (file,) = [delta.file for delta in self._deltas if delta.bundle == bundle]
             with file.open("rb") as stream:
                 data = os.pread(stream.fileno(), size, begin)
         if len(data) != size:
-            raise OSError(f"{parcel.name} ends before byte {begin + size}")
+            raise OSError(f"{bundle.name} ends before byte {begin + size}")
         return data
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class DeltaChain:
             self._folder.close()
 
     def _on_chain(self) -> set[str]:
-        return {delta.parcel.base for delta in self._deltas} | (
+        return {delta.bundle.base for delta in self._deltas} | (
             {self._last.checksum} if self._last else set()
         )
 
@@ -214,7 +214,7 @@ class DeltaChain:
             file.unlink(missing_ok=True)
             self._begin_with(new)
             return
-        self._deltas.append(StoredDelta(self._parcel(name, base, new, made), file))
+        self._deltas.append(StoredDelta(self._bundle(name, base, new, made), file))
         self._last = new
         while len(self._deltas) > self._longest or self._chain_bytes() > new.size_bytes:
             self._drop_deltas(1)
@@ -229,10 +229,10 @@ class DeltaChain:
         )
 
     def _chain_bytes(self) -> int:
-        return sum(delta.parcel.size_bytes for delta in self._deltas)
+        return sum(delta.bundle.size_bytes for delta in self._deltas)
 
-    def _parcel(self, name: str, base: OpenVersion, new: OpenVersion, made: Made) -> Parcel:
-        return Parcel(
+    def _bundle(self, name: str, base: OpenVersion, new: OpenVersion, made: Made) -> Bundle:
+        return Bundle(
             name=name,
             version=new.version,
             checksum=new.checksum,
@@ -241,8 +241,8 @@ class DeltaChain:
             chunk_bytes=self._chunk_bytes,
         )
 
-    def _full(self, version: OpenVersion) -> Parcel:
-        return Parcel(
+    def _full(self, version: OpenVersion) -> Bundle:
+        return Bundle(
             name=f"full-{version.version}-{version.checksum[-16:]}",
             version=version.version,
             checksum=version.checksum,
@@ -252,7 +252,7 @@ class DeltaChain:
         )
 
     def _has_no_way(self, request: WeightsRequest, *, with_anchor: bool) -> bool:
-        """Return whether no parcels lead from a generator's weights to a newer version."""
+        """Return whether no bundles lead from a generator's weights to a newer version."""
         is_behind = self.newest is not None and request.version < self.newest.version
         manifest = self.manifest(with_anchor=with_anchor)
         return is_behind and way(manifest, held=request.held, above=request.version) is None

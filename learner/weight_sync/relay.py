@@ -25,8 +25,8 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import Announcement
 from broker.protocol.run_owner import newest_fence
+from broker.weight_exchange.bundles import SEAL_BYTES, Bundle, Manifest, WeightsRequest, refusal, sealed, way
 from broker.weight_exchange.exchange import Chunk, Exchange, ExchangeAway, ExchangeCutOff, ExchangeFull
-from broker.weight_exchange.parcels import SEAL_BYTES, Manifest, Parcel, WeightsRequest, refusal, sealed, way
 from learner.weight_sync.delta_chain import DeltaChain, OpenVersion
 from learner.weight_sync.heard_requests import HeardRequests
 
@@ -144,7 +144,7 @@ class Relay:
     def _serve(self, manifest: Manifest, behind: Collection[WeightsRequest]) -> bool:
         """Store some of the lacking chunks, as many as there is room for."""
         by_generator = [_lacked(manifest, request) for request in behind]
-        lacked = {chunk: parcel for chunks in by_generator for chunk, parcel in chunks.items()}
+        lacked = {chunk: bundle for chunks in by_generator for chunk, bundle in chunks.items()}
         self._remove_all_but(lacked)
         missing = sorted(
             (chunk for chunk in lacked if chunk not in self._there),
@@ -168,8 +168,8 @@ class Relay:
             self._said = ""
         return bool(lacked)
 
-    def _put(self, parcel: Parcel, chunk: Chunk, size_bytes: int) -> None:
-        value = sealed(*chunk, self._chain.read(parcel, chunk[1]))
+    def _put(self, bundle: Bundle, chunk: Chunk, size_bytes: int) -> None:
+        value = sealed(*chunk, self._chain.read(bundle, chunk[1]))
         before = time.monotonic()
         self._there[chunk] = size_bytes  # also if Redis takes it and the reply is lost
         self._put_at[chunk] = before
@@ -178,7 +178,7 @@ class Relay:
         if self._exchange.others_wait:
             self._leave_alone(self._put_at[chunk] - before)
 
-    def _remove_all_but(self, lacked: Mapping[Chunk, Parcel]) -> None:
+    def _remove_all_but(self, lacked: Mapping[Chunk, Bundle]) -> None:
         """Remove chunks that nobody lacks any more, and note those that have expired."""
         present = self._exchange.present(self._there)
         if time.monotonic() - self._prolonged_at > PROLONG_S:
@@ -188,7 +188,7 @@ class Relay:
         self._there = {chunk: size for chunk, size in self._there.items() if chunk in present & lacked.keys()}
         self._put_at = {chunk: at for chunk, at in self._put_at.items() if chunk in lacked}
 
-    def _make_way(self, lacked: Mapping[Chunk, Parcel], *, for_delta: bool, for_stuck: bool) -> int:
+    def _make_way(self, lacked: Mapping[Chunk, Bundle], *, for_delta: bool, for_stuck: bool) -> int:
         """Remove an anchor's chunks for a delta, and old chunks for a generator that has them; return their bytes."""
         since = time.monotonic() - CHUNK_S
         old = [
@@ -265,12 +265,12 @@ class Relay:
             log.warning("%s", text)
 
 
-def _lacked(manifest: Manifest, request: WeightsRequest) -> dict[Chunk, Parcel]:
-    """Return the chunks that a generator lacks of the parcels on its way."""
-    parcels = way(manifest, held=request.held, above=request.version) or ()
+def _lacked(manifest: Manifest, request: WeightsRequest) -> dict[Chunk, Bundle]:
+    """Return the chunks that a generator lacks of the bundles on its way."""
+    bundles = way(manifest, held=request.held, above=request.version) or ()
     return {
-        (parcel.name, chunk): parcel
-        for parcel in parcels
-        for chunk in range(parcel.chunks)
-        if request.chunks_of(parcel) >> chunk & 1
+        (bundle.name, chunk): bundle
+        for bundle in bundles
+        for chunk in range(bundle.chunks)
+        if request.chunks_of(bundle) >> chunk & 1
     }

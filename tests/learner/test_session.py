@@ -20,7 +20,7 @@ from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, RunFailed, WrongBroker
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
-from broker.weight_exchange.parcels import WeightsRequest, unsealed
+from broker.weight_exchange.bundles import WeightsRequest, unsealed
 from broker.weight_exchange.redis_exchange import RedisExchange
 from config.learner import LearnerConfig
 from config.loading import to_yaml

@@ -434,12 +434,12 @@ def _learner(plan: Plan, completions: int) -> Iterator[Figure]:
 def stores(plan: Plan) -> Iterator[Figure]:
     """Yield the needs of Redis and the disks."""
     run = plan.run
-    groups, rounds, parcels = bytes_in_flight(run), evaluation_bytes(run), run.learner.weights.redis_max_bytes
-    limit = (groups + rounds + parcels) / MEMORY_SHARE
+    groups, rounds, bundles = bytes_in_flight(run), evaluation_bytes(run), run.learner.weights.redis_max_bytes
+    limit = (groups + rounds + bundles) / MEMORY_SHARE
     beside = f", a held-out round {readable(rounds)}" if rounds else ""
-    if parcels:
+    if bundles:
         only = isinstance(run.learner.weights, FilesystemTransportConfig)
-        beside += f", weights {readable(parcels)}{' if a generator lacks the folder' if only else ''}"
+        beside += f", weights {readable(bundles)}{' if a generator lacks the folder' if only else ''}"
     yield Figure(
         section=STORES,
         name="Redis",
@@ -447,7 +447,7 @@ def stores(plan: Plan) -> Iterator[Figure]:
         numbers={
             "groups_bytes": groups,
             "evaluation_bytes": rounds,
-            "weights_bytes": parcels,
+            "weights_bytes": bundles,
             "maxmemory_bytes": limit,
         },
         rests_on=(BUDGET, REDIS),

@@ -9,13 +9,13 @@ import pytest
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.weight_exchange import folder_exchange
+from broker.weight_exchange.bundles import Bundle, Manifest, WeightsRequest
 from broker.weight_exchange.exchange import Exchange, ExchangeAway
 from broker.weight_exchange.folder_exchange import FolderExchange
-from broker.weight_exchange.parcels import Manifest, Parcel, WeightsRequest
 from broker.weight_exchange.redis_exchange import RedisExchange
 
-PARCEL = Parcel(name="full-7-abc", version=7, checksum="c", base="", size_bytes=10, chunk_bytes=4)
-MANIFEST = Manifest(version=7, checksum="c", size_bytes=10, anchor=PARCEL)
+BUNDLE = Bundle(name="full-7-abc", version=7, checksum="c", base="", size_bytes=10, chunk_bytes=4)
+MANIFEST = Manifest(version=7, checksum="c", size_bytes=10, anchor=BUNDLE)
 CHUNKS = [("full-7-abc", number) for number in range(3)]
 
 
@@ -45,7 +45,7 @@ def test_a_manifest_takes_the_place_of_the_one_before_and_goes_with_its_chunks(e
     exchange.clear()
     assert exchange.read_manifest() is None
     for version in (6, 7):
-        manifest = Manifest(version=version, checksum="c", size_bytes=10, anchor=PARCEL)
+        manifest = Manifest(version=version, checksum="c", size_bytes=10, anchor=BUNDLE)
         exchange.write_manifest(manifest)
         assert exchange.read_manifest() == manifest
     for chunk in CHUNKS:

@@ -23,7 +23,7 @@ from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.protocol.announcements import Announcements
 from broker.protocol.run_owner import RunOwner
-from broker.weight_exchange.parcels import Manifest, Parcel, WeightsRequest, refusal
+from broker.weight_exchange.bundles import Bundle, Manifest, WeightsRequest, refusal
 from broker.weight_exchange.redis_exchange import EXPIRY_S, RedisExchange
 from broker.weight_files import FILE, part_name
 from config.generators import HfEngineConfig, VllmEngineConfig
@@ -278,7 +278,7 @@ def test_slow_readers_find_their_anchor(
     assert learner.chunks() == set()
     learner.publish(1)
     learner.relay.look()
-    assert {parcel.name for parcel in learner.relay._chain.manifest().parcels} >= begun
+    assert {bundle.name for bundle in learner.relay._chain.manifest().bundles} >= begun
     assert generator.follow(1) == {"full", "delta"}
 
 
@@ -626,10 +626,10 @@ def test_a_generator_that_ends_in_the_middle_of_a_read_says_nothing_of_disks(
     ask_and_look(generator)
     keep = generator.weights._keep
 
-    def close_and_keep(parcel: Parcel, chunk: int, data: bytes) -> None:
+    def close_and_keep(bundle: Bundle, chunk: int, data: bytes) -> None:
         generator.weights._own_folder()
         generator.weights.close()
-        keep(parcel, chunk, data)
+        keep(bundle, chunk, data)
 
     monkeypatch.setattr(generator.weights, "_keep", close_and_keep)
     with pytest.raises(NotHere, match="this generator ends"):

@@ -1,4 +1,4 @@
-"""Parcels: the way from the weights that are held, the seal of a chunk, and what is read back of what was written."""
+"""Bundles: the way from the weights that are held, the seal of a chunk, and what is read back of what was written."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from broker.weight_exchange.parcels import (
+from broker.weight_exchange.bundles import (
+    Bundle,
     Manifest,
-    Parcel,
     WeightsRequest,
     manifest_text,
     read_manifest_text,
@@ -20,27 +20,27 @@ from broker.weight_exchange.parcels import (
 )
 
 
-def parcel(name: str, version: int, base: str, size_bytes: int) -> Parcel:
+def bundle(name: str, version: int, base: str, size_bytes: int) -> Bundle:
     sizes = {"size_bytes": size_bytes, "chunk_bytes": 4}
-    return Parcel(name=name, version=version, checksum=f"sum {version}", base=base, **sizes)
+    return Bundle(name=name, version=version, checksum=f"sum {version}", base=base, **sizes)
 
 
-def delta(base: int, version: int, size_bytes: int = 10) -> Parcel:
-    return parcel(f"delta-{base}-{version}", version, f"sum {base}", size_bytes)
+def delta(base: int, version: int, size_bytes: int = 10) -> Bundle:
+    return bundle(f"delta-{base}-{version}", version, f"sum {base}", size_bytes)
 
 
-def full(version: int, size_bytes: int = 100) -> Parcel:
-    return parcel(f"full-{version}", version, "", size_bytes)
+def full(version: int, size_bytes: int = 100) -> Bundle:
+    return bundle(f"full-{version}", version, "", size_bytes)
 
 
-def manifest(*deltas: Parcel, version: int = 7, anchor: Parcel | None = None) -> Manifest:
+def manifest(*deltas: Bundle, version: int = 7, anchor: Bundle | None = None) -> Manifest:
     return Manifest(version=version, checksum=f"sum {version}", size_bytes=100, deltas=deltas, anchor=anchor)
 
 
 CHAIN = (delta(4, 5), delta(5, 6), delta(6, 7))
 WHOLE = "delta-4-5 delta-5-6 delta-6-7"
-# Deltas and an anchor; what is held and what the engine has; the parcels on the way
-WAYS: dict[str, tuple[tuple[Parcel, ...], Parcel | None, str, int, str | None]] = {
+# Deltas and an anchor; what is held and what the engine has; the bundles on the way
+WAYS: dict[str, tuple[tuple[Bundle, ...], Bundle | None, str, int, str | None]] = {
     "the newest": (CHAIN, None, "sum 7", 6, ""),
     "one behind": (CHAIN, None, "sum 6", 6, "delta-6-7"),
     "three behind": (CHAIN, None, "sum 4", 4, WHOLE),
@@ -60,10 +60,10 @@ WAYS: dict[str, tuple[tuple[Parcel, ...], Parcel | None, str, int, str | None]] 
 def test_the_way_takes_the_fewest_bytes_to_the_newest_version(name: str) -> None:
     deltas, anchor, held, above, names = WAYS[name]
     found = way(manifest(*deltas, anchor=anchor), held=held, above=above)
-    assert (None if found is None else " ".join(parcel.name for parcel in found)) == names
+    assert (None if found is None else " ".join(bundle.name for bundle in found)) == names
 
 
-def test_a_parcel_is_cut_into_chunks_of_which_the_last_is_short() -> None:
+def test_a_bundle_is_cut_into_chunks_of_which_the_last_is_short() -> None:
     one = delta(1, 2, 10)
     assert (one.chunks, one.all_chunks) == (3, 0b111)
     assert [one.extent(chunk) for chunk in range(3)] == [(0, 4), (4, 4), (8, 2)]
@@ -74,7 +74,7 @@ def test_only_what_was_sealed_for_this_place_is_unsealed() -> None:
     value = sealed(one.name, 1, b"data")
     assert unsealed(one, 1, value) == b"data"
     assert unsealed(one, 0, value) is None  # another place
-    assert unsealed(delta(2, 3), 1, value) is None  # another parcel
+    assert unsealed(delta(2, 3), 1, value) is None  # another bundle
     assert unsealed(one, 2, sealed(one.name, 2, b"data")) is None  # longer than the last chunk
     for bit in range(8 * len(value)):
         damaged = bytearray(value)
@@ -90,7 +90,7 @@ def test_texts_are_read_back_as_they_were() -> None:
     assert read_request_text(request_text(request)) == request
 
 
-def test_a_request_lacks_all_of_a_parcel_that_it_does_not_name_and_never_more_than_there_is() -> None:
+def test_a_request_lacks_all_of_a_bundle_that_it_does_not_name_and_never_more_than_there_is() -> None:
     request = WeightsRequest(count=1, version=0, held="", lacks={"delta-1-2": 0b1010})
     assert (request.chunks_of(delta(1, 2)), request.chunks_of(delta(2, 3))) == (0b010, 0b111)
 
@@ -105,7 +105,7 @@ def test_a_request_lacks_all_of_a_parcel_that_it_does_not_name_and_never_more_th
     ],
     ids=str,
 )
-def test_a_parcel_that_nobody_made_is_none(damage: dict[str, object]) -> None:
+def test_a_bundle_that_nobody_made_is_none(damage: dict[str, object]) -> None:
     text = json.loads(manifest_text(manifest(*CHAIN)))
     text["deltas"][1] |= damage
     assert read_manifest_text(json.dumps(text)) is None

@@ -1,12 +1,12 @@
-"""Define what travels through an exchange: parcels in chunks, their manifest, and a generator's request.
+"""Define what travels through an exchange: bundles in chunks, their manifest, and a generator's request.
 
-A **parcel** is a delta, or a version's full weights: an anchor. The manifest lists the learner's parcels: a chain of
+A **bundle** is a delta, or a version's full weights: an anchor. The manifest lists the learner's bundles: a chain of
 deltas from an older version to the newest, and at most one anchor, from which the chain continues. A generator takes
 the cheapest **way** from the weights that it holds, and lists the chunks it lacks in its request (`WeightsRequest`);
 the learner stores these, a few at a time, and removes those that nobody lacks. So a lost or damaged chunk is stored
 again, and a generator that joins late lacks other chunks than the rest.
 
-A chunk carries a checksum over its parcel's name, its number and its bytes, so a chunk in the wrong place is invalid.
+A chunk carries a checksum over its bundle's name, its number and its bytes, so a chunk in the wrong place is invalid.
 Pure functions and records; both ends of an exchange use them.
 """
 
@@ -25,14 +25,14 @@ REQUEST_LIMIT = 1_000_000  # characters: about a million chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class Bundle:
     """A version's full weights, or a delta from other weights."""
 
     name: str
     version: int  # the version it produces
     checksum: str  # of that version, as announced
     base: str  # checksum of the version that the delta applies to; "": full weights, file after file
-    size_bytes: int  # of the parcel
+    size_bytes: int  # of the bundle
     chunk_bytes: int
 
     @property
@@ -53,19 +53,19 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The parcels on offer."""
+    """The bundles on offer."""
 
     version: int  # the newest
     checksum: str  # as announced
     size_bytes: int  # of its files
     deltas: tuple[
-        Parcel, ...
+        Bundle, ...
     ] = ()  # the base of each is the result of the one before; the last results in the newest
-    anchor: Parcel | None = None
+    anchor: Bundle | None = None
     trouble: str = ""  # why nothing is on offer, for people; "" where something is
 
     @property
-    def parcels(self) -> tuple[Parcel, ...]:
+    def bundles(self) -> tuple[Bundle, ...]:
         """Return the deltas and the anchor."""
         return (*self.deltas, self.anchor) if self.anchor else self.deltas
 
@@ -77,21 +77,21 @@ class WeightsRequest:
     count: int
     version: int  # in its engine; -1: none
     held: str  # checksum of the version that deltas can be applied to; "": none
-    lacks: Mapping[str, int] = field(default_factory=dict)  # parcels begun -> chunks lacking, one bit each
+    lacks: Mapping[str, int] = field(default_factory=dict)  # bundles begun -> chunks lacking, one bit each
 
-    def chunks_of(self, parcel: Parcel) -> int:
-        """Return the chunks still lacking of a parcel, one bit each: all, where it has not begun."""
-        return self.lacks.get(parcel.name, parcel.all_chunks) & parcel.all_chunks
+    def chunks_of(self, bundle: Bundle) -> int:
+        """Return the chunks still lacking of a bundle, one bit each: all, where it has not begun."""
+        return self.lacks.get(bundle.name, bundle.all_chunks) & bundle.all_chunks
 
 
-def way(manifest: Manifest, *, held: str, above: int) -> tuple[Parcel, ...] | None:
-    """Return the parcels from the held weights to newer ones, in order; () where the held ones are the newest.
+def way(manifest: Manifest, *, held: str, above: int) -> tuple[Bundle, ...] | None:
+    """Return the bundles from the held weights to newer ones, in order; () where the held ones are the newest.
 
     Args:
         held: checksum of the weights to start from; "": none.
         above: versions up to this one are useless.
     Returns:
-        The parcels with the fewest bytes to the newest version. If none lead there, an anchor of a useful version; None
+        The bundles with the fewest bytes to the newest version. If none lead there, an anchor of a useful version; None
         without one.
     """
     if held == manifest.checksum:
@@ -103,11 +103,11 @@ def way(manifest: Manifest, *, held: str, above: int) -> tuple[Parcel, ...] | No
     elif anchor and (deltas := _deltas_from(manifest, anchor.checksum)):
         ways.append((anchor, *deltas))
     if ways:
-        return min(ways, key=lambda parcels: sum(parcel.size_bytes for parcel in parcels))
+        return min(ways, key=lambda bundles: sum(bundle.size_bytes for bundle in bundles))
     return (anchor,) if anchor and anchor.version > above and anchor.checksum != held else None
 
 
-def _deltas_from(manifest: Manifest, checksum: str) -> tuple[Parcel, ...]:
+def _deltas_from(manifest: Manifest, checksum: str) -> tuple[Bundle, ...]:
     for number, delta in enumerate(manifest.deltas):
         if delta.base == checksum:
             return manifest.deltas[number:]
@@ -129,10 +129,10 @@ def sealed(name: str, chunk: int, data: bytes) -> bytes:
     return _seal(name, chunk, data) + data
 
 
-def unsealed(parcel: Parcel, chunk: int, value: bytes) -> bytes | None:
+def unsealed(bundle: Bundle, chunk: int, value: bytes) -> bytes | None:
     """Return a chunk's bytes; None if the checksum does not match."""
     data = value[SEAL_BYTES:]
-    is_right = value[:SEAL_BYTES] == _seal(parcel.name, chunk, data) and len(data) == parcel.extent(chunk)[1]
+    is_right = value[:SEAL_BYTES] == _seal(bundle.name, chunk, data) and len(data) == bundle.extent(chunk)[1]
     return data if is_right else None
 
 
@@ -152,21 +152,21 @@ def read_manifest_text(text: str | bytes) -> Manifest | None:
     try:
         found: dict[str, Any] = json.loads(text)
         anchor = found.pop("anchor")
-        deltas = tuple(_parcel(delta) for delta in found.pop("deltas"))
+        deltas = tuple(_bundle(delta) for delta in found.pop("deltas"))
         return Manifest(
             version=int(found["version"]),
             checksum=str(found["checksum"]),
             size_bytes=int(found["size_bytes"]),
             deltas=deltas,
-            anchor=_parcel(anchor) if anchor else None,
+            anchor=_bundle(anchor) if anchor else None,
             trouble=str(found["trouble"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _parcel(found: Mapping[str, Any]) -> Parcel:
-    parcel = Parcel(
+def _bundle(found: Mapping[str, Any]) -> Bundle:
+    bundle = Bundle(
         name=str(found["name"]),
         version=int(found["version"]),
         checksum=str(found["checksum"]),
@@ -175,13 +175,13 @@ def _parcel(found: Mapping[str, Any]) -> Parcel:
         chunk_bytes=int(found["chunk_bytes"]),
     )
     if (
-        "/" in parcel.name
-        or parcel.size_bytes < 1
-        or parcel.chunk_bytes < 1
-        or parcel.chunks > 4 * REQUEST_LIMIT
+        "/" in bundle.name
+        or bundle.size_bytes < 1
+        or bundle.chunk_bytes < 1
+        or bundle.chunks > 4 * REQUEST_LIMIT
     ):
-        raise ValueError(f"{parcel} is no parcel")
-    return parcel
+        raise ValueError(f"{bundle} is no parcel")
+    return bundle
 
 
 def request_text(request: WeightsRequest) -> str:
