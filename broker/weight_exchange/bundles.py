@@ -1,10 +1,10 @@
 """Define what travels through an exchange: bundles in chunks, their manifest, and a generator's request.
 
-A **bundle** is a delta, or a version's full weights: an anchor. The manifest lists the learner's bundles: a chain of
-deltas from an older version to the newest, and at most one anchor, from which the chain continues. A generator takes
-the cheapest **way** from the weights that it holds, and lists the chunks it lacks in its request (`WeightsRequest`);
-the learner stores these, a few at a time, and removes those that nobody lacks. So a lost or damaged chunk is stored
-again, and a generator that joins late lacks other chunks than the rest.
+A **bundle** is a delta, or a version's full weights: a base version. The manifest lists the learner's bundles: a chain
+of deltas from an older version to the newest, and at most one base version, from which the chain continues. A generator
+takes the cheapest **way** from the weights that it holds, and lists the chunks it lacks in its request
+(`WeightsRequest`); the learner stores these, a few at a time, and removes those that nobody lacks. So a lost or damaged
+chunk is stored again, and a generator that joins late lacks other chunks than the rest.
 
 A chunk carries a checksum over its bundle's name, its number and its bytes, so a chunk in the wrong place is invalid.
 Pure functions and records; both ends of an exchange use them.
@@ -61,12 +61,12 @@ class Manifest:
     deltas: tuple[
         Bundle, ...
     ] = ()  # the base of each is the result of the one before; the last results in the newest
-    anchor: Bundle | None = None
+    anchor: Bundle | None = None  # the base version, by its name on the wire
     trouble: str = ""  # why nothing is on offer, for people; "" where something is
 
     @property
     def bundles(self) -> tuple[Bundle, ...]:
-        """Return the deltas and the anchor."""
+        """Return the deltas and the base version."""
         return (*self.deltas, self.anchor) if self.anchor else self.deltas
 
 
@@ -91,20 +91,24 @@ def way(manifest: Manifest, *, held: str, above: int) -> tuple[Bundle, ...] | No
         held: checksum of the weights to start from; "": none.
         above: versions up to this one are useless.
     Returns:
-        The bundles with the fewest bytes to the newest version. If none lead there, an anchor of a useful version; None
-        without one.
+        The bundles with the fewest bytes to the newest version. If none lead there, a base version of a useful version;
+        None without one.
     """
     if held == manifest.checksum:
         return ()
-    anchor = manifest.anchor
+    base_version = manifest.anchor
     ways = [deltas for deltas in [_deltas_from(manifest, held)] if deltas]
-    if anchor and anchor.checksum == manifest.checksum:
-        ways.append((anchor,))
-    elif anchor and (deltas := _deltas_from(manifest, anchor.checksum)):
-        ways.append((anchor, *deltas))
+    if base_version and base_version.checksum == manifest.checksum:
+        ways.append((base_version,))
+    elif base_version and (deltas := _deltas_from(manifest, base_version.checksum)):
+        ways.append((base_version, *deltas))
     if ways:
         return min(ways, key=lambda bundles: sum(bundle.size_bytes for bundle in bundles))
-    return (anchor,) if anchor and anchor.version > above and anchor.checksum != held else None
+    return (
+        (base_version,)
+        if base_version and base_version.version > above and base_version.checksum != held
+        else None
+    )
 
 
 def _deltas_from(manifest: Manifest, checksum: str) -> tuple[Bundle, ...]:
@@ -151,14 +155,14 @@ def read_manifest_text(text: str | bytes) -> Manifest | None:
     """Decode a manifest; None where it is invalid."""
     try:
         found: dict[str, Any] = json.loads(text)
-        anchor = found.pop("anchor")
+        base_version = found.pop("anchor")
         deltas = tuple(_bundle(delta) for delta in found.pop("deltas"))
         return Manifest(
             version=int(found["version"]),
             checksum=str(found["checksum"]),
             size_bytes=int(found["size_bytes"]),
             deltas=deltas,
-            anchor=_bundle(anchor) if anchor else None,
+            anchor=_bundle(base_version) if base_version else None,
             trouble=str(found["trouble"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -189,7 +189,7 @@ class RelayedReceiver:
         return has_arrived
 
     def _is_whole(self, bundles: Sequence[Bundle]) -> bool:
-        """Return whether the bundles can be applied: an anchor alone, or all deltas together."""
+        """Return whether the bundles can be applied: a base version alone, or all deltas together."""
         first = bundles[:1] if not bundles[0].base else bundles
         return not any(self._lacks(bundle) for bundle in first)
 
@@ -206,7 +206,7 @@ class RelayedReceiver:
         part.lacks &= ~(1 << chunk)
 
     def _assemble(self, bundles: Sequence[Bundle]) -> None:
-        """Make a version from an anchor, or from the held one and deltas, check its checksum, and hold it instead.
+        """Make a version from a base version, or from the held one and deltas, check its checksum, and hold it instead.
 
         Raises:
             NotHere: it differs from the announced one. It is removed, with everything that it was made of.

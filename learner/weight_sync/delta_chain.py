@@ -1,10 +1,10 @@
-"""Keep what the relay gives out: the newest versions of the weights, the deltas between them, and one anchor.
+"""Keep what the relay gives out: the newest versions of the weights, the deltas between them, and one base version.
 
 In: versions as they are announced. Out: a manifest, and the bytes of each chunk. Deltas are made one after the other,
 each from the version that the last one produced: a **chain**. The relay's thread makes them only while generators hold
 a version of the chain, and skips versions where training is faster. Files of versions are held open, so that they stay
-readable when their folders are removed: the newest and the one before, the chain's last and the anchor, which are often
-the same. Deltas are in a folder of this process next to the versions, and take up one version at most.
+readable when their folders are removed: the newest and the one before, the chain's last and the base version, which are
+often the same. Deltas are in a folder of this process next to the versions, and take up one version at most.
 
 Weights without a delta (another layout, or a delta that is not smaller) begin a new chain.
 """
@@ -60,11 +60,11 @@ class StoredDelta:
 
 
 class DeltaChain:
-    """Versions, deltas and an anchor. Only `offer` may be called outside the relay's thread.
+    """Versions, deltas and a base version. Only `offer` may be called outside the relay's thread.
 
     Args:
         folder: contains the deltas' own folder, next to the versions, on the same disk.
-        longest: deltas in the chain; a generator further behind starts with an anchor.
+        longest: deltas in the chain; a generator further behind starts with a base version.
         chunk_bytes: of each bundle.
     """
 
@@ -79,7 +79,7 @@ class DeltaChain:
         self.newest: OpenVersion | None = None
         self._last: OpenVersion | None = None  # the chain's end or start
         self._deltas: list[StoredDelta] = []
-        self._anchor: OpenVersion | None = None
+        self._base_version: OpenVersion | None = None
         self._folder: OwnFolder | None = None
 
     def offer(self, version: OpenVersion) -> None:
@@ -111,7 +111,7 @@ class DeltaChain:
         """
         if self.newest is None or self._last is self.newest:
             return
-        held = {*held, *([self._anchor.checksum] if self._anchor else [])}
+        held = {*held, *([self._base_version.checksum] if self._base_version else [])}
         if self._on_chain().isdisjoint(held):
             is_with_previous = self._previous is not None and self._previous.checksum in held
             self._begin_with(self._previous if is_with_previous else self.newest)
@@ -119,17 +119,19 @@ class DeltaChain:
             self._add_delta(self._last, self.newest)
         self._let_go()
 
-    def choose_anchor(self, living: Collection[WeightsRequest], lately: Collection[WeightsRequest]) -> None:
-        """Make the newest version the anchor if a living generator needs one, and the current one does not help it.
+    def choose_base_version(
+        self, living: Collection[WeightsRequest], lately: Collection[WeightsRequest]
+    ) -> None:
+        """Make the newest version the base if a living generator needs one, and the current base does not help it.
 
         Args:
             living: requests of generators that ask.
             lately: these, and requests of generators that asked recently and may be reading.
         """
-        if self._anchor and not self._is_of_use(self._anchor, lately):
-            self._anchor = None
-        if self.newest and any(self._has_no_way(request, with_anchor=True) for request in living):
-            self._anchor = self.newest
+        if self._base_version and not self._is_of_use(self._base_version, lately):
+            self._base_version = None
+        if self.newest and any(self._has_no_way(request, with_base_version=True) for request in living):
+            self._base_version = self.newest
             log.info("weights_anchored version=%d bytes=%d", self.newest.version, self.newest.size_bytes)
         self._let_go()
 
@@ -139,7 +141,7 @@ class DeltaChain:
             self._begin_with(None)
         self._let_go()
 
-    def manifest(self, *, with_anchor: bool = True) -> Manifest:
+    def manifest(self, *, with_base_version: bool = True) -> Manifest:
         """Describe the bundles on offer.
 
         Raises:
@@ -153,7 +155,7 @@ class DeltaChain:
             checksum=self.newest.checksum,
             size_bytes=self.newest.size_bytes,
             deltas=tuple(delta.bundle for delta in self._deltas) if is_reached else (),
-            anchor=self._full(self._anchor) if self._anchor and with_anchor else None,
+            anchor=self._full(self._base_version) if self._base_version and with_base_version else None,
         )
 
     def read(self, bundle: Bundle, chunk: int) -> bytes:
@@ -163,8 +165,8 @@ class DeltaChain:
             OSError: its file can't be read, or is truncated.
         """
         begin, size = bundle.extent(chunk)
-        if not bundle.base and self._anchor:
-            data = self._anchor.stream.read(size, begin)
+        if not bundle.base and self._base_version:
+            data = self._base_version.stream.read(size, begin)
         else:
             (file,) = [delta.file for delta in self._deltas if delta.bundle == bundle]
             with file.open("rb") as stream:
@@ -176,7 +178,7 @@ class DeltaChain:
     def close(self) -> None:
         """Close all files, and remove the deltas."""
         self.take_offered()
-        self._last = self._anchor = self._previous = self.newest = None
+        self._last = self._base_version = self._previous = self.newest = None
         self._let_go()
         if self._folder is not None:
             self._folder.close()
@@ -251,23 +253,23 @@ class DeltaChain:
             chunk_bytes=self._chunk_bytes,
         )
 
-    def _has_no_way(self, request: WeightsRequest, *, with_anchor: bool) -> bool:
+    def _has_no_way(self, request: WeightsRequest, *, with_base_version: bool) -> bool:
         """Return whether no bundles lead from a generator's weights to a newer version."""
         is_behind = self.newest is not None and request.version < self.newest.version
-        manifest = self.manifest(with_anchor=with_anchor)
+        manifest = self.manifest(with_base_version=with_base_version)
         return is_behind and way(manifest, held=request.held, above=request.version) is None
 
-    def _is_of_use(self, anchor: OpenVersion, lately: Iterable[WeightsRequest]) -> bool:
-        """Return whether an anchor is needed and deltas continue from this one, or it is being read and helps."""
-        name, is_on_chain = self._full(anchor).name, anchor.checksum in self._on_chain()
+    def _is_of_use(self, base_version: OpenVersion, lately: Iterable[WeightsRequest]) -> bool:
+        """Return whether a base version is needed and deltas continue from this one, or it is being read and helps."""
+        name, is_on_chain = self._full(base_version).name, base_version.checksum in self._on_chain()
         return any(
-            self._has_no_way(request, with_anchor=False)
-            and (is_on_chain or (name in request.lacks and anchor.version > request.version))
+            self._has_no_way(request, with_base_version=False)
+            and (is_on_chain or (name in request.lacks and base_version.version > request.version))
             for request in lately
         )
 
     def _let_go(self) -> None:
-        needed = {id(one) for one in (self.newest, self._previous, self._last, self._anchor) if one}
+        needed = {id(one) for one in (self.newest, self._previous, self._last, self._base_version) if one}
         for version in self._open:
             if id(version) not in needed:
                 version.close()

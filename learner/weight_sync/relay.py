@@ -5,8 +5,8 @@ In: the announced versions, and the generators' requests. Out: a manifest and ch
 each version and never waits. A failure here is a warning, and a reason in the manifest for the waiting generators.
 
 A chunk is stored while a living generator lacks it, and all together take at most `redis_max_bytes`, so that weights of
-any size pass through. A slow reader delays nobody: an anchor's chunks are removed at once for those of deltas, and any
-chunk after CHUNK_S for a generator that has read all stored ones. Removed chunks are stored again after the others.
+any size pass through. A slow reader delays nobody: a base version's chunks are removed at once for those of deltas, and
+any chunk after CHUNK_S for a generator that has read all stored ones. Removed chunks are stored again after the others.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Relay:
             self._chain.extend(held)
         else:
             self._chain.forget_unless(held)
-        self._chain.choose_anchor(behind, lately)
+        self._chain.choose_base_version(behind, lately)
         if not living:
             self._withdraw()
             return False
@@ -189,7 +189,7 @@ class Relay:
         self._put_at = {chunk: at for chunk, at in self._put_at.items() if chunk in lacked}
 
     def _make_way(self, lacked: Mapping[Chunk, Bundle], *, for_delta: bool, for_stuck: bool) -> int:
-        """Remove an anchor's chunks for a delta, and old chunks for a generator that has them; return their bytes."""
+        """Remove the base version's chunks for a delta, and old ones for a generator with them; return the bytes."""
         since = time.monotonic() - CHUNK_S
         old = [
             chunk

@@ -33,24 +33,26 @@ def full(version: int, size_bytes: int = 100) -> Bundle:
     return bundle(f"full-{version}", version, "", size_bytes)
 
 
-def manifest(*deltas: Bundle, version: int = 7, anchor: Bundle | None = None) -> Manifest:
-    return Manifest(version=version, checksum=f"sum {version}", size_bytes=100, deltas=deltas, anchor=anchor)
+def manifest(*deltas: Bundle, version: int = 7, base_version: Bundle | None = None) -> Manifest:
+    return Manifest(
+        version=version, checksum=f"sum {version}", size_bytes=100, deltas=deltas, anchor=base_version
+    )
 
 
 CHAIN = (delta(4, 5), delta(5, 6), delta(6, 7))
 WHOLE = "delta-4-5 delta-5-6 delta-6-7"
-# Deltas and an anchor; what is held and what the engine has; the bundles on the way
+# Deltas and a base version; what is held and what the engine has; the bundles on the way
 WAYS: dict[str, tuple[tuple[Bundle, ...], Bundle | None, str, int, str | None]] = {
     "the newest": (CHAIN, None, "sum 7", 6, ""),
     "one behind": (CHAIN, None, "sum 6", 6, "delta-6-7"),
     "three behind": (CHAIN, None, "sum 4", 4, WHOLE),
     "behind the chain": (CHAIN, None, "sum 3", 3, None),
     "nothing is held": (CHAIN, None, "", -1, None),
-    "an anchor alone": ((), full(7), "", -1, "full-7"),
-    "an anchor, and the chain from it": (CHAIN, full(5), "", -1, "full-5 delta-5-6 delta-6-7"),
-    "the chain, where an anchor is dearer": (CHAIN, full(7), "sum 4", 4, WHOLE),
-    "an anchor that is cheaper than the chain": (CHAIN, full(7, 20), "sum 4", 4, "full-7"),
-    "an anchor from which nothing goes on": (CHAIN, full(3), "sum 1", 1, "full-3"),
+    "a base version alone": ((), full(7), "", -1, "full-7"),
+    "a base version, and the chain from it": (CHAIN, full(5), "", -1, "full-5 delta-5-6 delta-6-7"),
+    "the chain, where a base version is dearer": (CHAIN, full(7), "sum 4", 4, WHOLE),
+    "a base version that is cheaper than the chain": (CHAIN, full(7, 20), "sum 4", 4, "full-7"),
+    "a base version from which nothing goes on": (CHAIN, full(3), "sum 1", 1, "full-3"),
     "one that is no newer than the engine's": (CHAIN, full(3), "", 3, None),
     "one that is held": (CHAIN, full(3), "sum 3", 2, None),
 }
@@ -58,8 +60,8 @@ WAYS: dict[str, tuple[tuple[Bundle, ...], Bundle | None, str, int, str | None]] 
 
 @pytest.mark.parametrize("name", WAYS)
 def test_the_way_takes_the_fewest_bytes_to_the_newest_version(name: str) -> None:
-    deltas, anchor, held, above, names = WAYS[name]
-    found = way(manifest(*deltas, anchor=anchor), held=held, above=above)
+    deltas, base_version, held, above, names = WAYS[name]
+    found = way(manifest(*deltas, base_version=base_version), held=held, above=above)
     assert (None if found is None else " ".join(bundle.name for bundle in found)) == names
 
 
@@ -84,7 +86,7 @@ def test_only_what_was_sealed_for_this_place_is_unsealed() -> None:
 
 
 def test_texts_are_read_back_as_they_were() -> None:
-    given = manifest(*CHAIN, anchor=full(5))
+    given = manifest(*CHAIN, base_version=full(5))
     assert read_manifest_text(manifest_text(given)) == given
     request = WeightsRequest(count=3, version=-1, held="sum 1", lacks={"full-7": 1 << 5000, "delta-6-7": 0})
     assert read_request_text(request_text(request)) == request

@@ -235,7 +235,7 @@ def test_who_missed_versions_is_given_their_chain_or_full_weights(
     assert generator.follow(9) == {"full"}
 
 
-def test_who_joins_while_others_follow_reads_an_anchor_and_the_links_from_it(
+def test_who_joins_while_others_follow_reads_a_base_version_and_the_links_from_it(
     learner: LearnersMachine, generator: Asking, join: Join
 ) -> None:
     learner.publish(0)
@@ -265,7 +265,7 @@ def test_weights_larger_than_the_room_pass_for_many_at_once(learner: LearnersMac
     assert set(waiting.values()) == {content_of(7)}
 
 
-def test_slow_readers_find_their_anchor(
+def test_slow_readers_find_their_base_version(
     learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner.publish(0)
@@ -282,7 +282,7 @@ def test_slow_readers_find_their_anchor(
     assert generator.follow(1) == {"full", "delta"}
 
 
-def test_an_old_anchor_keeps_nobody_from_a_newer_one(
+def test_an_old_base_version_keeps_nobody_from_a_newer_one(
     learner: LearnersMachine, generator: Asking, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)
