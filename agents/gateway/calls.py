@@ -57,7 +57,7 @@ class Calls(ABC):
         self.auxiliary = 0
         self._calls: dict[bytes, Call] = {}  # the last call with this digest
         self._begun: Counter[bytes] = Counter()  # number of calls, by digest
-        self._out: set[asyncio.Task[Answer]] = set()
+        self._in_flight: set[asyncio.Task[Answer]] = set()
         self._kept: dict[str, tuple[Message, ...]] = {}  # answer's id -> all messages up to it, as shown
         self._told = 0  # calls that were told about a limit
         self.refusal = ""
@@ -77,7 +77,7 @@ class Calls(ABC):
     @property
     def is_at_work(self) -> bool:
         """Whether a call is in progress: the agent waits for its answer."""
-        return bool(self._out)
+        return bool(self._in_flight)
 
     def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> Call:
         """Start to answer a call, or return the one that a client retries.
@@ -96,7 +96,7 @@ class Calls(ABC):
         name = hashlib.blake2b(digest + b"%d" % self._begun[digest], digest_size=16).hexdigest()
         begun = Begun(id=name, model=self._model, created=self._created)
         call = self._calls[digest] = Call(begun, asyncio.create_task(self._answered(asked, begun)))
-        self._out.add(call.answer)
+        self._in_flight.add(call.answer)
         call.answer.add_done_callback(self._is_done)
         return call
 
@@ -105,17 +105,17 @@ class Calls(ABC):
         self._is_closed = True
         if self.failure is not None:
             self.abandon()
-        if self._out:
-            await asyncio.wait(self._out)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
 
     def abandon(self) -> None:
         """Accept no more calls, and do not wait. Turns in progress are sampled and recorded for the next play."""
         self._is_closed = True
-        for task in self._out:
+        for task in self._in_flight:
             task.cancel()
 
     def _is_done(self, task: asyncio.Task[Answer]) -> None:
-        self._out.discard(task)
+        self._in_flight.discard(task)
         error = None if task.cancelled() else task.exception()  # retrieved, though no client may be left
         if error is not None:
             self.refusal = str(error)

@@ -60,7 +60,7 @@ class Board:
         return int(found)
 
     async def answer(self, count: int) -> list[bytes]:
-        """Answer so many calls, each with a record of its own, when they are out."""
+        """Answer so many calls, each with a record of its own, when they are in flight."""
         records: list[bytes] = []
 
         def answered() -> bool:

@@ -26,7 +26,7 @@ def test_a_generator_that_falls_behind_is_not_asked_by_name_for_a_while() -> Non
 
 
 class Unanswered:
-    """Episodes whose every turn is out."""
+    """Episodes whose every turn is in flight."""
 
     def ask_all(self, many: Sequence[Asking]) -> list[tuple[Answer, bytes]]:
         return [(Answer.ASKED, b"") for _ in many]

@@ -343,7 +343,7 @@ async def test_a_group_that_comes_back_to_the_worker_that_lost_it_is_played_on_a
 async def test_a_worker_that_dies_costs_no_turn(
     is_late: bool, arena: MakeArena, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two turns an episode are recorded, and others are out, when another worker takes the group over.
+    """Two turns an episode are recorded, and others are in flight, when another worker takes the group over.
 
     Where the group's deadline is near by then, what was asked before is there, and nothing else is asked.
     """

@@ -154,8 +154,8 @@ def test_nothing_is_lost_or_twice_and_a_learner_claims_the_run_and_retires_what_
     ledger = read_ledger(journal)
     owner = RunOwner(old, KEYS)
     assert owner.claim(max(incarnation["fence"] for incarnation in ledger.incarnations)) == 4
-    out: Any = old.client.zrange(KEYS("slots"), 0, -1)
-    slots = {name.decode() for name in out}
+    in_flight: Any = old.client.zrange(KEYS("slots"), 0, -1)
+    slots = {name.decode() for name in in_flight}
     owner.retire(slots)
     assert not old.client.exists(KEYS("slots"))
     assert audit(old, KEYS, journal).lost == len(slots - set(ledger.outcomes))

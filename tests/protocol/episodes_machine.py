@@ -146,8 +146,8 @@ class Play:
             prompt = f"{len(before)} {self.said if before else 0} ".encode() + b"".join(before)
             self.prompt = prompt
             self.waves.append({key_of(prompt, repeat): b"" for repeat in range(self.width)})
-        out = [key for key, record in self.waves[-1].items() if not record]
-        return out[pick % len(out)], self.prompt
+        in_flight = [key for key, record in self.waves[-1].items() if not record]
+        return in_flight[pick % len(in_flight)], self.prompt
 
 
 @dataclass
@@ -678,7 +678,7 @@ class EpisodesMachine(RuleBasedStateMachine):
         require(not [key for key in self.now.hashes if key.startswith("turns:")], 20, "turns are left")
 
     def _serve(self) -> None:
-        """Generators answer all calls that are out."""
+        """Generators answer all calls that are in flight."""
         for stream in {stream for stream, _ in self.now.calls}:
             name = stream.removeprefix(calls_near(""))
             calls = self.calls[name, True] if name in GENERATORS else self.calls[GENERATORS[0], False]

@@ -43,7 +43,7 @@ def begin(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         worlds[-1].begin()
         for _ in range(3):  # of a few steps
             crew.round()
-        for _ in range(10):  # the learner alone: it waits, with a full budget out
+        for _ in range(10):  # the learner alone: it waits, with a full budget in flight
             worlds[-1].newest().until_it_waits()
         return crew
 

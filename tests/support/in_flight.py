@@ -1,6 +1,6 @@
 """A small run named `demo` in the middle of its work, on a real Redis: what docs/redis-cli.md shows.
 
-Eight groups were trained on, and one died and is wanted again. Sixteen are out, which is the whole budget: four are
+Eight groups were trained on, and one died and is wanted again. Sixteen are in flight, which is the whole budget: four are
 scored; of three rollouts one is being scored, one lies in a job and one is held back; one is dead and not recorded; of
 eight prompts two are being sampled.
 """

@@ -111,8 +111,8 @@ def compare(
     """
     issued = view.cursor.ids()
     outcomes = _known_by_then(ledger, issued, after)
-    out = view.slots - ledger.outcomes.keys()
-    places = {group_id: streams[0] for group_id in out if (streams := view.streams_of(group_id))}
+    in_flight = view.slots - ledger.outcomes.keys()
+    places = {group_id: streams[0] for group_id in in_flight if (streams := view.streams_of(group_id))}
     lost = {
         group_id: _how(view, group_id)
         for group_id in _in_order((issued | view.slots) - ledger.outcomes.keys() - places.keys())
@@ -212,14 +212,14 @@ def _asked_again(view: View, ledger: Ledger) -> int:
 
 def _evaluation(view: View, ledger: Ledger) -> Evaluation:
     recorded = {group_id for record in ledger.evaluations.values() for group_id in record.get("ids", ())}
-    out = {group_id for group_id in view.where if version_of(group_id) >= 0} - recorded
-    found = sum(bool(view.streams_of(group_id)) for group_id in out)
+    in_flight = {group_id for group_id in view.where if version_of(group_id) >= 0} - recorded
+    found = sum(bool(view.streams_of(group_id)) for group_id in in_flight)
     rounds = ledger.evaluations.values()
     return Evaluation(
-        issued=len(recorded | out),
+        issued=len(recorded | in_flight),
         recorded=len(recorded),
         in_flight=found,
-        missing=len(out) - found,
+        missing=len(in_flight) - found,
         dead=sum(record.get("dead", 0) for record in rounds),
         given_up=sum(record.get("missing", 0) for record in rounds),
     )

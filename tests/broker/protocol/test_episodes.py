@@ -129,7 +129,7 @@ def test_a_group_that_is_played_again_gets_the_answers_that_it_had(ground: Playg
     first.ask(before, FIRST, PROMPT)
     record = with_id(b"turn")
     assert ground.answer(record)
-    first.ask(before, SECOND, PROMPT)  # is out when its worker dies
+    first.ask(before, SECOND, PROMPT)  # is in flight when its worker dies
     end = with_id(b"end")
     assert first.end(before, 0, end, {FIRST.key: record}) is Ended.OK
     second = ground.worker("b")

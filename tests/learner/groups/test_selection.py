@@ -259,8 +259,8 @@ def test_a_wait_names_the_streams_that_the_missing_groups_are_in_and_their_age(m
     chain.sample(sampled)
     said = stop_at_the_first_wait(chain)
     assert take(chain, 0) is None
-    out = "out: 1 in prompts, 1 in rollouts, 1 in scored"
-    assert re.match(rf"\d s: 1 of 3 groups; {out}; oldest 9[5-9] s", said[-1])
+    in_flight = "out: 1 in prompts, 1 in rollouts, 1 in scored"
+    assert re.match(rf"\d s: 1 of 3 groups; {in_flight}; oldest 9[5-9] s", said[-1])
 
 
 NO_GENERATOR = "; no generator is alive: python -m generators --run test"
