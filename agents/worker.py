@@ -172,7 +172,7 @@ class AgentWorker:
         self._plays[entry.entry_id] = task
 
     async def _one(self, play: GroupPlay, prompt: Prompt, entry: Entry) -> None:
-        """Play one group. A bug ends the worker, and is in the group's letter if it ends every worker."""
+        """Play one group. A bug ends the worker, and is in the group's dead letter if it ends every worker."""
         self._began[prompt.group_id] = time.time()
         try:
             counted = await play.play(prompt)

@@ -88,7 +88,7 @@ class Keys:
 
     @property
     def retries(self) -> str:
-        """Return the key of the dead groups to retry, with their letters, a hash."""
+        """Return the key of the dead groups to retry, with their dead letters, a hash."""
         return self("retries")
 
     @property

@@ -2,7 +2,7 @@
 
 In: the run, and a part for each process. Out: an exit code. A child that ends is restarted, whatever the reason. A
 child that keeps failing, each time within a minute, ends the pool. The last lines of a child are in the log, and in
-Redis for a day, for the letter of the group that killed it. Used by the scorers' pool and by `python -m agents
+Redis for a day, for the dead letter of the group that killed it. Used by the scorers' pool and by `python -m agents
 --workers N`.
 """
 
@@ -42,7 +42,7 @@ BAD_CONFIG = 2  # a child's exit code, then the pool's: a restart would not help
 
 
 class Echo(threading.Thread):
-    """Forward what a child writes to its standard error, and keep the last lines for a letter."""
+    """Forward what a child writes to its standard error, and keep the last lines for a dead letter."""
 
     def __init__(self, source: IO[bytes]) -> None:
         super().__init__(name="echo", daemon=True)

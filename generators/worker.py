@@ -335,9 +335,9 @@ class Generator:
         return self.prompts.hand_over(entry, ROLLOUTS, codec.encode_rollout(group))
 
     async def _note_failure(self, entry: Entry) -> None:
-        """Record the exception being handled, for the letter of a group that fails each time."""
+        """Record the exception being handled, for the dead letter of a group that fails each time."""
         text = traceback.format_exc()
-        with contextlib.suppress(PipelineError):  # Redis is away: the letter has less information
+        with contextlib.suppress(PipelineError):  # Redis is away: the dead letter has less information
             await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
     def _count_turn(self, tokens: int) -> None:

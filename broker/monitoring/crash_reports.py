@@ -3,7 +3,7 @@
 In: how a process ended and its last lines, from its supervisor (the scorers' pool, `millrace up`). Out: the hash
 `died:HOST-PID`, which Redis removes after a day, and the text of a dead letter once a group has used up its attempts.
 The record decides nothing: leases and scripts decide which worker's result counts. A death that could not be recorded
-costs a sentence of a letter.
+costs a sentence of a dead letter.
 """
 
 from __future__ import annotations

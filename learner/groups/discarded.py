@@ -26,12 +26,12 @@ def dropped(group: ScoredGroup, reason: str) -> Outcome:
 
 
 def given_up(entry: Entry) -> Outcome:
-    """Return the outcome of a group with the letter `entry` in `dead`. An unreadable payload adds no fact."""
-    letter = codec.decode_dead(entry.raw)
+    """Return the outcome of a group with the dead letter `entry` in `dead`. An unreadable payload adds no fact."""
+    dead_letter = codec.decode_dead(entry.raw)
     facts: dict[str, Any] = {
         "died_at": int(entry.entry_id.partition("-")[0]) / 1000,
-        "stage": letter.stage,
-        "attempts": letter.attempts,
+        "stage": dead_letter.stage,
+        "attempts": dead_letter.attempts,
     }
     message = message_in(entry.raw)
     tokens = 0
@@ -39,20 +39,20 @@ def given_up(entry: Entry) -> Outcome:
         facts |= facts_of(message)
     if isinstance(message, SampledGroup | ScoredGroup):
         tokens = (message.rollout if isinstance(message, ScoredGroup) else message).num_tokens
-    return Outcome(DEAD, letter.reason, tokens, facts=facts)
+    return Outcome(DEAD, dead_letter.reason, tokens, facts=facts)
 
 
 def message_in(raw: codec.Raw) -> Message | None:
-    """Return the message in a letter's original bytes; None where it can't be read."""
-    letter = codec.decode_dead(raw)
+    """Return the message in a dead letter's original bytes; None where it can't be read."""
+    dead_letter = codec.decode_dead(raw)
     try:
-        match letter.stage:
+        match dead_letter.stage:
             case "prompts" | "episodes":
                 return codec.decode_prompt(raw)
             case "rollouts":
-                return codec.unpack(letter.original, SampledGroup)
+                return codec.unpack(dead_letter.original, SampledGroup)
             case "scored":
-                return codec.unpack(letter.original, ScoredGroup)
+                return codec.unpack(dead_letter.original, ScoredGroup)
     except BadMessage:
         pass
     return None

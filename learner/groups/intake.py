@@ -322,25 +322,25 @@ class Intake:
         self._refuse_endless()
 
     def _accept_dead(self, entry: Entry, ends: dict[str, Outcome]) -> None:
-        letter = codec.decode_dead(entry.raw)
-        self.buffer.discard([letter.group_id])
-        if version_of(letter.group_id) >= 0:
-            if not self.evaluation.rounds.add(letter.group_id, None):
-                self.run_owner.retire([letter.group_id])
+        dead_letter = codec.decode_dead(entry.raw)
+        self.buffer.discard([dead_letter.group_id])
+        if version_of(dead_letter.group_id) >= 0:
+            if not self.evaluation.rounds.add(dead_letter.group_id, None):
+                self.run_owner.retire([dead_letter.group_id])
             return
         log.error(
             "group_died group=%s stage=%s attempts=%d reason=%s",
-            letter.group_id,
-            letter.stage,
-            letter.attempts,
-            letter.reason,
+            dead_letter.group_id,
+            dead_letter.stage,
+            dead_letter.attempts,
+            dead_letter.reason,
         )
         self._dead_in_a_row += 1
-        self._last_death = letter.reason
+        self._last_death = dead_letter.reason
         self._give_up(entry, ends)
 
     def _give_up(self, entry: Entry, ends: dict[str, Outcome]) -> None:
-        """Record the outcome of a training group whose letter is `entry`."""
+        """Record the outcome of a training group whose dead letter is `entry`."""
         ends[entry.group_id] = given_up(entry)
 
     def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:

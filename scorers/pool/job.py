@@ -221,7 +221,7 @@ def _score_entry(worker: Worker, entry_id: str, *, is_slow: bool) -> None:
             "at once" if is_bug else "when its lease runs out",
         )
         if entry is not None:
-            with contextlib.suppress(PipelineError):  # Redis is away: a letter would say a little less
+            with contextlib.suppress(PipelineError):  # Redis is away: a dead letter would say a little less
                 worker.rollouts.note_failure(entry, traceback.format_exc())
                 if is_bug:
                     worker.rollouts.give_up(entry)

@@ -1,8 +1,8 @@
 """This module scores requests of the reward server in a worker of the run `api`.
 
 In: a request, as a group of one completion. Out: that group with its score. Where no scorer could score the row, the
-score says what is wrong with the row: the client reads that, and no operator gets a letter. A failure of the machinery
-is handled as for every group. A request is text alone, so penalties for tokens are left out.
+score says what is wrong with the row: the client reads that, and no operator gets a dead letter. A failure of the
+machinery is handled as for every group. A request is text alone, so penalties for tokens are left out.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ async def test_a_group_that_nobody_can_begin_is_buried_with_the_reason(arena: Ma
     ground.rows["1"] = {"messages": ({"role": "user", "content": "long " * 1000},)}
     ground.issue(0, 1)
     assert await played(ground, "0", "1") == []
-    reasons = {letter.group_id: letter.reason for letter in ground.letters()}
+    reasons = {dead_letter.group_id: dead_letter.reason for dead_letter in ground.dead_letters()}
     assert "RuntimeError: no such level" in reasons["0"]
     assert "more than data.max_prompt_tokens=1024" in reasons["1"]
 

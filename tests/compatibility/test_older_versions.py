@@ -116,9 +116,9 @@ def test_every_entry_is_decoded(old: RedisLink, left: Left) -> None:
             prompt = message if stream == PROMPTS else rollout.prompt
             assert (prompt.group_id, prompt.floor, prompt.task) == (entry.group_id, entry.floor, "picky")
     for entry in entries(old, DEAD):
-        letter = codec.decode_dead(entry.raw)
-        assert (letter.stage, letter.reason) == (ROLLOUTS, "this row is made to die")
-        assert codec.unpack(letter.original, SampledGroup).prompt.group_id == letter.group_id
+        dead_letter = codec.decode_dead(entry.raw)
+        assert (dead_letter.stage, dead_letter.reason) == (ROLLOUTS, "this row is made to die")
+        assert codec.unpack(dead_letter.original, SampledGroup).prompt.group_id == dead_letter.group_id
     weights: Any = old.client.xrange(KEYS("weights"))
     announced = [codec.decode_announcement(raw) for _, raw in weights]
     assert announced[-1].version == left.announced

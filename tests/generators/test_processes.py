@@ -145,14 +145,14 @@ def test_a_prompt_that_kills_generators_goes_to_the_dead(plant_of: Callable[...,
             assert "0" not in engine.began
 
     asyncio.run(a_healthy_one_gives_it_up())
-    letter = codec.decode_dead(plant.entry("0").raw)
+    dead_letter = codec.decode_dead(plant.entry("0").raw)
     tried = [f"{socket.gethostname()}-{pid}-" for pid in pids]
-    words = letter.reason.partition(": ")[2].split(", ")
-    assert all(word.startswith(name) for word, name in zip(words, tried, strict=True)), letter.reason
+    words = dead_letter.reason.partition(": ")[2].split(", ")
+    assert all(word.startswith(name) for word, name in zip(words, tried, strict=True)), dead_letter.reason
     assert all(word.endswith(" (was killed by SIGSEGV)") for word in words)
-    assert (letter.attempts, letter.stage) == (2, PROMPTS)
-    assert "Fatal Python error: Segmentation fault" in letter.traceback
-    assert letter.original == prompt
+    assert (dead_letter.attempts, dead_letter.stage) == (2, PROMPTS)
+    assert "Fatal Python error: Segmentation fault" in dead_letter.traceback
+    assert dead_letter.original == prompt
     plant.audit()
 
 

@@ -236,16 +236,16 @@ class EpisodesMachine(RuleBasedStateMachine):
 
     def retry(self, pick: int) -> None:
         """An operator wants a dead group again, whose slot is free."""
-        letters = [
+        dead_entries = [
             entry
             for entry in self.now.streams.get(DEAD, ())
             if group_ids.is_training(entry.group_id) and entry.group_id not in self.now.slots
         ]
-        if not letters or self.is_full:
+        if not dead_entries or self.is_full:
             return
-        letter = letters[pick % len(letters)]
-        dead_letters.request(self.link, self.keys, [(letter.group_id, letter.entry_id)])
-        self._issue(0, group_ids.retried(letter.group_id, group_ids.retry_of(letter.group_id) + 1))
+        dead_entry = dead_entries[pick % len(dead_entries)]
+        dead_letters.request(self.link, self.keys, [(dead_entry.group_id, dead_entry.entry_id)])
+        self._issue(0, group_ids.retried(dead_entry.group_id, group_ids.retry_of(dead_entry.group_id) + 1))
 
     def issue_evaluation(self) -> None:
         self.rounds += 1

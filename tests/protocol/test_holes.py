@@ -356,7 +356,9 @@ def test_other_settings_may_follow(begin: Begin, before: tuple[int, int], after:
 
 
 @pytest.mark.prove
-def test_a_letter_is_retried_once_though_redis_forgets(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_letter_is_retried_once_though_redis_forgets(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crew = begin()
     world = crew.world
     world.newest().until_it_waits()
@@ -366,7 +368,7 @@ def test_a_letter_is_retried_once_though_redis_forgets(begin: Begin, monkeypatch
     again = f"{entry.group_id}-r1"
     worker.give_up(0)
     crew.come_to_an_end()
-    world.retry_a_letter(0)
+    world.retry_a_dead_letter(0)
     before = len(world.history)
     for _ in range(100):
         world.newest().until_it_waits()

@@ -74,8 +74,8 @@ class InFlight:
         assert hand_over(chain.link, chain.keys, chain.entry("8"), ROLLOUTS, codec.encode_rollout(rollout))
         bury(chain.link, chain.keys, chain.entry("8"), reason=TOO_FEW, attempts=1)
         chain.read()
-        letter = chain.client.xrange(chain.keys(DEAD))[0][0]
-        chain.link.script("request_retries", chain.keys.scripts(), "8", letter)
+        dead_letter = chain.client.xrange(chain.keys(DEAD))[0][0]
+        chain.link.script("request_retries", chain.keys.scripts(), "8", dead_letter)
         chain.issue(16, issued_at=self.began + 15)
         bury(chain.link, chain.keys, chain.entry("16"), reason=DEADLINE, attempts=1)
 

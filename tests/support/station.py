@@ -215,7 +215,7 @@ class Station(Board):
         """Ids of the jobs that living workers are at."""
         return self.rq_queues.current(self.rq_queues.living_workers())
 
-    def letter(self, group_id: str) -> dict[str, str]:
+    def dead_letter(self, group_id: str) -> dict[str, str]:
         entry = self.entry(group_id)
         assert entry.stream == "dead"
         return {name.decode(): value.decode(errors="replace") for name, value in entry.raw.items()}

@@ -78,7 +78,7 @@ def show_group(folder: Path, group_id: str) -> int:
         return _show_collected(folder, ledger, record, group_id)
     if outcome is not None:
         _show_end(ledger, group_id, outcome)
-        if outcome.kind == DEAD:  # `millrace dead show` has the letter
+        if outcome.kind == DEAD:  # `millrace dead show` has the dead letter
             return 0
     for found in untrained_groups(folder, ledger):
         if isinstance(found, Untrained) and found.group.group_id == group_id:

@@ -37,7 +37,7 @@ class Account:
     missing: str = ""  # why a trained group is not here
     is_damaged: bool = False  # whether it is missing because of damage
     committed_at: float = 0.0  # Unix seconds of the end of the group's step; 0: unknown
-    purge: Record | None = None  # the operator's note about purging the group's letter
+    purge: Record | None = None  # the operator's note about purging the group's dead letter
     problems: Sequence[str] = field(default=())  # damage of the ledger
 
 
@@ -115,7 +115,7 @@ def _purge(journal: Path, group_id: str) -> Record | None:
             note
             for note in reversed(read_notes(journal))
             if note.get("note") == "purge"
-            and any(letter.get("group") == group_id for letter in note.get("letters", ()))
+            and any(dead_letter.get("group") == group_id for dead_letter in note.get("letters", ()))
         ),
         None,
     )

@@ -24,7 +24,7 @@ from learner.journal.records import step_number
 from tools.trace.journal_view import Account, repeated
 from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
 
-NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
+NOWHERE, RECORDED, DEAD_LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
 
 
 class NoStory(Permanent):
@@ -78,19 +78,19 @@ def _in_flight(run: str, group_id: str, sight: Sight, account: Account) -> Story
     message, problem = _read(entry)
     facts = {"group_id": group_id, **(facts_of(message) if message else _of_header(entry))}
     if entry.stream == DEAD:
-        letter = codec.decode_dead(entry.raw)
+        dead_letter = codec.decode_dead(entry.raw)
         stages = [
             *done(facts),
             moment(
                 DEAD,
                 sight.arrived_at,
-                f"in {letter.stage}, after {letter.attempts} attempts: {letter.reason}",
+                f"in {dead_letter.stage}, after {dead_letter.attempts} attempts: {dead_letter.reason}",
             ),
         ]
         state, says = (
-            LETTER,
+            DEAD_LETTER,
             (
-                f"dead, and the learner has not recorded it yet: {letter.reason}. `millrace dead show "
+                f"dead, and the learner has not recorded it yet: {dead_letter.reason}. `millrace dead show "
                 f"{run} --group {group_id}` has its letter"
             ),
         )

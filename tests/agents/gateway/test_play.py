@@ -44,7 +44,7 @@ async def played(arena: Arena) -> tuple[Completion, ...]:
         await wait_in_loop(lambda: arena.ids(ROLLOUTS) + arena.ids(DEAD) == ["0"], task=playing)
         assert not sampling.done()
     assert [*arena.client.scan_iter(match="*turns:*")] == []
-    assert arena.ids(DEAD) == [], arena.letters()
+    assert arena.ids(DEAD) == [], arena.dead_letters()
     return arena.rollout("0").completions
 
 

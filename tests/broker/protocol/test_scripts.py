@@ -166,8 +166,8 @@ def test_a_group_whose_entry_has_a_spoilt_floor_can_end(board: Board, stream: st
     spoilt = board.entry("0")
     assert not board.move(spoilt, "rollouts")  # no result of it counts
     assert buried(board, spoilt)
-    letter = board.entry("0")
-    assert (letter.stream, letter.floor) == ("dead", 2)
+    dead_letter = board.entry("0")
+    assert (dead_letter.stream, dead_letter.floor) == ("dead", 2)
     board.audit()
 
 
@@ -216,9 +216,9 @@ def test_a_result_that_its_stream_refuses_goes_to_dead_with_the_reason(board: Bo
     board.client.xadd(board.keys("rollouts"), {"v": "1"}, id=highest)
     board.client.xdel(board.keys("rollouts"), highest)
     assert board.move(board.entry("0"), "rollouts")
-    letter = codec.decode_dead(board.entry("0").raw)
-    assert (letter.group_id, letter.stage) == ("0", "prompts")
-    assert letter.reason.startswith("rollouts refused the result: ")
+    dead_letter = codec.decode_dead(board.entry("0").raw)
+    assert (dead_letter.group_id, dead_letter.stage) == ("0", "prompts")
+    assert dead_letter.reason.startswith("rollouts refused the result: ")
     board.audit()
 
 
@@ -237,9 +237,14 @@ def test_bury_keeps_what_is_known_of_a_group(board: Board) -> None:
     entry = board.entry("0")
     long = "x" * 9000 + "the end"
     assert bury(board.link, board.keys, entry, reason="too hard", attempts=5, traceback=long)
-    letter = codec.decode_dead(board.entry("0").raw)
-    assert (letter.group_id, letter.stage, letter.reason, letter.attempts) == ("0", "prompts", "too hard", 5)
-    assert (letter.traceback, letter.original) == (long[-4000:], entry.raw[b"payload"])
+    dead_letter = codec.decode_dead(board.entry("0").raw)
+    assert (dead_letter.group_id, dead_letter.stage, dead_letter.reason, dead_letter.attempts) == (
+        "0",
+        "prompts",
+        "too hard",
+        5,
+    )
+    assert (dead_letter.traceback, dead_letter.original) == (long[-4000:], entry.raw[b"payload"])
     assert not buried(board, entry)
     assert board.ids("dead") == ["0"]
 

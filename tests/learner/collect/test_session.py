@@ -190,8 +190,10 @@ def test_a_dead_row_that_an_operator_wants_again_counts_with_its_new_samples(
     def ask_again(dead: Any) -> None:
         if "3" in dead:
             judges.set()
-            letters = {decode_dead(raw).group_id: at for at, raw in read_page(link, keys, "-", "+", count=99)}
-            request(link, keys, [("3", letters["3"])])
+            dead_letters = {
+                decode_dead(raw).group_id: at for at, raw in read_page(link, keys, "-", "+", count=99)
+            }
+            request(link, keys, [("3", dead_letters["3"])])
 
     after_collecting(monkeypatch, ask_again)
     with working(link, keys, lambda prompt: [1.0, None] if judges.is_set() else "the judge is away"):

@@ -362,8 +362,8 @@ def test_an_entry_of_ours_that_cant_be_read_dies_under_its_own_id_and_the_next_o
     ended = outcomes(chain)[bad]
     assert (ended.kind, reason in ended.detail) == ("dead", True)
     assert set(chain.buffer.groups) == chain.slots == {good}
-    ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
-    assert (letter[b"group"], letter[b"stage"]) == (bad.encode(), b"scored")
+    ((_, dead_letter),) = chain.client.xrange(chain.keys(DEAD))
+    assert (dead_letter[b"group"], dead_letter[b"stage"]) == (bad.encode(), b"scored")
 
 
 def test_a_newer_schema_waits_for_a_newer_learner(chain: Chain, caplog: pytest.LogCaptureFixture) -> None:
@@ -393,8 +393,8 @@ def test_a_foreign_entry_goes_to_the_dead_and_has_no_outcome(chain: Chain, field
     chain.score(group_id)
     assert outcomes(chain) == {}
     assert set(chain.buffer.groups) == chain.slots == {group_id}
-    ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
-    assert (letter[b"group"], letter[b"reason"][:13]) == (b"?", b"foreign entry")
+    ((_, dead_letter),) = chain.client.xrange(chain.keys(DEAD))
+    assert (dead_letter[b"group"], dead_letter[b"reason"][:13]) == (b"?", b"foreign entry")
 
 
 def test_evaluation_groups_go_to_their_round_and_late_ones_are_retired(chain: Chain) -> None:
@@ -456,8 +456,8 @@ def test_a_dropped_group_leaves_who_worked_on_it_and_when_on_the_disk_and_not_in
 )
 def test_what_is_left_of_a_dead_group(chain: Chain, stage: str, facts: dict[str, Any], tokens: int) -> None:
     bring_to(chain, stage)
-    letter = chain.entry("0")
-    bury(chain.link, chain.keys, letter, reason="it failed", attempts=5)
+    dead_letter = chain.entry("0")
+    bury(chain.link, chain.keys, dead_letter, reason="it failed", attempts=5)
     entry_id = chain.entry("0").entry_id
     chain.read()
     assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "it failed", tokens)}
@@ -465,7 +465,7 @@ def test_what_is_left_of_a_dead_group(chain: Chain, stage: str, facts: dict[str,
     assert facts_on_disk(chain) == {**facts, **died}
 
 
-def test_a_letter_that_cant_be_read_leaves_when_and_where_it_died(chain: Chain) -> None:
+def test_a_dead_letter_that_cant_be_read_leaves_when_and_where_it_died(chain: Chain) -> None:
     bring_to(chain, ROLLOUTS)
     entry = chain.entry("0")
     bury(chain.link, chain.keys, replace(entry, raw={**entry.raw, b"payload": b"\xc1"}), reason="torn")
@@ -493,10 +493,10 @@ def test_a_group_of_a_version_that_is_not_there_yet_dies_with_both(chain: Chain,
     chain.announce(1)
     come_back(good, 1)
     assert set(chain.buffer.groups) == {good}
-    ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
-    assert letter[b"reason"].startswith(b"sampled by version 3, and the learner is at 0: ")
+    ((_, dead_letter),) = chain.client.xrange(chain.keys(DEAD))
+    assert dead_letter[b"reason"].startswith(b"sampled by version 3, and the learner is at 0: ")
     if group_id == "0":
-        assert chain.journal.ledger.outcomes["0"].detail.encode() == letter[b"reason"]
+        assert chain.journal.ledger.outcomes["0"].detail.encode() == dead_letter[b"reason"]
         assert chain.slots == {good}
 
 

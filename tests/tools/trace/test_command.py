@@ -334,11 +334,13 @@ def test_a_dropped_group_names_the_reason_and_who_worked_for_nothing(chain: Chai
 @pytest.mark.parametrize(
     ("stage", "stages"), [(PROMPTS, [PROMPTS, DEAD]), (SCORED, [PROMPTS, SAMPLED, ROLLOUTS, JUDGED, DEAD])]
 )
-def test_a_dead_group_names_its_letter(chain: Chain, trace: Trace, stage: str, stages: list[str]) -> None:
+def test_a_dead_group_names_its_dead_letter(
+    chain: Chain, trace: Trace, stage: str, stages: list[str]
+) -> None:
     die(chain, stage, "it was poison", attempts=3)
     told = trace("0")
-    letter = "`millrace dead show test --group 0` has its letter"
-    says = f"dead, and the learner has not recorded it yet: it was poison. {letter}"
+    dead_letter = "`millrace dead show test --group 0` has its letter"
+    says = f"dead, and the learner has not recorded it yet: it was poison. {dead_letter}"
     assert told.of("state", "says") == (0, "letter", says)
     assert told.names[-len(stages[1:]) :] == stages[1:]
     chain.read()
@@ -350,8 +352,8 @@ def test_a_dead_group_names_its_letter(chain: Chain, trace: Trace, stage: str, s
 def test_a_dead_group_that_was_begun_anew_and_the_new_one_name_each_other(chain: Chain, trace: Trace) -> None:
     die(chain, PROMPTS, "deadline")
     chain.read()
-    letter = chain.client.xrange(chain.keys(DEAD))[0][0].decode()
-    chain.client.hset(chain.keys("retries"), "0", letter)
+    dead_letter = chain.client.xrange(chain.keys(DEAD))[0][0].decode()
+    chain.client.hset(chain.keys("retries"), "0", dead_letter)
     assert trace("0")["notes"] == [
         "an operator wants it again, and no learner has issued that yet",
         "its letter: millrace dead show test --group 0",
@@ -373,7 +375,7 @@ def test_a_group_that_was_over_and_the_new_one_name_each_other(chain: Chain, tra
     assert trace("0-r1")["notes"] == ["begun anew after 0 was over: the run was given more steps"]
 
 
-def test_a_purged_letter_is_told_of_by_its_note(chain: Chain, trace: Trace, millrace: Millrace) -> None:
+def test_a_purged_dead_letter_is_told_of_by_its_note(chain: Chain, trace: Trace, millrace: Millrace) -> None:
     die(chain, PROMPTS, "deadline")
     chain.read()
     words = ("--all", "--yes", "--runs-dir", chain.run.runs_dir)
