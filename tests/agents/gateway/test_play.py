@@ -74,7 +74,7 @@ async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_wa
 
 
 @in_loop
-async def test_a_call_that_is_out_when_its_agent_breaks_at_a_limit_is_part_of_the_episode(
+async def test_a_call_in_flight_when_its_agent_breaks_at_a_limit_is_part_of_the_episode(
     arena: MakeArena, tmp_path: Path
 ) -> None:
     broke = tmp_path / "broke"

@@ -162,7 +162,7 @@ def test_the_oldest_go_till_in_time(floors: list[int], version: int, size: int, 
     assert too_many_of(floors[gone:], version, groups_per_step=size, max_lag=lag) == 0
 
 
-def test_a_drained_run_trains_what_is_out_alone(make_chain: MakeChain, train: Train) -> None:
+def test_a_drained_run_trains_what_is_in_flight_alone(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 50, "groups_per_step": 3, "filters": {"zero_variance": "keep"}})
     chain.issue(4)
     ask(chain.link, chain.keys, DRAIN)

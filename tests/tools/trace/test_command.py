@@ -453,7 +453,7 @@ def test_a_redis_that_does_not_know_the_run_is_left(chain: Chain, trace: Trace, 
     assert "this Redis knows nothing of run test" in trace("0", runs_dir=tmp_path / "elsewhere").err
 
 
-def test_without_the_journal_redis_says_what_is_out(chain: Chain, trace: Trace, tmp_path: Path) -> None:
+def test_without_the_journal_redis_says_what_is_in_flight(chain: Chain, trace: Trace, tmp_path: Path) -> None:
     chain.issue(2)
     elsewhere = tmp_path / "elsewhere"
     (note,) = trace("0", runs_dir=elsewhere)["notes"]
