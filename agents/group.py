@@ -29,7 +29,7 @@ from broker.keys import ROLLOUTS
 from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Ids, Prompt, SampledGroup
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Attempt, Ended, Episodes, content_of, id_of, with_id
-from broker.protocol.streams import Entry, bury, hand_over
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from config.episodes.own_loop import AgentSection
 from config.run import Run
 
@@ -256,7 +256,7 @@ class GroupPlay:
         found = [unpack(content_of(end), EpisodeEnd) for end in ends]
         if not any(end.completion.segments for end in found):
             reason = f"no episode could be played: {found[0].completion.remark}"
-            counted = self._bury(reason, attempt)
+            counted = self._dead_letter_entry(reason, attempt)
         else:
             group = self._group(prompt, attempt, found)
             counted = hand_over(
@@ -272,9 +272,9 @@ class GroupPlay:
             self._consumer.release(self._entry)
         return counted
 
-    def _bury(self, reason: str, attempt: Attempt) -> bool:
+    def _dead_letter_entry(self, reason: str, attempt: Attempt) -> bool:
         consumer = self._consumer
-        return bury(
+        return dead_letter_entry(
             consumer.link,
             consumer.keys,
             self._entry,

@@ -152,7 +152,7 @@ class AgentWorker:
             return
         if not self._run.plays(prompt.task):
             reason = f"scorers.tasks.{prompt.task} has no environment, and the group came as episodes"
-            await self._in_thread(self.consumer.bury, entry, reason=reason, attempts=0)
+            await self._in_thread(self.consumer.dead_letter_entry, entry, reason=reason, attempts=0)
             return
         play = GroupPlay(
             self._run,

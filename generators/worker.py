@@ -22,7 +22,7 @@ from broker.errors import BrokerUnavailable, Permanent, PipelineError, Retryable
 from broker.joining import Joined, RunState, state_of
 from broker.keys import PROMPTS, ROLLOUTS
 from broker.messages import Prompt, SampledGroup
-from broker.monitoring.crash_reports import bury_exhausted
+from broker.monitoring.crash_reports import dead_letter_exhausted
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.announcements import Announcements
@@ -277,7 +277,7 @@ class Generator:
             return
         if attempts > self._run.broker.max_attempts:
             await asyncio.to_thread(
-                bury_exhausted,
+                dead_letter_exhausted,
                 self.prompts,
                 entry,
                 attempts=attempts - 1,
@@ -292,7 +292,7 @@ class Generator:
             rollout = await self._sample(prompt, attempts)
         except Permanent as error:
             await asyncio.to_thread(
-                self.prompts.bury,
+                self.prompts.dead_letter_entry,
                 entry,
                 reason=str(error),
                 attempts=attempts,

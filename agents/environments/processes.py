@@ -194,7 +194,7 @@ class Parent:
                 self._control.shutdown(socket.SHUT_WR)
             await asyncio.wait({self._reading}, timeout=ENDED_S)
             self._reading.cancel()
-        self._bury()
+        self._reap()
         if self.listening:
             await asyncio.wait(self.listening, timeout=ENDED_S)
         self._held.close()
@@ -239,7 +239,7 @@ class Parent:
         except (ValueError, RecursionError):
             log.exception("environments_parent_unreadable task=%s", self._task)
         finally:
-            self._bury()
+            self._reap()
             ended = _code(self._status)
             if not ready.done():
                 ready.set_exception(self._failed(f"it ended {ended}"))
@@ -275,7 +275,7 @@ class Parent:
         else:
             asked.set_exception(OSError(message["reason"]))
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         """Kill and reap the process, unless that is done."""
         if self._process is None or self._process.returncode is not None:
             return

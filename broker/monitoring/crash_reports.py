@@ -75,7 +75,7 @@ def deaths_of(link: RedisLink, keys: Keys, names: Sequence[str]) -> dict[str, De
     }
 
 
-def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int, what: str) -> None:
+def dead_letter_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int, what: str) -> None:
     """Hand an entry that used up its attempts over to `dead`, with all that is known of the workers that tried it.
 
     Args:
@@ -104,7 +104,7 @@ def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int
         for name in reversed(names)
         if name in deaths
     ][:1]
-    consumer.bury(entry, reason=reason, attempts=attempts, traceback="\n\n".join(parts))
+    consumer.dead_letter_entry(entry, reason=reason, attempts=attempts, traceback="\n\n".join(parts))
 
 
 def _words(name: str, times: int, death: Death | None) -> str:

@@ -1,7 +1,8 @@
 """Read the state of one run in Redis: slots, cursor, places of groups, entries and memory.
 
 In: a link and the run's keys. Out: typed answers, so that no caller names a key. Nothing here changes Redis except
-`bury` and `discard_retry_requests`, which need no fence. The guarded scripts are in `broker.protocol.run_owner`.
+`dead_letter_entry` and `discard_retry_requests`, which need no fence. The guarded scripts are in
+`broker.protocol.run_owner`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import redis
 from broker.connection import RedisLink
 from broker.keys import EPISODES, PROMPTS, WORK_STREAMS, Keys
 from broker.monitoring.snapshot import keys_of
-from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
+from broker.protocol.streams import Entry, dead_letter_entry, entries_by_stream, entries_of
 
 READ_COUNT = 64  # entries per read
 TURNS_SHARE = 3.0  # of a group's memory until its hand-over: turns, ends that repeat them, and the payload
@@ -130,9 +131,9 @@ class RunReader:
         reply = self.link(lambda client: client.xrange(key, place.entry_id, place.entry_id))
         return entries_of(place.stream, reply)
 
-    def bury(self, entry: Entry, *, reason: str) -> None:
+    def dead_letter_entry(self, entry: Entry, *, reason: str) -> None:
         """Hand an entry over to `dead`; a foreign entry, which `where` does not name, is rejected there."""
-        bury(self.link, self.keys, entry, reason=reason)
+        dead_letter_entry(self.link, self.keys, entry, reason=reason)
 
     def depths(self) -> dict[str, int]:
         """Count the entries of each work stream."""

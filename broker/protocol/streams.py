@@ -1,4 +1,4 @@
-"""Read the entries of the work streams, hand them over, bury and reject them.
+"""Read the entries of the work streams, hand them over, dead-letter and reject them.
 
 In: entries of `prompts`, `rollouts`, `scored` or `dead`. Out: one result of each, by the script `hand_over`, or a
 dead letter on `dead`. Every role uses it; `broker.protocol.consumer` distributes the work of a stream. `scored` and
@@ -113,7 +113,7 @@ def hand_over(
     )
 
 
-def bury(
+def dead_letter_entry(
     link: RedisLink,
     keys: Keys,
     entry: Entry,

@@ -174,7 +174,7 @@ class Intake:
         return len(entries)
 
     def reconcile(self, *, is_paused: bool = False) -> None:
-        """Reconcile with Redis: fetch entries that a lost reply hid, bury late groups, notice deletions."""
+        """Reconcile with Redis: fetch entries that a lost reply hid, dead-letter late groups, notice deletions."""
         self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
         self._tell_lost(self.time.lost_s)
         sightings = self.run_owner.reconcile_view(self._to_look_at())
@@ -191,7 +191,7 @@ class Intake:
                 age = self._age(group_id, found.issued_at, now=now)
                 if stream in {PROMPTS, EPISODES, ROLLOUTS}:
                     oldest = max(oldest, age)
-                    self._bury_if_late(group_id, Place(stream, found.entry_id), age)
+                    self._dead_letter_if_late(group_id, Place(stream, found.entry_id), age)
                 elif stream == DEAD or group_id not in self.buffer:
                     self._accept(self.run_owner.fetch(Place(stream, found.entry_id)))
         if lost := sorted(nowhere & self._nowhere):
@@ -304,7 +304,7 @@ class Intake:
             group_id = entry.group_id
             if place != Place(entry.stream, entry.entry_id):
                 if entry.stream == SCORED:
-                    self.run_owner.bury(entry, reason="where does not name it")
+                    self.run_owner.dead_letter_entry(entry, reason="where does not name it")
             elif self.journal.has(group_id):
                 self._retire_ended(group_id)
             elif entry.stream == DEAD:
@@ -352,10 +352,10 @@ class Intake:
                 self._left.add(entry.group_id)
             return
         except BadMessage as error:
-            self.run_owner.bury(entry, reason=str(error))
+            self.run_owner.dead_letter_entry(entry, reason=str(error))
             return
         if reason := why_impossible(group, version=self.version.trained, vocabulary=self._vocabulary):
-            self.run_owner.bury(entry, reason=reason)
+            self.run_owner.dead_letter_entry(entry, reason=reason)
             return
         self._bytes += sum(len(value) for value in entry.raw.values())
         self._sizes += 1
@@ -402,8 +402,8 @@ class Intake:
                 f"{self._last_death}): millrace dead list {self.run.name}"
             )
 
-    def _bury_if_late(self, group_id: str, place: Place, age: float) -> None:
-        """Bury a group past its task's deadline. Its entry is fetched once, for the task."""
+    def _dead_letter_if_late(self, group_id: str, place: Place, age: float) -> None:
+        """Dead-letter a group past its task's deadline. Its entry is fetched once, for the task."""
         if age <= self._deadlines.get(group_id, self.run.deadlines[0]):
             return
         for entry in self.run_owner.fetch(place):
@@ -412,7 +412,7 @@ class Intake:
             if age > deadline_s:
                 has_own = deadline_s != self.run.learner.group_deadline_s
                 key = f"scorers.tasks.{task}.deadline_s" if has_own else "learner.group_deadline_s"
-                self.run_owner.bury(
+                self.run_owner.dead_letter_entry(
                     entry,
                     reason=f"deadline: {age:.0f} s after its issue it was still in {place.stream} "
                     f"({key}={deadline_s:g})",

@@ -261,7 +261,7 @@ async def test_a_template_without_a_tail_is_told_once_and_counted(
 
 
 @in_loop
-async def test_a_group_that_nobody_can_begin_is_buried_with_the_reason(arena: MakeArena) -> None:
+async def test_a_group_that_nobody_can_begin_is_dead_lettered_with_the_reason(arena: MakeArena) -> None:
     ground = arena(agents={"max_attempts": 2})
     ground.rows["0"] = {"columns": {"fails": "no such level"}}
     ground.rows["1"] = {"messages": ({"role": "user", "content": "long " * 1000},)}

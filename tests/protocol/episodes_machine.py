@@ -1,7 +1,7 @@
 """Random runs of groups whose completions are episodes: workers are killed, leases stolen, answers late, Redis set back.
 
 An episode here asks its turns in waves, each of one call or of two equal ones, and what its environment says may differ
-from play to play. Groups are trained on, held out, buried, asked for again, and spoilt by hand. After every move Redis
+from play to play. Groups are trained on, held out, dead-lettered, asked for again, and spoilt by hand. After every move Redis
 is compared with what is allowed; at the end nobody disturbs the run any more, and every group has to be handed over. The
 numbers in what is `Violated` are the invariants of `test_episodes_machine.py`.
 """
@@ -38,7 +38,7 @@ from broker.protocol.episodes import (
     with_id,
 )
 from broker.protocol.run_owner import NewGroup, RunOwner
-from broker.protocol.streams import Entry, bury, hand_over
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from tests.protocol.invariants import Violated
 from tests.support.groups import a_prompt
 
@@ -270,11 +270,13 @@ class EpisodesMachine(RuleBasedStateMachine):
             self.evaluations.discard(group_id)
             self._did("groups retired")
 
-    def bury(self, pick: int) -> None:
+    def dead_letter_entry(self, pick: int) -> None:
         """The collector, or a person, who plays no attempt."""
         if groups := self.now.groups:
             entry = groups[pick % len(groups)]
-            require(bury(self.link, self.keys, entry, reason="late"), 23, "a late group is buried")
+            require(
+                dead_letter_entry(self.link, self.keys, entry, reason="late"), 23, "a late group is buried"
+            )
             self._did("buried by the collector")
 
     def spoil(self, pick: int) -> None:
@@ -583,7 +585,7 @@ class EpisodesMachine(RuleBasedStateMachine):
             "recover": self.recover,
             "retry": lambda: self.retry(pick),
             "retire": lambda: self.retire(pick),
-            "bury": lambda: self.bury(pick),
+            "bury": lambda: self.dead_letter_entry(pick),
             "spoil": lambda: self.spoil(pick),
             "fill memory": lambda: self.fill_memory(is_full=pick % 2 == 0),
             "go back": lambda: self.redis_goes_back(1 + pick % MOST_BACK),

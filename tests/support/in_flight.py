@@ -21,7 +21,7 @@ from broker.messages import Announcement, Prompt, SampledGroup, ScoredGroup
 from broker.monitoring.counters import Tally
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.consumer import Consumer
-from broker.protocol.streams import bury, hand_over
+from broker.protocol.streams import dead_letter_entry, hand_over
 from learner.status import Status
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import RqQueues
@@ -72,12 +72,12 @@ class InFlight:
         chain.run_owner.retire(first[:8])
         rollout = self._scored(codec.decode_prompt(chain.entry("8").raw)).rollout
         assert hand_over(chain.link, chain.keys, chain.entry("8"), ROLLOUTS, codec.encode_rollout(rollout))
-        bury(chain.link, chain.keys, chain.entry("8"), reason=TOO_FEW, attempts=1)
+        dead_letter_entry(chain.link, chain.keys, chain.entry("8"), reason=TOO_FEW, attempts=1)
         chain.read()
         dead_letter = chain.client.xrange(chain.keys(DEAD))[0][0]
         chain.link.script("request_retries", chain.keys.scripts(), "8", dead_letter)
         chain.issue(16, issued_at=self.began + 15)
-        bury(chain.link, chain.keys, chain.entry("16"), reason=DEADLINE, attempts=1)
+        dead_letter_entry(chain.link, chain.keys, chain.entry("16"), reason=DEADLINE, attempts=1)
 
     def _score(self) -> None:
         """9 to 12 are scored; 13 is being scored, 14 lies in a job, 15 is held back by the dispatcher."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.protocol.streams import bury
+from broker.protocol.streams import dead_letter_entry
 from learner.journal.ledger import DEAD, DROPPED, Outcome
 from learner.journal.writer import Journal
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -16,7 +16,7 @@ def train(journal: Journal, step: int, *ids: str) -> None:
 
 
 def lay_out(chain: Chain) -> None:
-    """Nine groups: two trained, one dropped, one dead, one buried and not yet written down, and four on their way."""
+    """Nine groups: two trained, one dropped, one dead, one dead-lettered and not recorded, and four on their way."""
     chain.issue(9)
     train(chain.journal, 0, "0", "1")
     chain.run_owner.retire(["0", "1"])
@@ -24,9 +24,9 @@ def lay_out(chain: Chain) -> None:
         {"2": Outcome(DROPPED, "zero_variance: all 0", tokens=8), "3": Outcome(DEAD, "deadline")}
     )
     chain.run_owner.retire(["2"])
-    bury(chain.link, chain.keys, chain.entry("3"), reason="deadline")
+    dead_letter_entry(chain.link, chain.keys, chain.entry("3"), reason="deadline")
     chain.run_owner.retire(["3"])
-    bury(chain.link, chain.keys, chain.entry("4"), reason="no answer")
+    dead_letter_entry(chain.link, chain.keys, chain.entry("4"), reason="no answer")
     chain.sample("6")
     chain.score("7")
     chain.score("8")

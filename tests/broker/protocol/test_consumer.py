@@ -16,7 +16,7 @@ from broker.connection import RedisLink
 from broker.keys import GROUP
 from broker.protocol.consumer import Consumer, Renewer, hand_back_within
 from broker.protocol.run_owner import NewGroup
-from broker.protocol.streams import TRACEBACK_BYTES, Entry, bury, entries_by_stream
+from broker.protocol.streams import TRACEBACK_BYTES, Entry, dead_letter_entry, entries_by_stream
 from tests.broker.conftest import Board, result_of
 from tests.support.redis_servers import RedisServer
 from tests.support.waiting import wait_until
@@ -306,17 +306,17 @@ def test_a_dead_letter_holds_no_secret(
     reason = "401 for hf_planted at redis://user:planted-word@far:6379/0"
     # Cut to its last 4000 bytes, the traceback would begin inside a secret that is masked too late.
     traceback = "planted-word" + "x" * (TRACEBACK_BYTES - 4)
-    assert bury(board.link, board.keys, entry, reason=reason, traceback=traceback)
+    assert dead_letter_entry(board.link, board.keys, entry, reason=reason, traceback=traceback)
     ((_, fields),) = board.client.xrange(board.keys("dead"))
     assert b"401 for ****" in fields[b"reason"]
     assert not [name for name, value in fields.items() if b"planted" in value or b"word" in value]
 
 
-def test_burying_frees_the_entry_for_good(board: Board, worker: Worker) -> None:
+def test_dead_lettering_frees_the_entry_for_good(board: Board, worker: Worker) -> None:
     board.issue(0)
     a = worker("a")
     (entry,) = a.lease(1, block_s=0)
-    a.bury(entry, reason="5 attempts", attempts=5)
+    a.dead_letter_entry(entry, reason="5 attempts", attempts=5)
     assert codec.decode_dead(board.entry("0").raw).attempts == 5
     go_silent(board)
     assert taken(a) == []

@@ -30,7 +30,7 @@ from broker.protocol.episodes import (
 )
 from broker.protocol.leftovers import leftovers
 from broker.protocol.run_owner import NewGroup
-from broker.protocol.streams import Entry, bury, hand_over
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from tests.broker.conftest import Board, result_of
 from tests.support.edited_scripts import without_line
 from tests.support.groups import a_prompt
@@ -292,13 +292,13 @@ def test_a_group_that_ends_otherwise_takes_its_turns_and_calls_along(ground: Pla
         case "worker":
             assert ground.hand_over(attempt, [], DEAD)
         case "collector":
-            assert bury(ground.link, ground.keys, ground.entry, reason="it is late")
+            assert dead_letter_entry(ground.link, ground.keys, ground.entry, reason="it is late")
     assert (ground.turns(), ground.calls(), ground.board.ids(EPISODES)) == ({}, 0, [])
     assert worker.look(attempt, FIRST) == (Answer.GONE, b"")
     assert worker.open(ground.entry, N) is None
 
 
-def test_an_older_attempt_buries_nobody(ground: Playground) -> None:
+def test_an_older_attempt_dead_letters_nobody(ground: Playground) -> None:
     before = opened(ground, ground.worker("a"))
     opened(ground, ground.worker("b"))
     assert not ground.hand_over(before, [], DEAD)
@@ -558,8 +558,8 @@ GUARDS: Mapping[str, tuple[Callable[..., None], str, str, str]] = {
     "full memory refuses no stream of a generator": (test_full_memory_refuses_nothing_of_a_group_that_is_there, "keep_calls", "redis.call('XDEL', stream, '0-1')", ""),
     "a generator's own stream is made": (test_a_conversation_goes_to_its_generator_while_that_one_lives, "keep_calls", "redis.pcall('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM')", ""),
     "a generator's own stream expires": (test_a_generators_own_stream_expires_however_it_was_made, "keep_calls", "return redis.call('PEXPIRE', stream, ARGV[2])", "return 1"),
-    "a hand-over is of the newest attempt": (test_an_older_attempt_buries_nobody, "hand_over", "(attempt ~= '' or dest ~= 'dead') and redis.call('HGET', turns, 'attempt') ~= attempt", "false"),
-    "a worker's burial is of the newest attempt": (test_an_older_attempt_buries_nobody, "hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call", "if dest ~= 'dead' and redis.call"),
+    "a hand-over is of the newest attempt": (test_an_older_attempt_dead_letters_nobody, "hand_over", "(attempt ~= '' or dest ~= 'dead') and redis.call('HGET', turns, 'attempt') ~= attempt", "false"),
+    "a worker's burial is of the newest attempt": (test_an_older_attempt_dead_letters_nobody, "hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call", "if dest ~= 'dead' and redis.call"),
     "a result is of an attempt": (test_a_result_without_an_attempt_is_nobodys, "hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call", "if attempt ~= '' and redis.call"),
     "the collector buries without an attempt": (test_a_group_that_ends_otherwise_takes_its_turns_and_calls_along, "hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call", "if redis.call"),
     "what is handed over has ended": (test_what_redis_has_forgotten_is_not_handed_over, "hand_over", "if not said or string.sub(said", "if said and string.sub(said"),

@@ -17,7 +17,7 @@ from broker import codec
 from broker.errors import RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup
-from broker.protocol.streams import bury, hand_over
+from broker.protocol.streams import dead_letter_entry, hand_over
 from learner.groups.discarded import dropped
 from learner.groups.intake import LOOK_COUNT
 from learner.journal.ledger import Outcome, read_ledger
@@ -158,8 +158,8 @@ def test_a_dead_letter_is_an_outcome_and_no_held_group_that_dies_trains(chain: C
     waiting, held = chain.issue(2)
     chain.score(held)
     chain.read()
-    bury(chain.link, chain.keys, chain.entry(waiting), reason="it failed", attempts=5)
-    bury(chain.link, chain.keys, chain.entry(held), reason="by hand")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(waiting), reason="it failed", attempts=5)
+    dead_letter_entry(chain.link, chain.keys, chain.entry(held), reason="by hand")
     assert outcomes(chain) == {waiting: Outcome("dead", "it failed"), held: Outcome("dead", "by hand", 4)}
     assert (chain.slots, chain.depth(DEAD), chain.depth(PROMPTS)) == (set(), 2, 0)
     assert chain.buffer.groups == {}
@@ -170,7 +170,7 @@ def test_a_dead_letter_is_an_outcome_and_no_held_group_that_dies_trains(chain: C
 def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
     with pytest.raises(RunFailed, match=r"to `dead` and none was scored .the last one: it failed"):  # noqa: PT012
         for _ in range(2 * chain.run.budget + 1):
-            bury(chain.link, chain.keys, chain.entry(chain.issue()[0]), reason="it failed")
+            dead_letter_entry(chain.link, chain.keys, chain.entry(chain.issue()[0]), reason="it failed")
             chain.read()
     assert len(chain.journal.ledger.outcomes) == 2 * chain.run.budget + 1
 
@@ -280,7 +280,7 @@ def test_a_hole_is_looked_at_again_before_new_groups_are(chain: Chain, look_at: 
         look(chain)
 
 
-def test_late_groups_are_buried_after_few_looks_of_few_entries(chain: Chain, look_at: LookAt) -> None:
+def test_late_groups_are_dead_lettered_after_few_looks_of_few_entries(chain: Chain, look_at: LookAt) -> None:
     look_at(1)
     late = chain.issue(2)
     look(chain, 2)
@@ -296,7 +296,7 @@ def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain)
     (evaluated,) = chain.issue_eval(3, 1)
     for group_id in (scored, evaluated):
         chain.score(group_id)
-    bury(chain.link, chain.keys, chain.entry(dead), reason="it failed")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(dead), reason="it failed")
     for stream in (SCORED, DEAD):
         chain.intake._last[stream] = chain.client.xinfo_stream(chain.keys(stream))["last-generated-id"]
     chain.read()
@@ -402,7 +402,7 @@ def test_evaluation_groups_go_to_their_round_and_late_ones_are_retired(chain: Ch
     (late,) = chain.issue_eval(2, 1)
     del chain.evaluation.rounds.open[2]  # given up
     chain.score(ids[0])
-    bury(chain.link, chain.keys, chain.entry(ids[1]), reason="it failed")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(ids[1]), reason="it failed")
     chain.score(late)
     chain.read()
     (done,) = chain.evaluation.rounds.ended()
@@ -457,7 +457,7 @@ def test_a_dropped_group_leaves_who_worked_on_it_and_when_on_the_disk_and_not_in
 def test_what_is_left_of_a_dead_group(chain: Chain, stage: str, facts: dict[str, Any], tokens: int) -> None:
     bring_to(chain, stage)
     dead_letter = chain.entry("0")
-    bury(chain.link, chain.keys, dead_letter, reason="it failed", attempts=5)
+    dead_letter_entry(chain.link, chain.keys, dead_letter, reason="it failed", attempts=5)
     entry_id = chain.entry("0").entry_id
     chain.read()
     assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "it failed", tokens)}
@@ -468,7 +468,9 @@ def test_what_is_left_of_a_dead_group(chain: Chain, stage: str, facts: dict[str,
 def test_a_dead_letter_that_cant_be_read_leaves_when_and_where_it_died(chain: Chain) -> None:
     bring_to(chain, ROLLOUTS)
     entry = chain.entry("0")
-    bury(chain.link, chain.keys, replace(entry, raw={**entry.raw, b"payload": b"\xc1"}), reason="torn")
+    dead_letter_entry(
+        chain.link, chain.keys, replace(entry, raw={**entry.raw, b"payload": b"\xc1"}), reason="torn"
+    )
     chain.read()
     assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "torn")}
     assert facts_on_disk(chain).keys() == {"died_at", "stage", "attempts"}

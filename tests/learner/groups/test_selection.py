@@ -235,7 +235,7 @@ def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
     assert take(chain, 0) == ["1", "2"]
     commit(chain, 0, ["1", "2"])
     issue_scored(chain, 2)
-    assert take(chain, 1) == ["3", "4"]  # look_after buried group 0
+    assert take(chain, 1) == ["3", "4"]  # look_after dead-lettered group 0
     assert chain.journal.ledger.outcomes["0"].kind == "dead"
 
 

@@ -13,7 +13,7 @@ from broker.errors import WentBack
 from broker.group_ids import retried
 from broker.keys import PROMPTS
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask
-from broker.protocol.streams import bury
+from broker.protocol.streams import dead_letter_entry
 from learner.groups.evaluation import asked_for
 from learner.incarnation import DRAINED, STOPPED
 from learner.journal.ledger import DROPPED, Ledger, Outcome, read_ledger
@@ -329,7 +329,7 @@ def test_a_dead_group_that_is_wanted_again_is_a_new_group(make_chain: MakeChain,
     chain = make_chain(learner={"steps": 12})
     trainer = make_trainer(chain)
     (poisoned,) = chain.issue(1)
-    bury(chain.link, chain.keys, chain.entry(poisoned), reason="three workers died of it")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(poisoned), reason="three workers died of it")
     chain.read()
     ((dead_letter, _),) = chain.client.xrange(chain.keys("dead"))
     chain.client.hset(chain.keys("retries"), poisoned, dead_letter)
@@ -348,7 +348,7 @@ def test_a_retry_in_an_empty_redis_moves_no_cursor_past_what_is_to_come(make_cha
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
     dead = chain.issue(3)[2]
-    bury(chain.link, chain.keys, chain.entry(dead), reason="it failed")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(dead), reason="it failed")
     chain.read()
     chain.journal.retry(dead, 1)
     chain.client.flushall()
@@ -423,7 +423,7 @@ def test_a_forgotten_retry_comes_in_again_and_an_ended_one_is_counted(make_chain
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
     for group_id in chain.issue(2):
-        bury(chain.link, chain.keys, chain.entry(group_id), reason="it failed")
+        dead_letter_entry(chain.link, chain.keys, chain.entry(group_id), reason="it failed")
         chain.read()
         chain.client.hset(chain.keys("retries"), group_id, "1-1")
     chain.selection.poll()
@@ -434,7 +434,7 @@ def test_a_forgotten_retry_comes_in_again_and_an_ended_one_is_counted(make_chain
         trainer.feeder.turn()
     assert chain.slots == {"0-r1", "1-r1"}
     assert trainer.progress().first_row == 2, "a run from here begins after them"
-    bury(chain.link, chain.keys, chain.entry("1-r1"), reason="it failed again")
+    dead_letter_entry(chain.link, chain.keys, chain.entry("1-r1"), reason="it failed again")
     chain.read()
     chain.client.flushall()
     with pytest.raises(WentBack):

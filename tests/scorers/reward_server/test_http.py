@@ -23,7 +23,7 @@ from broker.errors import BadMessage
 from broker.joining import Joined, state_of
 from broker.keys import DEAD, ROLLOUTS, SCORED, Keys
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
-from broker.protocol.streams import bury, entries_of, hand_over
+from broker.protocol.streams import dead_letter_entry, entries_of, hand_over
 from config.endpoint import is_loopback
 from config.explanations import ConfigError
 from config.loading import load_run
@@ -334,8 +334,8 @@ def test_what_is_ten_minutes_old_is_forgotten_and_nothing_younger(joined: Joined
     for number in range(3):
         admit(link, KEYS, rollout_of(f"gone-{number}", "math", "x", MATH))
     client: Any = link.client
-    (buried, unread, _) = entries_of(ROLLOUTS, client.xrange(KEYS(ROLLOUTS)))
-    bury(link, KEYS, buried, reason="because")
+    (dead_lettered, unread, _) = entries_of(ROLLOUTS, client.xrange(KEYS(ROLLOUTS)))
+    dead_letter_entry(link, KEYS, dead_lettered, reason="because")
     hand_over(link, KEYS, unread, SCORED, codec.encode_scored(scored(codec.decode_rollout(unread.raw), 1.0)))
     seconds = client.time()[0]
     assert discard_old(link, KEYS) == 0

@@ -12,7 +12,7 @@ import pytest
 from broker import codec, group_ids
 from broker.keys import ROLLOUTS
 from broker.protocol.run_owner import NewGroup
-from broker.protocol.streams import Entry, bury, hand_over, reject
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over, reject
 from learner.journal.ledger import DEAD, DROPPED, Outcome
 from tests.support.chain import Chain, make_prompt
 from tests.support.episodes import episodes
@@ -48,7 +48,7 @@ def dead_letters(chain: Chain) -> DeadLetters:
         ("2", "deadline: 901 s after its issue", {}),
         (held_out, "held out and broken", {}),
     ):
-        bury(chain.link, chain.keys, chain.entry(group_id), reason=reason, **more)
+        dead_letter_entry(chain.link, chain.keys, chain.entry(group_id), reason=reason, **more)
     chain.journal.end({"0": Outcome(DEAD, "deadline"), "1": Outcome(DEAD, "scorer math")})
     chain.run_owner.retire(["0", "1"])
     planted = chain.client.xadd(chain.keys("rollouts"), {"payload": b"\x01\x02"}).decode()
@@ -143,7 +143,7 @@ def test_a_dead_letter_of_an_episode_is_shown_turn_by_turn(dead: Dead, chain: Ch
     entry = chain.entry(group_id)
     rollout = episodes(prompt=codec.decode_prompt(entry.raw)).rollout
     assert hand_over(chain.link, chain.keys, entry, ROLLOUTS, codec.encode_rollout(rollout))
-    bury(chain.link, chain.keys, chain.entry(group_id), reason="deadline")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(group_id), reason="deadline")
     code, out, _ = dead("show", "--group", group_id)
     assert code == 0
     assert "    3 turns, 2 tool calls, 1 error; 8 tokens sampled" in out
@@ -188,7 +188,7 @@ def test_a_retried_group_is_issued_and_its_dead_letter_is_gone(
     assert dead("list", dead_letters["0"]).err.startswith(
         f"millrace dead list: no letter {dead_letters['0']} in "
     )
-    bury(chain.link, chain.keys, chain.entry("0-r1"), reason="again")
+    dead_letter_entry(chain.link, chain.keys, chain.entry("0-r1"), reason="again")
     chain.journal.end({"0-r1": Outcome(DEAD, "again")})
     chain.run_owner.retire(["0-r1"])
     assert dead("retry", "--reason", "again").out.startswith("asked for 0-r2\n")

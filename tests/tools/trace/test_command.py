@@ -22,7 +22,7 @@ from broker.monitoring.crash_reports import record_death
 from broker.private_redis import server as embedded
 from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import NewGroup
-from broker.protocol.streams import Entry, bury, hand_over, read_entry
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over, read_entry
 from learner.groups.discarded import dropped
 from learner.journal.ledger import DROPPED, Outcome
 from scorers.pool.job import CONSUMER
@@ -128,7 +128,7 @@ def come_to(chain: Chain, stage: str) -> Entry:
 def die(chain: Chain, stage: str, reason: str, attempts: int = 1) -> None:
     """Let group 0 die in a stream; the learner has not read it."""
     come_to(chain, stage)
-    bury(chain.link, chain.keys, chain.entry("0"), reason=reason, attempts=attempts)
+    dead_letter_entry(chain.link, chain.keys, chain.entry("0"), reason=reason, attempts=attempts)
 
 
 def beat(chain: Chain, role: str, name: str, **fields: str) -> None:
