@@ -196,7 +196,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         self._done()
 
     @rule(pick=PICK)
-    def a_dead_letter_is_retried(self, pick: int) -> None:
+    def a_letter_is_retried(self, pick: int) -> None:
         self.world.retry_a_dead_letter(pick)
         self._done()
 
