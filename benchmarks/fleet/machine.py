@@ -25,7 +25,7 @@ class MachineError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ShellResult:
     """How a line ended, and what it wrote."""
 
     code: int
@@ -124,12 +124,12 @@ class Machine:
         """Return what the engine knows of it."""
         return json.loads(self._engine.ask("inspect", self.name))[0]
 
-    def tries(self, line: str, *, variables: Mapping[str, str] | None = None) -> Said:
+    def tries(self, line: str, *, variables: Mapping[str, str] | None = None) -> ShellResult:
         """Type a line and wait for its end, however it ends."""
         end = '; echo " $?"'
         text = self._execute(f"( {line}\n) 2>&1{end}", variables=variables)
         said, _, code = text.rstrip().rpartition(" ")
-        return Said(code=int(code), text=said)
+        return ShellResult(code=int(code), text=said)
 
     def types(self, line: str, *, quiet: bool = False) -> str:
         """Type a line and return what it says; `quiet`: without what it logs. Raises MachineError where it fails."""

@@ -41,7 +41,7 @@ THOUGHTS: Final = ("reasoning_content", "reasoning")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelReply:
     """One answer of the model."""
 
     message: Turn  # role, content, optionally reasoning_content and tool_calls
@@ -84,7 +84,7 @@ class OutsideModel:
 
     async def said(
         self, messages: Sequence[Turn], tools: Sequence[Turn], *, most: int | None, stop: Sequence[str] = ()
-    ) -> Said:
+    ) -> ModelReply:
         """Return the model's answer. Raises PipelineError, once retries are useless.
 
         Args:
@@ -121,7 +121,7 @@ def _sent(message: Turn) -> Turn:
     return {name: message[name] for name in SENT if name in message}
 
 
-def _said(found: Any, url: str) -> Said:
+def _said(found: Any, url: str) -> ModelReply:
     """Read a completion. Raises ServerTrouble."""
     try:
         choice = found["choices"][0]
@@ -133,7 +133,7 @@ def _said(found: Any, url: str) -> Said:
         if calls := message.get("tool_calls"):
             said["tool_calls"] = [_call(call, place) for place, call in enumerate(calls)]
         usage = found.get("usage") or {}
-        return Said(
+        return ModelReply(
             said,
             choice.get("finish_reason") == "length",
             int(usage.get("prompt_tokens") or 0),
@@ -178,7 +178,7 @@ class OutsideCalls(Calls):
     ) -> None:
         super().__init__(model=model.name, created=int(time.time()), beside=beside)
         self._outside, self._turns, self._turn_tokens = model, turns, turn_tokens
-        self.conversations = Conversations[Said]()
+        self.conversations = Conversations[ModelReply]()
         self._started = 0
         self.asked = self.given = self.sampled = 0
 
@@ -197,7 +197,7 @@ class OutsideCalls(Calls):
     async def _by_the_model(self, asked: Asked, begun: Begun) -> Answer:
         tools = PLAIN if asked.is_plain else asked.tools
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
-        found: Found[Said] = (
+        found: Found[ModelReply] = (
             Found(None, messages, tools)
             if asked.is_plain
             else self.conversations.find(messages, tools, asked.stop)
@@ -213,7 +213,9 @@ class OutsideCalls(Calls):
         self._keep(asked, answer)
         return answer
 
-    async def _sampled(self, asked: Asked, found: Found[Said], begun: Begun, *, is_beside: bool) -> Answer:
+    async def _sampled(
+        self, asked: Asked, found: Found[ModelReply], begun: Begun, *, is_beside: bool
+    ) -> Answer:
         limits = [one for one in (asked.most_tokens, self._turn_tokens) if one is not None]
         said = await self._outside.said(
             found.history,

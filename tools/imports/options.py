@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tools.imports.rule import Account, Outcome, Verdict, nothing_here
-from tools.imports.theirs import Said, Theirs
+from tools.imports.theirs import Theirs, VerlSetting
 
 BACKENDS: Final = frozenset({"fsdp", "fsdp2", "megatron"})
 _FILE: Final = "names the configuration that was read"
@@ -64,6 +64,6 @@ def accounts_of_call(theirs: Theirs) -> list[Account]:
     ]
 
 
-def _outcome(option: Said) -> Outcome:
+def _outcome(option: VerlSetting) -> Outcome:
     words = _CALL[option.key]
     return Outcome(verdict=Verdict.TAKEN if words in _READS else Verdict.NOTHING, words=words)

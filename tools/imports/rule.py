@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from tools.imports.theirs import Said, Theirs, WrongValue, flag, number, text, whole
+from tools.imports.theirs import Theirs, VerlSetting, WrongValue, flag, number, text, whole
 
 ANY: Final = "*"
 UNSET: Final = object()  # verl's default does not matter: without the key the meaning here is the same
@@ -40,7 +40,7 @@ class Outcome:
 class Account:
     """The translation of one key, option or variable in the sources."""
 
-    said: Said
+    said: VerlSetting
     outcome: Outcome
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from config.endpoint import EndpointConfig
 from tools.imports.rule import Account, Outcome, nothing_here, number, settings, whole
-from tools.imports.theirs import UNKNOWN, Said, Served, Theirs, WrongValue
+from tools.imports.theirs import UNKNOWN, Served, Theirs, VerlSetting, WrongValue
 
 SERVE: Final = "judge.serve"
 _READ: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
@@ -94,13 +94,13 @@ def _why_not(served: Served, theirs: Theirs, *, asked: bool) -> str | None:
     return None
 
 
-def _shown(option: Said) -> Said:
+def _shown(option: VerlSetting) -> VerlSetting:
     """Return an option with secrets masked."""
     value = "..." if option.key == "--api-key" else option.value
-    return Said(key=f"vllm serve {option.key}", value=value, where=option.where)
+    return VerlSetting(key=f"vllm serve {option.key}", value=value, where=option.where)
 
 
-def _outcome(option: Said) -> Outcome:
+def _outcome(option: VerlSetting) -> Outcome:
     if UNKNOWN in str(option.value):
         return nothing_here("its value is not known before the script runs")
     if option.key in _NOTHING:
@@ -114,7 +114,7 @@ def _outcome(option: Said) -> Outcome:
     )
 
 
-def _converted(option: Said) -> dict[str, Any]:
+def _converted(option: VerlSetting) -> dict[str, Any]:
     """Return an option in our section: a key, or words of `arguments`."""
     if option.key in _NOTHING or UNKNOWN in str(option.value):
         return {}

@@ -19,7 +19,7 @@ from tools.imports.options import accounts_of_call, option_problems
 from tools.imports.rule import ANY, UNSET, Account, Outcome, Rule, Verdict
 from tools.imports.served import accounts_of_served, serve_section
 from tools.imports.tables import actor, algorithm, correction, data, rewards, rollout, today, trainer
-from tools.imports.theirs import Said, Theirs, WrongValue
+from tools.imports.theirs import Theirs, VerlSetting, WrongValue
 
 RULES: Final[tuple[Rule, ...]] = (
     *data.RULES,
@@ -97,7 +97,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
     if not problems:
         for key in (key for key in theirs.defaults if key not in theirs.said and rule_for(key) is not None):
             outcome = _outcome(
-                Said(key=key, value=theirs.defaults[key], where="verl's default"), theirs, problems
+                VerlSetting(key=key, value=theirs.defaults[key], where="verl's default"), theirs, problems
             )
             for path, value in (outcome.settings if outcome else {}).items():
                 if path not in ours or ours[path].why.startswith(DEFAULT):
@@ -149,7 +149,7 @@ def _by_part(setting: Setting, theirs: Theirs) -> Setting:
     return setting
 
 
-def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
+def _outcome(said: VerlSetting, theirs: Theirs, problems: list[str]) -> Outcome | None:
     """Return the translation of a key; where there is none, add to the problems and return None."""
     rule = rule_for(said.key)
     if rule is None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from config.layers import Leaf
 from config.other_names.aliases import FORMAT_VERIFIER, SANDBOX_SERVERS, SANDBOX_URL, VARIABLES
 from tools.imports.rule import Account, Outcome, Verdict, nothing_here
-from tools.imports.theirs import Said, Theirs, texts
+from tools.imports.theirs import Theirs, VerlSetting, texts
 
 _KEPT: Final = "a secret: it stays in the environment, to be exported again"
 _READ: Final = "read from the environment here too, to be exported again"
@@ -58,12 +58,12 @@ def accounts_of_variables(theirs: Theirs, found: Sequence[Leaf]) -> tuple[Accoun
         found: the settings that they make here, with the variable's name as place.
     """
     return tuple(
-        Account(said=Said(key=name, value=None, where=one.where), outcome=_outcome(one, theirs, found))
+        Account(said=VerlSetting(key=name, value=None, where=one.where), outcome=_outcome(one, theirs, found))
         for name, one in theirs.environment.items()
     )
 
 
-def _outcome(said: Said, theirs: Theirs, found: Sequence[Leaf]) -> Outcome:
+def _outcome(said: VerlSetting, theirs: Theirs, found: Sequence[Leaf]) -> Outcome:
     name, servers = said.key, theirs.environment.get(SANDBOX_SERVERS)
     sets = {".".join(leaf.path): leaf.value for leaf in found if re.search(rf"\b{name}\b", leaf.where)}
     if name == SANDBOX_URL and servers is not None and str(servers.value).strip():

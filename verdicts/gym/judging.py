@@ -18,7 +18,7 @@ from sandbox.choice import LazySandbox
 from verdicts.extract import Unanswered, answering_part, last_answer, last_box
 from verdicts.gym.rows import Row
 from verdicts.gym.rules import NO_ROOT, counted, doubt, refusal
-from verdicts.gym.runs import LibraryUnfit, Said, ask
+from verdicts.gym.runs import LibraryResult, LibraryUnfit, ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class JudgedRow:
 
     row: Row
     waiting: dict[str, None] = field(default_factory=dict)  # answers that are still to be judged
-    said: dict[str, Said] = field(default_factory=dict)
+    said: dict[str, LibraryResult] = field(default_factory=dict)
     broken: str | None = None  # why the row can't be used
 
     @classmethod
@@ -118,7 +118,7 @@ class Judging:
             for late in [one for one, its in said.items() if its.is_limit]:
                 (said[late],) = self._ask(judged.row, [late], answer_s)
                 if said[late].is_limit:
-                    said[late] = Said(
+                    said[late] = LibraryResult(
                         value=None,
                         is_limit=True,
                         reason=f"exceeded its limit: {said[late].reason}, and again alone",
@@ -137,7 +137,7 @@ class Judging:
                 its.reason or doubt(its.value or 0.0, gold, judged.row) or f"reasoning-gym says {its.value}"
             )
 
-    def _ask(self, row: Row, answers: list[str], answer_s: float) -> list[Said]:
+    def _ask(self, row: Row, answers: list[str], answer_s: float) -> list[LibraryResult]:
         return ask(
             self._sandbox.get(), row, answers, answer_s=answer_s, memory_bytes=self._config.memory_mb << 20
         )

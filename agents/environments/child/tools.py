@@ -20,7 +20,7 @@ from agents.environments.child.prepared import Prepared
 from agents.environments.child.schemas import ServerGone, Signature, Unfit, arguments_of, signature_of
 
 
-class Said(NamedTuple):
+class ToolReply(NamedTuple):
     """The answer of a server or a program to a call."""
 
     is_error: bool
@@ -123,7 +123,7 @@ class Tools:
                 raise
             except Exception as error:  # noqa: BLE001 - the policy reads it
                 is_error, found = True, told(error)
-        if isinstance(found, Said):
+        if isinstance(found, ToolReply):
             is_error, found = found
         if not isinstance(found, str):
             try:
@@ -151,12 +151,12 @@ def _call_function(signature: Signature, arguments: Dict[str, Any]) -> Any:
     return signature.function(**signature.fitted(arguments))
 
 
-def _call_program(programs: Any, name: str, arguments: Dict[str, Any]) -> Said:
-    return Said(*programs.call(name, arguments))
+def _call_program(programs: Any, name: str, arguments: Dict[str, Any]) -> ToolReply:
+    return ToolReply(*programs.call(name, arguments))
 
 
-async def _call_server(server: Any, name: str, arguments: Dict[str, Any]) -> Said:
-    return Said(*await server.call(name, arguments))
+async def _call_server(server: Any, name: str, arguments: Dict[str, Any]) -> ToolReply:
+    return ToolReply(*await server.call(name, arguments))
 
 
 def told(error: BaseException) -> str:

@@ -34,7 +34,7 @@ GONE = (502, 503, 504)  # a proxy returns these where no server is behind it
 SHOWN = 400  # characters of an error's body
 
 
-class Said(NamedTuple):
+class NemoGymReply(NamedTuple):
     """A server's answer."""
 
     status: int
@@ -70,13 +70,13 @@ class Server:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    async def post(self, path: str, body: Any, seconds: Optional[float] = None) -> Said:
+    async def post(self, path: str, body: Any, seconds: Optional[float] = None) -> NemoGymReply:
         """Return the answer to a POST. Raises ServerGone."""
         seconds = seconds or self._section["step_deadline_s"]
         try:
             limit = aiohttp.ClientTimeout(total=seconds)
             async with self._client.post(self._url + path, json=body, timeout=limit) as reply:
-                said = Said(reply.status, await reply.text(errors="replace"))
+                said = NemoGymReply(reply.status, await reply.text(errors="replace"))
         except asyncio.TimeoutError as error:
             what = f"gives no answer to {path} within step_deadline_s={seconds:g}"
             raise ServerGone(f"the NeMo Gym server at {self._url} {what}") from error
