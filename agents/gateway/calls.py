@@ -1,8 +1,8 @@
 """Keep the calls of one episode's agent, for any source of answers: from the gateway's requests to the play's end.
 
-In: a call in the form of `Asked`, with its digest. Out: a task that ends with an `Answer` or `Refused`. A client that
-retries, and says so, gets the answer of its first call. A call whose client has disconnected is still answered: it is
-part of the episode. At a limit the agent is told in its own API, and should end; one that continues is refused. In
+In: a call in the form of `Asked`, with its digest. Out: a task that ends with a `PolicyAnswer` or `Refused`. A client
+that retries, and says so, gets the answer of its first call. A call whose client has disconnected is still answered: it
+is part of the episode. At a limit the agent is told in its own API, and should end; one that continues is refused. In
 `agents.gateway.session` the policy answers. Belongs to one event loop.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.gateway.auxiliary import is_auxiliary
-from agents.gateway.dialects.dialect import ENDED, Answer, Asked, Begun, Refused, Usage
+from agents.gateway.dialects.dialect import ENDED, Asked, Begun, PolicyAnswer, Refused, Usage
 from broker.messages import End
 from broker.messages import Turn as Message
 from config.episodes.own_loop import AuxiliaryCall
@@ -35,7 +35,7 @@ class Call:
     """One call of an agent."""
 
     begun: Begun
-    answer: asyncio.Task[Answer]  # or `Refused`; its waiters must not cancel it
+    answer: asyncio.Task[PolicyAnswer]  # or `Refused`; its waiters must not cancel it
 
 
 class Calls(ABC):
@@ -57,7 +57,7 @@ class Calls(ABC):
         self.auxiliary = 0
         self._calls: dict[bytes, Call] = {}  # the last call with this digest
         self._begun: Counter[bytes] = Counter()  # number of calls, by digest
-        self._in_flight: set[asyncio.Task[Answer]] = set()
+        self._in_flight: set[asyncio.Task[PolicyAnswer]] = set()
         self._kept: dict[str, tuple[Message, ...]] = {}  # answer's id -> all messages up to it, as shown
         self._told = 0  # calls that were told about a limit
         self.refusal = ""
@@ -67,7 +67,7 @@ class Calls(ABC):
         self._is_closed = False
 
     @abstractmethod
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
         """Answer a call. Raises Refused."""
 
     @abstractmethod
@@ -114,7 +114,7 @@ class Calls(ABC):
         for task in self._in_flight:
             task.cancel()
 
-    def _is_done(self, task: asyncio.Task[Answer]) -> None:
+    def _is_done(self, task: asyncio.Task[PolicyAnswer]) -> None:
         self._in_flight.discard(task)
         error = None if task.cancelled() else task.exception()  # retrieved, though no client may be left
         if error is not None:
@@ -142,12 +142,12 @@ class Calls(ABC):
             )
         return found
 
-    def _keep(self, asked: Asked, answer: Answer) -> None:
+    def _keep(self, asked: Asked, answer: PolicyAnswer) -> None:
         """Keep all messages up to an answer that later calls may name."""
         if asked.is_kept:
             self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)
 
-    def _at_limit(self, limit: End, begun: Begun, *, given: int, is_beside: bool) -> Answer:
+    def _at_limit(self, limit: End, begun: Begun, *, given: int, is_beside: bool) -> PolicyAnswer:
         """Tell the agent about a limit, in a last message. Raises Refused for one that keeps calling.
 
         Args:
@@ -159,7 +159,7 @@ class Calls(ABC):
         self._told += 1
         if self._told > MOST_BEHIND_END:
             raise Refused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")
-        return Answer(
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,

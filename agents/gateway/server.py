@@ -32,9 +32,9 @@ from agents.gateway.dialects.dialect import (
     TOO_LARGE,
     TOO_SLOW,
     UNKNOWN_KEY,
-    Answer,
     Asked,
     Dialect,
+    PolicyAnswer,
     Refused,
 )
 from agents.gateway.dialects.messages import Messages
@@ -284,7 +284,7 @@ def _body(data: bytes) -> Mapping[str, Any]:
     return body
 
 
-def _of(call: Call) -> Answer:
+def _of(call: Call) -> PolicyAnswer:
     """Return the result of a call. Raises Refused."""
     if call.answer.cancelled():
         raise Refused("this episode has ended", status=ENDED, code="episode_ended")

@@ -1,6 +1,6 @@
 """Answer each call of an episode's agent with a turn of the policy, recorded before the answer.
 
-In: a call in the form of `Asked`. Out: an `Answer`, or `Refused`. The prompt of a call that continues an answer is
+In: a call in the form of `Asked`. Out: a `PolicyAnswer`, or `Refused`. The prompt of a call that continues an answer is
 exactly that one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. At a limit the
 policy is not asked, and the agent's last message is not recorded. Belongs to one play of an episode, in the worker's
 event loop.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agents.asking import Asker, Counts
 from agents.gateway.calls import Calls
 from agents.gateway.conversations import PLAIN, Conversations, Found, Place, cut_at
-from agents.gateway.dialects.dialect import ENDED, FAILED, Answer, Asked, Begun, Refused, Usage
+from agents.gateway.dialects.dialect import ENDED, FAILED, Asked, Begun, PolicyAnswer, Refused, Usage
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
 from agents.sequences import Turn
@@ -71,7 +71,7 @@ class Session(Calls):
             raise Refused(_reason(error)) from error
         return len(ids)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
         try:
             return await self._by_the_policy(asked, begun)
         except Refused:
@@ -86,7 +86,7 @@ class Session(Calls):
             self._fail(error)
             raise Refused("this episode failed", status=FAILED) from error
 
-    async def _by_the_policy(self, asked: Asked, begun: Begun) -> Answer:
+    async def _by_the_policy(self, asked: Asked, begun: Begun) -> PolicyAnswer:
         found, is_beside = self._found(asked), self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
             raise Refused("the last message is the assistant's: the policy answers others", where="messages")
@@ -135,7 +135,9 @@ class Session(Calls):
         elif found.after is not None or found.is_rewritten:
             self._counts.breaks += 1
 
-    def _said(self, asked: Asked, found: Found[Turn], turn: Turn, begun: Begun, *, is_beside: bool) -> Answer:
+    def _said(
+        self, asked: Asked, found: Found[Turn], turn: Turn, begun: Begun, *, is_beside: bool
+    ) -> PolicyAnswer:
         """Keep a turn's message, and return it as shown to the agent."""
         ids, record = turn.prompt_ids, turn.record
         if asked.is_plain:
@@ -183,9 +185,11 @@ class Session(Calls):
         return Refused(reason, where="messages")
 
 
-def _answer(begun: Begun, turn: Turn, found: Found[Turn], shown: Message, stopped_at: str | None) -> Answer:
+def _answer(
+    begun: Begun, turn: Turn, found: Found[Turn], shown: Message, stopped_at: str | None
+) -> PolicyAnswer:
     record = turn.record
-    return Answer(
+    return PolicyAnswer(
         id=begun.id,
         model=begun.model,
         created=begun.created,

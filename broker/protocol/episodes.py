@@ -24,7 +24,7 @@ from broker.protocol.streams import Entry
 ID_BYTES = 16  # prefix of every record and end
 
 
-class Answer(StrEnum):
+class CallState(StrEnum):
     """The state of a call."""
 
     TURN = "turn"  # it has a record
@@ -151,18 +151,18 @@ class Episodes:
         names: Any = self._link(lambda client: client.hkeys(self._keys.turns(attempt.group_id)))
         return sum(name.startswith(b"turn:") for name in names)
 
-    def look(self, attempt: Attempt, call: Call) -> tuple[Answer, bytes]:
+    def look(self, attempt: Attempt, call: Call) -> tuple[CallState, bytes]:
         """Look up the state of a call. Returns the record with TURN, the reason with FAILED, else b""."""
         return self.ask_all([Asking(attempt, call)])[0]
 
-    def ask(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> tuple[Answer, bytes]:
+    def ask(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> tuple[CallState, bytes]:
         """Request a turn, unless it was requested before. Returns as `look` does."""
         return self.ask_all([Asking(attempt, call, prompt, near)])[0]
 
-    def ask_all(self, many: Sequence[Asking]) -> list[tuple[Answer, bytes]]:
+    def ask_all(self, many: Sequence[Asking]) -> list[tuple[CallState, bytes]]:
         """Request or look up several turns in one round trip. Returns for each as `look` does."""
         replies = self._link.scripts("call", self._keys.scripts(), [one.arguments for one in many])
-        return [(Answer(found.decode()), said[0] if said else b"") for found, *said in replies]
+        return [(CallState(found.decode()), said[0] if said else b"") for found, *said in replies]
 
     def end(self, attempt: Attempt, episode: int, result: bytes, used: Mapping[str, bytes]) -> Ended:
         """End an episode.

@@ -131,7 +131,7 @@ class FusionSandbox:
 
     def call(
         self, request: RunRequest, limits: Limits, *, rather_not: Sequence[SandboxServer] = ()
-    ) -> Answer:
+    ) -> FusionAnswer:
         """Have one of the servers run a program, and another server where that one fails.
 
         Raises:
@@ -169,7 +169,7 @@ class FusionSandbox:
                     raise kind(f"no sandbox server takes this program: {'; '.join(reasons)}") from None
                 raise SandboxUnavailable("; ".join([*reasons, str(error)])) from None
 
-    def _ask(self, server: SandboxServer, request: RunRequest, limits: Limits) -> Answer:
+    def _ask(self, server: SandboxServer, request: RunRequest, limits: Limits) -> FusionAnswer:
         sent = request if server.is_ours else for_fusion(request)
         compile_s = request.compile_timeout if request.language == "cpp" else 0.0
         began = time.monotonic()
@@ -194,7 +194,7 @@ class FusionSandbox:
         outcome = replace(outcome, seconds=seconds_of(reply, took_s))
         if is_compiler:
             outcome = replace(outcome, detail=f"it does not compile: {outcome.detail}")
-        return Answer(server, outcome, is_compiler)
+        return FusionAnswer(server, outcome, is_compiler)
 
     def _probe(self, server: SandboxServer) -> None:
         """Ask for what only a run can know. Raises ServerTrouble where the answer is another one."""
@@ -237,7 +237,7 @@ class FusionSandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FusionAnswer:
     """The answer of a server about one run."""
 
     server: SandboxServer
@@ -272,7 +272,7 @@ class FusionProgram:
             self.failure = answer.outcome
         return self.failure
 
-    def _settle(self, stdin: bytes, limits: Limits) -> Answer:
+    def _settle(self, stdin: bytes, limits: Limits) -> FusionAnswer:
         """Run the program, and once more where the first run does not settle whose doing its end was."""
         limits = replace(limits, wall_s=min(limits.wall_s, MAX_TIMEOUT_S))
         request = self._request(stdin, limits)

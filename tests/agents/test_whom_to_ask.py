@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agents.turns import BEHIND_S, SHUN_S, Queues, TurnDesk
-from broker.protocol.episodes import Answer, Asking, Attempt, Call
+from broker.protocol.episodes import Asking, Attempt, Call, CallState
 from tests.support.in_loop import in_loop
 from tests.support.made_up_time import MadeUpTime
 
@@ -28,8 +28,8 @@ def test_a_generator_that_falls_behind_is_not_asked_by_name_for_a_while() -> Non
 class Unanswered:
     """Episodes whose every turn is in flight."""
 
-    def ask_all(self, many: Sequence[Asking]) -> list[tuple[Answer, bytes]]:
-        return [(Answer.ASKED, b"") for _ in many]
+    def ask_all(self, many: Sequence[Asking]) -> list[tuple[CallState, bytes]]:
+        return [(CallState.ASKED, b"") for _ in many]
 
 
 @in_loop

@@ -24,7 +24,7 @@ from broker.monitoring import heartbeat
 from broker.monitoring.crash_reports import record_death
 from broker.processes import how_it_ended, spawn, stop
 from broker.protocol.consumer import Consumer, Renewer
-from broker.protocol.episodes import Answer, Attempt, Call, Episodes, calls_near, content_of, key_of
+from broker.protocol.episodes import Attempt, Call, CallState, Episodes, calls_near, content_of, key_of
 from broker.protocol.run_owner import NewGroup
 from config.loading import to_yaml
 from generators import calls, worker
@@ -187,7 +187,7 @@ class Ground(Floor):
     def ask(self, attempt: Attempt, number: int, *, prompt: bytes = b"", near: str = "") -> Call:
         packed = prompt or codec.pack(turn_prompt(number))
         call = Call(0, key_of(packed, number))
-        assert self.episodes.ask(attempt, call, packed, near=near)[0] is Answer.ASKED
+        assert self.episodes.ask(attempt, call, packed, near=near)[0] is CallState.ASKED
         return call
 
     def age_calls(self) -> None:
@@ -198,9 +198,11 @@ class Ground(Floor):
                 key, GROUP, item["consumer"], 0, [item["message_id"]], idle=3_600_000, justid=True
             )
 
-    async def answer(self, attempt: Attempt, call: Call, task: asyncio.Task[object]) -> tuple[Answer, bytes]:
+    async def answer(
+        self, attempt: Attempt, call: Call, task: asyncio.Task[object]
+    ) -> tuple[CallState, bytes]:
         def found() -> bool:
-            return self.episodes.look(attempt, call)[0] is not Answer.ASKED
+            return self.episodes.look(attempt, call)[0] is not CallState.ASKED
 
         await wait_in_loop(found, task=task)
         return self.episodes.look(attempt, call)
@@ -229,11 +231,11 @@ async def test_a_call_is_answered_with_a_sample_or_the_reason_and_leaves_nothing
     attempt = ground.open()
     async with ground.generator(FloorEngine()) as (generator, task):
         found, stored = await ground.answer(attempt, ground.ask(attempt, 0), task)
-        assert found is Answer.TURN
+        assert found is CallState.TURN
         await wait_in_loop(lambda: ground.hash("alive:generator:g").get("turns") == "1", task=task)
         assert generator.turns == 1
         found, said = await ground.answer(attempt, ground.ask(attempt, 1, prompt=b"\xc1"), task)
-        assert (found, b"payload" in said) == (Answer.FAILED, True)
+        assert (found, b"payload" in said) == (CallState.FAILED, True)
     record = codec.unpack(content_of(stored), TurnRecord)
     assert bytes(record.token_ids.tolist()) == b"\\boxed{1}\0"
     assert (record.finish_reason, record.generator) == (FinishReason.STOP, "g")
@@ -258,7 +260,7 @@ async def test_calls_come_first_and_an_eighth_of_the_room_is_for_prompts(ground:
         assert sorted(engine.began) == ["1", "1000", "1001"], "the room is full"
         gate.set()
         for call in asked:
-            assert (await ground.answer(attempt, call, task))[0] is Answer.TURN
+            assert (await ground.answer(attempt, call, task))[0] is CallState.TURN
         await wait_in_loop(lambda: sorted(ground.ids(ROLLOUTS)) == ["1", "2", "3"], task=task)
     assert ground.ids(PROMPTS) == []
 
@@ -312,7 +314,7 @@ async def test_a_call_that_kills_generators_fails_so(ground: Ground, monkeypatch
         ground.age_calls()
     async with ground.generator(engine := FloorEngine(), "d") as (_, task):
         assert await ground.answer(attempt, call, task) == (
-            Answer.FAILED,
+            CallState.FAILED,
             f"generators began this turn {most} times, and none came to its end".encode(),
         )
     assert engine.began == []

@@ -24,11 +24,11 @@ from broker.keys import DEAD, EPISODES, GROUP, POLICY_CALLS, ROLLOUTS, WORK_STRE
 from broker.protocol import dead_letters
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import (
-    Answer,
     Asked,
     Attempt,
     Call,
     Calls,
+    CallState,
     Ended,
     Episodes,
     calls_near,
@@ -389,23 +389,23 @@ class EpisodesMachine(RuleBasedStateMachine):
             found, said = worker.episodes.ask(attempt, call, prompt, near=near)
         else:
             found, said = worker.episodes.look(attempt, call)
-            if found is Answer.ASK:
+            if found is CallState.ASK:
                 found, said = worker.episodes.ask(attempt, call, prompt, near=near)
-        self.has_acted |= found is Answer.ASKED  # maybe again, where its stream has expired
-        if is_new and found is Answer.ASKED:
+        self.has_acted |= found is CallState.ASKED  # maybe again, where its stream has expired
+        if is_new and found is CallState.ASKED:
             self._did("calls asked")
             self.did["equal calls asked side by side"] += len(one.waves[-1].keys() & one.asked)
         match found:
-            case Answer.TURN:
+            case CallState.TURN:
                 self._use(attempt, call, said)
                 one.waves[-1][key] = said
-            case Answer.FAILED:
+            case CallState.FAILED:
                 require(said == attempt.token.encode(), 21, "another attempt's failure")
                 self._did("failures read")
                 self._open(name, self.consumers[name], worker.entry, pick)
-            case Answer.ENDED:
+            case CallState.ENDED:
                 self._open(name, self.consumers[name], worker.entry, pick)
-            case Answer.GONE:
+            case CallState.GONE:
                 self.workers.pop(name)
                 return False
         one.asked.add(key)
@@ -446,7 +446,7 @@ class EpisodesMachine(RuleBasedStateMachine):
         ended = worker.episodes.end(attempt, episode, with_id(b"another"), {})
         require(ended is Ended.ENDED, 18, f"another end is {ended}")
         found, _ = worker.episodes.ask(attempt, Call(episode, key_of(b"more", 0)), b"more")
-        require(found is Answer.ENDED, 18, f"a call after the end is {found}")
+        require(found is CallState.ENDED, 18, f"a call after the end is {found}")
 
     def finish(self, name: str, to: str) -> None:
         worker = self.workers.get(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.environments.seam import Finish
 from agents.gateway.calls import Calls
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
+from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
 from broker.messages import Turn
 from tests.support.played import Played
@@ -24,10 +24,10 @@ class Scripted(Calls):
     def count(self, asked: Asked) -> int:
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
         self.heard.append(str(asked.messages[-1]["content"]))
         said = self._said.pop(0)
-        return Answer(
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,

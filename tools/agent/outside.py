@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from agents.gateway.calls import Calls
 from agents.gateway.conversations import PLAIN, Conversations, Found
-from agents.gateway.dialects.dialect import FAILED, Answer, Asked, Begun, Refused, Usage
+from agents.gateway.dialects.dialect import FAILED, Asked, Begun, PolicyAnswer, Refused, Usage
 from broker.errors import PipelineError, RunFailed
 from broker.messages import End, Turn
 from config.endpoint import base_url
@@ -187,14 +187,14 @@ class OutsideCalls(Calls):
         whole = (*asked.instructions, *self._said_before(asked), *asked.messages, *asked.tools)
         return max(1, len(json.dumps(whole)) // CHARS_PER_TOKEN)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
         try:
             return await self._by_the_model(asked, begun)
         except PipelineError as error:
             self._fail(error)
             raise Refused(f"the model did not answer: {error}", status=FAILED) from error
 
-    async def _by_the_model(self, asked: Asked, begun: Begun) -> Answer:
+    async def _by_the_model(self, asked: Asked, begun: Begun) -> PolicyAnswer:
         tools = PLAIN if asked.is_plain else asked.tools
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         found: Found[ModelReply] = (
@@ -215,7 +215,7 @@ class OutsideCalls(Calls):
 
     async def _sampled(
         self, asked: Asked, found: Found[ModelReply], begun: Begun, *, is_beside: bool
-    ) -> Answer:
+    ) -> PolicyAnswer:
         limits = [one for one in (asked.most_tokens, self._turn_tokens) if one is not None]
         said = await self._outside.said(
             found.history,
@@ -227,7 +227,7 @@ class OutsideCalls(Calls):
         self.given += said.given
         self.sampled += said.sampled
         self.conversations.add(found, said, said.message, said.message, is_auxiliary=is_beside)
-        return Answer(
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,

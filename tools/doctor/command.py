@@ -23,7 +23,7 @@ from tools.doctor import run as doctor_run
 from tools.doctor.findings import Finding, Level, lines_of
 from tools.doctor.gateway import check_gateway
 from tools.doctor.machine import check_machine
-from tools.doctor.questions import Answer, ask
+from tools.doctor.questions import ProbeAnswer, ask
 from tools.doctor.redis import check_private, check_redis
 
 EPILOG = (
@@ -33,11 +33,11 @@ EPILOG = (
 )
 
 # Questions about a configuration, and the checks of their answers.
-ONE: Mapping[str, Callable[[Answer, Run], Finding]] = {
+ONE: Mapping[str, Callable[[ProbeAnswer, Run], Finding]] = {
     "tokenizer": doctor_run.tokenizer,
     "data": doctor_run.data,
 }
-SEVERAL: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
+SEVERAL: Mapping[str, Callable[[ProbeAnswer, Run], Iterator[Finding]]] = {
     **light.OWN,
     "model": doctor_run.model_files,
     "engine": doctor_run.settings,
@@ -107,7 +107,7 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
         *sandbox.questions(run),
         *doctor_libraries.questions(),
     ]
-    libraries: dict[str, Answer] = {}
+    libraries: dict[str, ProbeAnswer] = {}
     for question, answer in ask(wanted):
         name = question.name
         if name == "sandbox":

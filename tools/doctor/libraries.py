@@ -13,7 +13,7 @@ from config.generators import VllmEngineConfig
 from config.run import Run
 from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.probe import installed
-from tools.doctor.questions import NO_ANSWER, Answer, Question
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, Question
 
 AREA = "libraries"
 NAMES = {
@@ -47,7 +47,7 @@ def version_of(name: str, has: Has = installed) -> str:
 
 
 def check_libraries(
-    answers: Mapping[str, Answer], run: Run | None, *, has: Has = installed
+    answers: Mapping[str, ProbeAnswer], run: Run | None, *, has: Has = installed
 ) -> Iterator[Finding]:
     """Yield all findings about the libraries.
 
@@ -101,7 +101,7 @@ def broken(name: str, trouble: str, run: Run | None) -> Finding:
     return _by_need(Check(AREA, NAMES[name]), f"can't be imported: {trouble}", name, run, do=do)
 
 
-def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
+def torch(_name: str, answer: ProbeAnswer, run: Run | None) -> Iterator[Finding]:
     """Yield the findings about torch and its devices."""
     facts = answer.facts
     check = Check(AREA, "torch")
@@ -123,7 +123,7 @@ def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
         )
 
 
-def gpus(answer: Answer, run: Run | None) -> Finding:
+def gpus(answer: ProbeAnswer, run: Run | None) -> Finding:
     """Make the finding about GPUs: names and memory, and whether the run's GPUs exist."""
     facts, check = answer.facts, Check(AREA, "GPUs")
     driver = f", driver {facts['driver']}" if facts["driver"] else ""
@@ -162,7 +162,7 @@ def gpus(answer: Answer, run: Run | None) -> Finding:
     return check.ok(seen)
 
 
-def attention(answer: Answer, run: Run | None) -> Iterator[Finding]:
+def attention(answer: ProbeAnswer, run: Run | None) -> Iterator[Finding]:
     """Find configured kernels for packed rows that can't run on this machine."""
     if run is None or run.learner.attention not in {"flash", "varlen"}:
         return
@@ -175,7 +175,7 @@ def attention(answer: Answer, run: Run | None) -> Iterator[Finding]:
         )
 
 
-def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
+def vllm(name: str, answer: ProbeAnswer, run: Run | None) -> Iterator[Finding]:
     """Yield the findings about vLLM: whether its build is for this machine, with its kernels' needs."""
     facts, check = answer.facts, Check(AREA, NAMES[name])
     on_cpu = facts["platform"] == "cpu"
@@ -209,7 +209,7 @@ def kv_cache(run: Run) -> Iterator[Finding]:
         )
 
 
-def _plain(name: str, answer: Answer, _run: Run | None) -> Iterator[Finding]:
+def _plain(name: str, answer: ProbeAnswer, _run: Run | None) -> Iterator[Finding]:
     yield Check(AREA, NAMES[name]).ok(str(answer.facts["version"]))
 
 
@@ -223,7 +223,7 @@ def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) ->
     return check.problem(seen, do=do)
 
 
-FINDINGS_OF: Mapping[str, Callable[[str, Answer, Run | None], Iterator[Finding]]] = {
+FINDINGS_OF: Mapping[str, Callable[[str, ProbeAnswer, Run | None], Iterator[Finding]]] = {
     "torch": torch,
     "vllm": vllm,
 }

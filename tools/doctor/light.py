@@ -24,7 +24,7 @@ from tools.doctor.findings import Check, Finding, Level
 from tools.doctor.gateway import check_gateway
 from tools.doctor.libraries import kv_cache, version_of
 from tools.doctor.probe import installed
-from tools.doctor.questions import NO_ANSWER, Answer, Question, ask
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, Question, ask
 from tools.doctor.run import own_scorers, template
 
 AREA = "run"
@@ -122,7 +122,7 @@ def own_questions(run: Run, words: Sequence[str]) -> list[Question]:
     return [Question(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
 
 
-def check_scorers(answer: Answer, run: Run) -> Iterator[Finding]:
+def check_scorers(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
     """Check that the run's own scorers can be imported and built here."""
     if answer.trouble.startswith(NO_ANSWER):
         yield SCORERS.note(f"the import of {_paths(run)} gives {answer.trouble}")
@@ -137,7 +137,7 @@ def check_scorers(answer: Answer, run: Run) -> Iterator[Finding]:
         yield SCORERS.ok(f"{_paths(run)} can be imported")
 
 
-def check_environments(answer: Answer, run: Run) -> Iterator[Finding]:
+def check_environments(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
     """Check that each task's environment can be imported here and starts in a child, and what its policy sees."""
     tasks = ", ".join(filter(run.plays, run.scorers.tasks))
     if answer.trouble.startswith(NO_ANSWER):
@@ -166,7 +166,7 @@ def _paths(run: Run) -> str:
 
 
 # The check of each answer to `own_questions`.
-OWN: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
+OWN: Mapping[str, Callable[[ProbeAnswer, Run], Iterator[Finding]]] = {
     "scorers": check_scorers,
     "environments": check_environments,
 }

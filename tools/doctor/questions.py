@@ -38,7 +38,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """A process's result, or why there is none."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Answer:
 
 def ask(
     questions: Sequence[Question], *, deadline_s: float = DEADLINE_S
-) -> Iterator[tuple[Question, Answer]]:
+) -> Iterator[tuple[Question, ProbeAnswer]]:
     """Ask all questions; the answers are in the order of the questions. Call it from the main thread."""
     with tempfile.TemporaryDirectory(prefix="millrace-doctor-") as folder:
         waiting = list(questions)
@@ -83,19 +83,19 @@ class _AnsweringProcess:
                 command, stdout=stdout, stderr=stderr, env={**os.environ, **OFFLINE, "PYTHONSAFEPATH": "1"}
             )
 
-    def answer(self) -> Answer:
+    def answer(self) -> ProbeAnswer:
         """Wait for the answer, until the deadline."""
         has_ended = processes.wait(self._process, max(0.0, self._until - time.monotonic()))
         code = self.end()
         if not has_ended:
-            return Answer(trouble=f"{NO_ANSWER} in {self._deadline_s:.0f} s")
+            return ProbeAnswer(trouble=f"{NO_ANSWER} in {self._deadline_s:.0f} s")
         try:
             facts = json.loads(self._out.read_text(encoding="utf-8"))
         except (ValueError, RecursionError):
             said = " ".join(self._err.read_text(encoding="utf-8", errors="replace").split())[-LAST_WORDS:]
-            return Answer(trouble=f"its process ended with code {code}: {said}")
+            return ProbeAnswer(trouble=f"its process ended with code {code}: {said}")
         trouble = facts.pop("trouble", "")
-        return Answer(facts, trouble)
+        return ProbeAnswer(facts, trouble)
 
     def end(self) -> int:
         """End the process and everything it started. Returns its exit code."""

@@ -22,7 +22,7 @@ from learner.launch.preflight import FILES, check_places, single_answers
 from scorers.served_model.wire import Wire
 from scorers.time_shares import LEAST_S
 from tools.doctor.findings import Check, Finding
-from tools.doctor.questions import NO_ANSWER, Answer, Question
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, Question
 from web.client import Busy
 
 AREA = "run"
@@ -87,7 +87,7 @@ def check_deadlines(run: Run) -> Finding:
     )
 
 
-def tokenizer(answer: Answer, run: Run) -> Finding:
+def tokenizer(answer: ProbeAnswer, run: Run) -> Finding:
     """Check that every role can load the tokenizer without a network."""
     path = run.model.path
     if not answer.trouble:
@@ -104,7 +104,7 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
     )
 
 
-def template(answer: Answer, run: Run) -> Finding:
+def template(answer: ProbeAnswer, run: Run) -> Finding:
     """Check that the policy would see its tasks' tools and their answers, where the tasks could begin."""
     if untold := answer.facts["untold"]:
         return TEMPLATE.note(f"whether {run.model.path} shows tools can't be told: {untold}")
@@ -117,7 +117,7 @@ def template(answer: Answer, run: Run) -> Finding:
     return TEMPLATE.ok(f"the model's template shows tools: {shown}" if shown else "no task has tools")
 
 
-def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
+def model_files(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
     """Report the model's files that its own library refuses, and a head that its config does not declare."""
     path = run.model.path
     if answer.trouble and not (Path(path).is_dir() or is_path(path)):
@@ -138,7 +138,7 @@ def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
         yield MODEL_FILES.ok(f"{path}: what is beside its weights can be written again")
 
 
-def settings(answer: Answer, run: Run) -> Iterator[Finding]:
+def settings(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
     """Check that the engine accepts the model and the settings; nothing where it is not installed here."""
     kind, path = run.generators.engine.type, run.model.path
     if answer.trouble and not (Path(path).is_dir() or is_path(path)):
@@ -154,7 +154,7 @@ def settings(answer: Answer, run: Run) -> Iterator[Finding]:
         yield SETTINGS.ok(f"the engine {kind} takes the model and the settings")
 
 
-def data(answer: Answer, run: Run) -> Finding:
+def data(answer: ProbeAnswer, run: Run) -> Finding:
     """Check that every row of the data is usable."""
     if bad := answer.facts.get("bad_rows"):
         return DATA.problem(

@@ -14,7 +14,7 @@ from sandbox.local import toolchain
 from sandbox.packages import REMEDY as INSTALL
 from sandbox.packages import absent
 from tools.doctor.findings import Check, Finding
-from tools.doctor.questions import Answer, Question
+from tools.doctor.questions import ProbeAnswer, Question
 
 AREA = "sandbox"
 WALLS = ("bubblewrap", "landlock")  # in the order of preference
@@ -30,7 +30,7 @@ def questions(run: Run | None) -> list[Question]:
     return [Question(name="sandbox", words=servers)]
 
 
-def check_sandbox(answer: Answer, run: Run | None) -> Iterator[Finding]:
+def check_sandbox(answer: ProbeAnswer, run: Run | None) -> Iterator[Finding]:
     """Yield all findings about the sandbox."""
     is_needed = run is not None and needs_sandbox(run)
     asked = run.scorers.sandbox if run is not None else "auto"
@@ -56,7 +56,7 @@ def needs_sandbox(run: Run) -> bool:
     )
 
 
-def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
+def walls(answer: ProbeAnswer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
     """Yield which walls work, and the languages inside the used ones."""
     holding = [name for name in WALLS if "version" in answer.facts[name]]
     used = asked if asked in holding else next(iter(holding), "") if asked == "auto" else ""
@@ -104,7 +104,7 @@ def packages(facts: dict[str, object]) -> Iterator[Finding]:
         )
 
 
-def servers(answer: Answer, urls: tuple[str, ...]) -> Finding:
+def servers(answer: ProbeAnswer, urls: tuple[str, ...]) -> Finding:
     """Check that the servers with SandboxFusion's API answer."""
     check = Check(AREA, "servers")
     if not urls:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Begun, Refused, Usage, event
+from agents.gateway.dialects.dialect import COMMENT, Asked, Begun, PolicyAnswer, Refused, Usage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -53,7 +53,7 @@ class Chat:
             overridden=overridden,
         )
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         del asked
         message = {"refusal": None, **answer.message}
@@ -66,7 +66,7 @@ class Chat:
         del asked, begun, number
         return COMMENT
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the parts of the message, the finish reason, the usage."""
         del signs
         head = _head(answer, "chat.completion.chunk")
@@ -182,7 +182,7 @@ def _call(given: Mapping[str, Any], where: str) -> Turn:
     return call_of(function.get("name"), function.get("arguments"), given.get("id"), where)
 
 
-def _head(answer: Answer, kind: str) -> dict[str, Any]:
+def _head(answer: PolicyAnswer, kind: str) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{answer.id}",
         "object": kind,
@@ -193,7 +193,7 @@ def _head(answer: Answer, kind: str) -> dict[str, Any]:
     }
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: PolicyAnswer) -> str:
     if answer.is_cut:
         return "length"
     return "tool_calls" if answer.message.get("tool_calls") else "stop"

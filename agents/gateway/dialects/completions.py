@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.gateway.dialects.chat import DONE, error_of, usage_of, wants_usage
-from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Begun, Refused, event
+from agents.gateway.dialects.dialect import COMMENT, Asked, Begun, PolicyAnswer, Refused, event
 from agents.gateway.dialects.fields import a_limit, model_in, refuse_what_biases, stops_in
 from tasks.turns import text_of
 
@@ -37,7 +37,7 @@ class Completions:
             overridden=overridden,
         )
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         del asked
         return {**_body(answer, text_of(answer.message), _finish(answer)), "usage": usage_of(answer.usage)}
@@ -47,7 +47,7 @@ class Completions:
         del asked, begun, number
         return COMMENT
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the text, the finish reason, the usage."""
         del signs
         more = {"usage": None} if asked.streams_usage else {}
@@ -66,11 +66,11 @@ class Completions:
         return event(error_of(refused))
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: PolicyAnswer) -> str:
     return "length" if answer.is_cut else "stop"
 
 
-def _body(answer: Answer, text: str, finish: str | None) -> dict[str, Any]:
+def _body(answer: PolicyAnswer, text: str, finish: str | None) -> dict[str, Any]:
     return {
         "id": f"cmpl-{answer.id}",
         "object": "text_completion",

@@ -1,6 +1,6 @@
 """Define the interface of the gateway's APIs: requests are read into one form, and answers written from one.
 
-In: a request's body. Out: `Asked`. Then in: `Answer`, or `Refused`. Out: a body, or events of a stream. Pure; the
+In: a request's body. Out: `Asked`. Then in: `PolicyAnswer`, or `Refused`. Out: a body, or events of a stream. Pure; the
 server and the session use it through the Protocol `Dialect`.
 """
 
@@ -38,7 +38,7 @@ class Asked:
     messages: tuple[Turn, ...]  # in the format of OpenAI's chat API; content is a text
     model: str = ""  # the requested name; the policy answers in any case
     instructions: tuple[Turn, ...] = ()  # messages before all others, in this call alone
-    previous: str = ""  # `Answer.id` that the messages continue from; "": they are complete
+    previous: str = ""  # `PolicyAnswer.id` that the messages continue from; "": they are complete
     is_kept: bool = False  # whether later calls may name the answer as `previous`
     is_plain: bool = False  # the one message is a text to continue, without a chat template
     tools: tuple[Turn, ...] = ()  # schemas of functions, in the format of OpenAI's chat API
@@ -70,7 +70,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Begun):
+class PolicyAnswer(Begun):
     """The policy's answer to a call."""
 
     message: Turn  # role, content, optionally reasoning_content, and tool_calls with arguments as JSON text
@@ -88,7 +88,7 @@ class Dialect(Protocol):
         """Read a request. Raises Refused."""
         ...
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         ...
 
@@ -96,7 +96,7 @@ class Dialect(Protocol):
         """Return a sign of life for a stream that waits for the policy; `number` were sent before."""
         ...
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream, each as it is sent, after `signs` signs of life."""
         ...
 

@@ -19,9 +19,9 @@ from agents.gateway.dialects.dialect import (
     TOO_LARGE,
     TOO_SLOW,
     UNKNOWN_KEY,
-    Answer,
     Asked,
     Begun,
+    PolicyAnswer,
     Refused,
     Usage,
     event,
@@ -84,7 +84,7 @@ class Messages:
             echoed={"thinking": body.get("thinking")},
         )
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         return {
             **_head(answer),
@@ -99,7 +99,7 @@ class Messages:
         del asked, begun, number
         return _PING
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the blocks of the message, the stop reason, the usage."""
         del signs
 
@@ -221,7 +221,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
     return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
 
 
-def _blocks(asked: Asked, answer: Answer) -> Iterator[dict[str, Any]]:
+def _blocks(asked: Asked, answer: PolicyAnswer) -> Iterator[dict[str, Any]]:
     """Yield the blocks of an answer; an empty answer has one empty text."""
     message = answer.message
     thinking = asked.echoed.get("thinking")
@@ -255,11 +255,11 @@ def _parts(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
             return {**block, "text": ""}, [{"type": "text_delta", "text": block["text"]}]
 
 
-def _head(answer: Answer) -> dict[str, Any]:
+def _head(answer: PolicyAnswer) -> dict[str, Any]:
     return {"id": f"msg_{answer.id}", "type": "message", "role": "assistant", "model": answer.model}
 
 
-def _reason(answer: Answer) -> str:
+def _reason(answer: PolicyAnswer) -> str:
     if answer.is_cut:
         return "max_tokens"
     if answer.stopped_at is not None:

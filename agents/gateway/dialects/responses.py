@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agents.gateway.dialects.chat import error_of
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Refused, Usage, event
+from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Refused, Usage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -80,7 +80,7 @@ class Responses:
             echoed={name: body.get(name) for name in _ECHOED if body.get(name) is not None},
         )
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         status = "incomplete" if answer.is_cut else "completed"
         return {
@@ -97,7 +97,7 @@ class Responses:
         response = {**_head(asked, begun, "in_progress"), "output": [], "usage": None}
         return _named(kind, number, response=response)
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the items of the answer with their parts, then the whole."""
         for number in range(signs, 2):
             yield self.alive(asked, answer, number)
@@ -252,7 +252,7 @@ def _head(asked: Asked, begun: Begun, status: str) -> dict[str, Any]:
     }
 
 
-def _items(asked: Asked, answer: Answer, status: str) -> Iterator[dict[str, Any]]:
+def _items(asked: Asked, answer: PolicyAnswer, status: str) -> Iterator[dict[str, Any]]:
     """Yield the items of an answer; an empty answer has a message with an empty text."""
     message = answer.message
     thought, text, calls = message.get("reasoning_content"), message.get("content"), message.get("tool_calls")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from agents.environments.environments import Environments
 from agents.environments.seam import Beginning, EnvironmentFailed, Finish, Step
 from agents.gateway.calls import Calls
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
+from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
 from broker.messages import End, Turn
 
@@ -112,12 +112,12 @@ class Script(Calls):
         """Count messages: nobody looks."""
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
         self.asked.append(asked)
         if not self._turns:
             return self._at_limit(End.TURNS, begun, given=1, is_beside=False)
         usage = Usage(given=1, cached=0, sampled=1)
-        return Answer(
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,

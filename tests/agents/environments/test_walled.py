@@ -15,7 +15,7 @@ import pytest
 
 from agents.environments.seam import EnvironmentFailed, Finish
 from agents.gateway.calls import Calls
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
+from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
 from config.episodes.own_loop import CommandConfig
 from sandbox.choice import walls_without_network
@@ -43,10 +43,10 @@ class Parrot(Calls):
     def count(self, asked: Asked) -> int:
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
         message = {"role": "assistant", "content": f"heard {asked.messages[-1]['content']}"}
         usage = Usage(given=1, cached=0, sampled=1)
-        return Answer(
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,

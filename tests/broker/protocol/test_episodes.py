@@ -15,12 +15,12 @@ from broker.keys import DEAD, EPISODES, POLICY_CALLS, PROMPTS, ROLLOUTS
 from broker.monitoring import group_view
 from broker.protocol.consumer import Consumer, read_any
 from broker.protocol.episodes import (
-    Answer,
     Asked,
     Asking,
     Attempt,
     Call,
     Calls,
+    CallState,
     Ended,
     Episodes,
     calls_near,
@@ -105,21 +105,21 @@ def test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing
     assert (attempt.number, attempt.in_vain, attempt.ends, attempt.floor) == (1, 1, (None, None), 0)
     ends = []
     for call in (FIRST, SECOND):
-        assert worker.look(attempt, call) == (Answer.ASK, b"")
-        assert worker.ask(attempt, call, PROMPT) == (Answer.ASKED, b"")
-        assert worker.ask(attempt, call, PROMPT) == (Answer.ASKED, b""), "it is asked once"
+        assert worker.look(attempt, call) == (CallState.ASK, b"")
+        assert worker.ask(attempt, call, PROMPT) == (CallState.ASKED, b"")
+        assert worker.ask(attempt, call, PROMPT) == (CallState.ASKED, b""), "it is asked once"
         record = with_id(b"ids, log-probabilities, spans")
         assert ground.answer(record)
-        assert worker.look(attempt, call) == (Answer.TURN, record)
+        assert worker.look(attempt, call) == (CallState.TURN, record)
         ends.append(with_id(b"how it ended"))
         assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK
         assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK, "a lost reply"
         assert worker.end(attempt, call.episode, with_id(b"other"), {}) is Ended.ENDED
-        assert worker.ask(attempt, Call(call.episode, key_of(b"more", 0)), b"more") == (Answer.ENDED, b"")
+        assert worker.ask(attempt, Call(call.episode, key_of(b"more", 0)), b"more") == (CallState.ENDED, b"")
     assert ground.hand_over(attempt, ends)
     assert (ground.board.ids(ROLLOUTS), ground.turns(), ground.calls()) == (["0"], {}, 0)
     assert not ground.hand_over(attempt, ends), "once"
-    assert worker.look(attempt, FIRST) == (Answer.GONE, b"")
+    assert worker.look(attempt, FIRST) == (CallState.GONE, b"")
     ground.board.audit()
 
 
@@ -135,11 +135,11 @@ def test_a_group_that_is_played_again_gets_the_answers_that_it_had(ground: Playg
     second = ground.worker("b")
     after = opened(ground, second)
     assert (after.number, after.ends) == (2, (end, None))
-    assert first.look(before, SECOND) == (Answer.GONE, b"")
+    assert first.look(before, SECOND) == (CallState.GONE, b"")
     assert first.end(before, 1, with_id(b""), {}) is Ended.GONE
-    assert second.look(after, SECOND) == (Answer.ASKED, b""), "the call goes on"
+    assert second.look(after, SECOND) == (CallState.ASKED, b""), "the call goes on"
     assert ground.answer(other := with_id(b"for whoever plays now"))
-    assert second.look(after, SECOND) == (Answer.TURN, other)
+    assert second.look(after, SECOND) == (CallState.TURN, other)
     assert not ground.hand_over(before, [end, with_id(b"")]), "of an older attempt"
 
 
@@ -147,10 +147,10 @@ def test_several_turns_are_asked_and_looked_for_in_one_go(ground: Playground) ->
     worker = ground.worker()
     attempt = opened(ground, worker)
     asked = [Asking(attempt, FIRST, PROMPT), Asking(attempt, SECOND)]
-    assert worker.ask_all(asked) == [(Answer.ASKED, b""), (Answer.ASK, b"")]
+    assert worker.ask_all(asked) == [(CallState.ASKED, b""), (CallState.ASK, b"")]
     assert ground.answer(record := with_id(b"said"))
     looks = [Asking(attempt, FIRST), Asking(attempt, SECOND, PROMPT)]
-    assert worker.ask_all(looks) == [(Answer.TURN, record), (Answer.ASKED, b"")]
+    assert worker.ask_all(looks) == [(CallState.TURN, record), (CallState.ASKED, b"")]
 
 
 def test_an_open_whose_reply_is_lost_counts_once(ground: Playground) -> None:
@@ -204,10 +204,10 @@ def test_a_failure_is_of_its_attempt_and_a_new_one_asks_anew(ground: Playground)
     asked = generator.begin(generator.consumer.lease(1, block_s=0)[0])
     assert asked is not None
     assert generator.refuse(asked, "the prompt does not fit")
-    assert worker.look(attempt, FIRST) == (Answer.FAILED, b"the prompt does not fit")
+    assert worker.look(attempt, FIRST) == (CallState.FAILED, b"the prompt does not fit")
     later = opened(ground, worker)
-    assert worker.look(later, FIRST) == (Answer.ASK, b"")
-    assert worker.ask(later, FIRST, PROMPT) == (Answer.ASKED, b"")
+    assert worker.look(later, FIRST) == (CallState.ASK, b"")
+    assert worker.ask(later, FIRST, PROMPT) == (CallState.ASKED, b"")
     assert "failed:" not in " ".join(ground.turns())
 
 
@@ -252,12 +252,12 @@ def test_a_conversation_goes_to_its_generator_while_that_one_lives(ground: Playg
         [calls_near("near")],
     )
     ground.board.client.delete(ground.keys(calls_near("near")))  # it has expired with its generator
-    assert worker.look(attempt, FIRST) == (Answer.ASKED, b""), "from the prompt that is kept"
+    assert worker.look(attempt, FIRST) == (CallState.ASKED, b""), "from the prompt that is kept"
     assert ground.calls() == 1
     assert ground.answer(with_id(b"from another"))
-    assert worker.look(attempt, FIRST)[0] is Answer.TURN
+    assert worker.look(attempt, FIRST)[0] is CallState.TURN
     own.keep()
-    assert worker.ask(attempt, SECOND, PROMPT, near="near")[0] is Answer.ASKED
+    assert worker.ask(attempt, SECOND, PROMPT, near="near")[0] is CallState.ASKED
     assert ground.calls() == 0
 
 
@@ -294,7 +294,7 @@ def test_a_group_that_ends_otherwise_takes_its_turns_and_calls_along(ground: Pla
         case "collector":
             assert dead_letter_entry(ground.link, ground.keys, ground.entry, reason="it is late")
     assert (ground.turns(), ground.calls(), ground.board.ids(EPISODES)) == ({}, 0, [])
-    assert worker.look(attempt, FIRST) == (Answer.GONE, b"")
+    assert worker.look(attempt, FIRST) == (CallState.GONE, b"")
     assert worker.open(ground.entry, N) is None
 
 
@@ -335,7 +335,7 @@ def test_a_group_that_was_spoilt_by_hand_is_opened_where_it_is_put_back(ground: 
     ground.entry = ground.board.entry("0")
     again = ground.worker()
     after = opened(ground, again)
-    assert again.look(after, FIRST) == (Answer.TURN, record), "it keeps its turns"
+    assert again.look(after, FIRST) == (CallState.TURN, record), "it keeps its turns"
 
 
 def test_a_call_whose_turns_were_deleted_by_hand_is_dropped(ground: Playground) -> None:
@@ -358,7 +358,7 @@ def test_an_answer_of_an_older_life_is_thrown_away_and_leaves_the_call_that_has_
     for older in ({b"floor": b"7"}, {b"key": b"of another call"}):
         entry = Entry(POLICY_CALLS, asked.entry.entry_id, {**asked.entry.raw, **older})
         assert not generator.answer(Asked(entry, 1, PROMPT), with_id(b"older"))
-        assert (worker.look(attempt, FIRST), ground.calls()) == ((Answer.ASKED, b""), 1)
+        assert (worker.look(attempt, FIRST), ground.calls()) == ((CallState.ASKED, b""), 1)
     assert generator.answer(asked, with_id(b"its own"))
 
 
@@ -450,7 +450,7 @@ def test_full_memory_refuses_nothing_of_a_group_that_is_there(ground: Playground
         attempt = opened(ground, worker)
         ends = []
         for call in (FIRST, SECOND):
-            assert worker.ask(attempt, call, PROMPT) == (Answer.ASKED, b"")
+            assert worker.ask(attempt, call, PROMPT) == (CallState.ASKED, b"")
             record = with_id(b"turn")
             assert ground.answer(record, generator)
             ends.append(with_id(b"end"))
