@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agents.asking import Asker, Counts
 from agents.gateway.calls import Calls
-from agents.gateway.conversations import PLAIN, Conversations, Found, Place, cut_at
+from agents.gateway.conversations import PLAIN, BranchPoint, Conversations, Found, cut_at
 from agents.gateway.dialects.dialect import ENDED, FAILED, Asked, Begun, PolicyAnswer, Refused, Usage
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
@@ -209,7 +209,7 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, Unrenderable) else "the request is nested too deeply"
 
 
-def _common(after: Place[Turn] | None, turn: Turn) -> int:
+def _common(after: BranchPoint[Turn] | None, turn: Turn) -> int:
     return after.turn.length if after is not None and turn.goes_on(after.turn) else 0
 
 

@@ -34,7 +34,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EntryPlace:
     """The entry that `where` names for a group."""
 
     stream: str
@@ -95,12 +95,12 @@ class RunReader:
         found: Any = self.link(lambda client: client.hkeys(self.keys.where))
         return [group_id.decode() for group_id in found]
 
-    def places(self, group_ids: Sequence[str]) -> list[Place | None]:
+    def places(self, group_ids: Sequence[str]) -> list[EntryPlace | None]:
         """Return the entry of each group, in the given order; None where `where` has none."""
         if not group_ids:
             return []
         found: Any = self.link(lambda client: client.hmget(self.keys.where, group_ids))
-        return [Place(*place.decode().split(" ", 1)) if place else None for place in found]
+        return [EntryPlace(*place.decode().split(" ", 1)) if place else None for place in found]
 
     def reconcile_view(self, group_ids: Sequence[str]) -> list[Sighting]:
         """Find those of `group_ids` that have a slot. The answer may contain other groups, too."""
@@ -125,7 +125,7 @@ class RunReader:
             for entry in entries_of(key.decode().rsplit(":", 1)[1], items)
         ]
 
-    def fetch(self, place: Place) -> list[Entry]:
+    def fetch(self, place: EntryPlace) -> list[Entry]:
         """Read the entry at a place; an empty list where it is gone."""
         key = self.keys.stream(place.stream)
         reply = self.link(lambda client: client.xrange(key, place.entry_id, place.entry_id))

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DrawnRow:
     """The row of a draw."""
 
     epoch: int  # passes over the data, or over that row's source, before this one
@@ -106,12 +106,12 @@ class PromptSource:
         """Return the number of draws of that many epochs, None: as many as there are; may be infinite."""
         return min(self._order.draws, math.inf if epochs is None else epochs * len(self))
 
-    def place(self, number: int) -> tuple[Place, Row]:
+    def place(self, number: int) -> tuple[DrawnRow, Row]:
         """Return the place and row of a draw in the run's order."""
         draw = self._order.draw(number)
         part = self._parts[draw.source]
         place = int(part.kept[draw.row])
-        return Place(draw.epoch, part.first + int(part.rows.numbers[place])), part.rows[place]
+        return DrawnRow(draw.epoch, part.first + int(part.rows.numbers[place])), part.rows[place]
 
     def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
         """Return a training group's prompt: the draw of its ordinal. The floor is set at issue.
@@ -134,7 +134,7 @@ class PromptSource:
         place, row = self.place(index)
         return self._prompt(group_id, Split.EVAL, place, row, sampling)
 
-    def _prompt(self, group_id: str, split: Split, place: Place, row: Row, sampling: Sampling) -> Prompt:
+    def _prompt(self, group_id: str, split: Split, place: DrawnRow, row: Row, sampling: Sampling) -> Prompt:
         seed = int.from_bytes(
             hashlib.blake2b(f"{self.run.seed} {group_id}".encode(), digest_size=4).digest(), "little"
         )

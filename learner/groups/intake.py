@@ -21,7 +21,7 @@ from broker.group_ids import ordinal_of
 from broker.keys import DEAD, EPISODES, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup, Split
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.run_reader import Place
+from broker.protocol.run_reader import EntryPlace
 from broker.protocol.streams import Entry
 from config.run import Run
 from learner.groups.arrivals import ArrivalCounter, Arrivals
@@ -191,9 +191,9 @@ class Intake:
                 age = self._age(group_id, found.issued_at, now=now)
                 if stream in {PROMPTS, EPISODES, ROLLOUTS}:
                     oldest = max(oldest, age)
-                    self._dead_letter_if_late(group_id, Place(stream, found.entry_id), age)
+                    self._dead_letter_if_late(group_id, EntryPlace(stream, found.entry_id), age)
                 elif stream == DEAD or group_id not in self.buffer:
-                    self._accept(self.run_owner.fetch(Place(stream, found.entry_id)))
+                    self._accept(self.run_owner.fetch(EntryPlace(stream, found.entry_id)))
         if lost := sorted(nowhere & self._nowhere):
             raise WentBack(
                 f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: "
@@ -302,7 +302,7 @@ class Intake:
         self._arrived.clear()
         for entry, place in zip(entries, places, strict=True):
             group_id = entry.group_id
-            if place != Place(entry.stream, entry.entry_id):
+            if place != EntryPlace(entry.stream, entry.entry_id):
                 if entry.stream == SCORED:
                     self.run_owner.dead_letter_entry(entry, reason="where does not name it")
             elif self.journal.has(group_id):
@@ -402,7 +402,7 @@ class Intake:
                 f"{self._last_death}): millrace dead list {self.run.name}"
             )
 
-    def _dead_letter_if_late(self, group_id: str, place: Place, age: float) -> None:
+    def _dead_letter_if_late(self, group_id: str, place: EntryPlace, age: float) -> None:
         """Dead-letter a group past its task's deadline. Its entry is fetched once, for the task."""
         if age <= self._deadlines.get(group_id, self.run.deadlines[0]):
             return

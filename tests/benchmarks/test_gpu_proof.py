@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.proofs.gpu import __main__ as command
 from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
-from benchmarks.proofs.gpu.outcomes import Found, Missed, Outcome, Place, Skipped, Verdict, read_outcome
+from benchmarks.proofs.gpu.outcomes import Found, Missed, Outcome, Skipped, StepPlace, Verdict, read_outcome
 from benchmarks.proofs.gpu.plan import ALONE, BUDGET_S, BY_NAME, SAMPLES, STEPS, TRAINS, Step, chosen, takes
 from benchmarks.proofs.gpu.rates import size_for
 from benchmarks.proofs.gpu.shared_card import GENERATOR, Killer
@@ -100,7 +100,7 @@ def test_every_step_names_a_function_that_is_there_and_a_limit_or_a_reason_on_a_
         assert bool(step.no_cpu_form) or step.cpu_s > 0
 
 
-def passes(place: Place, *, number: int) -> Found:
+def passes(place: StepPlace, *, number: int) -> Found:
     return Found(text=f"{number} tokens", facts={"number": number, "device": place.device})
 
 
@@ -126,7 +126,7 @@ def outcome_of_function(
 def test_whatever_a_step_raises_is_its_outcome(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, line: str
 ) -> None:
-    def raises(place: Place) -> Found:
+    def raises(place: StepPlace) -> Found:
         raise error
 
     assert outcome_of_function(raises, monkeypatch, tmp_path).line == line

@@ -8,44 +8,44 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks.proofs.gpu.outcomes import Found, Outcome, Place, Verdict
+from benchmarks.proofs.gpu.outcomes import Found, Outcome, StepPlace, Verdict
 from benchmarks.proofs.gpu.plan import Step
 
 CHILD = "child"  # the file with the id of a step's child
 
 
-def chosen(place: Place) -> Found:
+def chosen(place: StepPlace) -> Found:
     """Stand in until a test puts its own here."""
     raise NotImplementedError(place)
 
 
-def hangs(place: Place) -> Found:
+def hangs(place: StepPlace) -> Found:
     """Never end, and have a child."""
     _begins(place)
     signal.pause()
     raise AssertionError(place)
 
 
-def dies(place: Place) -> Found:
+def dies(place: StepPlace) -> Found:
     """End by a signal, and leave a child behind."""
     _begins(place)
     os.kill(os.getpid(), signal.SIGSEGV)
     raise AssertionError(place)
 
 
-def leaves(place: Place) -> Found:
+def leaves(place: StepPlace) -> Found:
     """End with a code, and leave a child behind."""
     _begins(place)
     sys.exit(3)
 
 
-def _begins(place: Place) -> None:
+def _begins(place: StepPlace) -> None:
     child = subprocess.Popen(["sleep", "600"])
     (place.folder / CHILD).write_text(str(child.pid), encoding="utf-8")
     print("begun", flush=True)  # noqa: T201 - for the log
 
 
-def counts(place: Place) -> Found:
+def counts(place: StepPlace) -> Found:
     """Count the steps of the session."""
     counted = place.kept.get("counted", list[str])
     counted.append("x")

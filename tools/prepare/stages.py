@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowOrigin:
     """The origin of a row."""
 
     number: int  # of its record
@@ -99,7 +99,7 @@ class Prepared:
     quarantined: list[dict[str, Any]]  # in the order of their records
 
 
-Placed = tuple[Place, dict[str, Any]]
+Placed = tuple[RowOrigin, dict[str, Any]]
 
 
 def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepared:
@@ -204,9 +204,9 @@ class _Work:
             except BadRecord as error:
                 raise BadRecord(f"{where}{error}") from error
             except BadMessage as error:
-                self._quarantine(Place(number, where), SCORED, str(error), row)
+                self._quarantine(RowOrigin(number, where), SCORED, str(error), row)
             else:
-                yield Place(number, where), row
+                yield RowOrigin(number, where), row
 
     def _filter(self, record: Record) -> None:
         """Raise LeftOut with the name of the first filter that a record fails."""
@@ -250,7 +250,7 @@ class _Work:
         from scorers.gold.examiner import Candidate, Verdict, examine
 
         config = all_tasks()
-        waiting: deque[tuple[Place, dict[str, Any], str]] = deque()
+        waiting: deque[tuple[RowOrigin, dict[str, Any], str]] = deque()
 
         def candidates() -> Iterator[Candidate]:
             for place, row in rows:
@@ -299,7 +299,7 @@ class _Work:
             else:
                 yield place, row
 
-    def _quarantine(self, place: Place, stage: str, reason: str, row: Mapping[str, Any] | None) -> None:
+    def _quarantine(self, place: RowOrigin, stage: str, reason: str, row: Mapping[str, Any] | None) -> None:
         self.tally.leave_out(stage)
         self.quarantine[place.number] = {
             "record": place.number,

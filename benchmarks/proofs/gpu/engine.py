@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from benchmarks.proofs.gpu.made_up import QWEN_0_5B, TINY, Shape, batch_of, write_model, write_weights
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, StepPlace
 from benchmarks.rigs.groups import demo_run, question, scored
 from broker.messages import Completion, Prompt, SampledGroup
 from config.generators import VllmEngineConfig
@@ -73,7 +73,7 @@ MISMATCH: dict[Device, Size] = {
 }
 
 
-def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
+def agrees_in_flight(place: StepPlace, *, enforce_eager: bool) -> Found:
     """Sample, load new weights in flight, sample again; compare every token with the learner's log-probability.
 
     Raises:
@@ -117,7 +117,7 @@ def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
     )
 
 
-def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) -> Found:
+def measures_mismatch(place: StepPlace, *, head_dtype: Literal["float32", "model"]) -> Found:
     """Time updates of the engine, then have the learner measure the mismatch on what the engine sampled.
 
     Raises:
@@ -206,13 +206,13 @@ class Held:
     started_s: float
 
 
-def hold(place: Place, run: Run) -> Held:
+def hold(place: StepPlace, run: Run) -> Held:
     """Return the session's engine for a run's model and types, started where there is none."""
     key = run.model.model_dump_json() + run.generators.engine.model_dump_json()
     return place.kept.get(key, lambda: _start(place, run))
 
 
-def _start(place: Place, run: Run) -> Held:
+def _start(place: StepPlace, run: Run) -> Held:
     config = run.generators.engine
     if not isinstance(config, VllmEngineConfig):
         raise TypeError(f"this step is about vLLM, not {config.type}")
@@ -292,7 +292,7 @@ def prompts(size: Size, count: int) -> list[Prompt]:
     ]
 
 
-def run_of(place: Place, size: Size, *, enforce_eager: bool, head_dtype: str = "float32") -> Run:
+def run_of(place: StepPlace, size: Size, *, enforce_eager: bool, head_dtype: str = "float32") -> Run:
     """Return a run of a random model on this device, written once for all steps of a size and type."""
     model = place.shared / f"{size.shape.hidden}-{size.dtype}"
     if not (model / "tokenizer_config.json").exists():

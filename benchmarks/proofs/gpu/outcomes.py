@@ -52,7 +52,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class StepPlace:
     """Where a step runs.
 
     Args:

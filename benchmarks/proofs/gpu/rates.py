@@ -29,7 +29,7 @@ from benchmarks.proofs.gpu.made_up import (
     random_groups,
     write_model,
 )
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, StepPlace
 from benchmarks.rigs.groups import demo_run
 from config.run import Run
 from learner.training.batch import Batch
@@ -73,7 +73,7 @@ SIZES = (
 )
 
 
-def measures_the_learner(place: Place) -> Found:
+def measures_the_learner(place: StepPlace) -> Found:
     """Train steps on made-up groups, and measure. Raises Missed where the estimate is too low, or a number is none."""
     on_gpu = place.device == "cuda"
     free, memory = torch.cuda.mem_get_info() if on_gpu else (0, 0)
@@ -190,7 +190,7 @@ def _batch(run: Run, size: Size) -> tuple[Batch, Sequence[int]]:
     return batch_of(run, groups, version=0), sequences
 
 
-def _run(place: Place, size: Size, *, on_gpu: bool) -> Run:
+def _run(place: StepPlace, size: Size, *, on_gpu: bool) -> Run:
     dtype = "bfloat16" if on_gpu else "float32"
     model = write_model(place.folder / "model", size.shape, dtype=dtype)
     return demo_run(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, StepPlace
 from benchmarks.rigs.groups import demo_run
 from broker.connection import RedisLink
 from broker.keys import Keys
@@ -88,7 +88,7 @@ class Killer:
             self.killed_at = version
 
 
-def survives_a_kill(place: Place) -> Found:
+def survives_a_kill(place: StepPlace) -> Found:
     """Run the demo, kill its generator, and look at what became of it. Raises Missed where something is wrong."""
     run = _run(place)
     config = place.folder / "run.yaml"
@@ -132,7 +132,7 @@ def trained_groups(journal: Path) -> dict[str, int]:
     return counts
 
 
-def _run(place: Place) -> Run:
+def _run(place: StepPlace) -> Run:
     on_gpu = place.device == "cuda"
     engine: dict[str, Any] = {"type": "vllm", "max_num_seqs": 128, "start_timeout_s": 180}
     engine |= (

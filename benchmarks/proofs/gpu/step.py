@@ -21,8 +21,8 @@ from benchmarks.proofs.gpu.outcomes import (
     Kept,
     Missed,
     Outcome,
-    Place,
     Skipped,
+    StepPlace,
     Verdict,
     in_one_line,
 )
@@ -47,7 +47,7 @@ def outcome_of(
         device: that the step is about.
         shared: the proof's folder; the step's own below it is emptied.
         kept: by the session; None: the step is alone.
-        is_fork: as in `Place`.
+        is_fork: as in `StepPlace`.
     """
     began = time.monotonic()
     own = shared / name
@@ -57,7 +57,7 @@ def outcome_of(
     try:
         module, _, attribute = function.partition(":")
         run: Callable[..., Found] = getattr(import_module(module), attribute)
-        place = Place(folder=own, shared=shared, device=device, kept=kept or Kept(), is_fork=is_fork)
+        place = StepPlace(folder=own, shared=shared, device=device, kept=kept or Kept(), is_fork=is_fork)
         with place.kept.stack if kept is None else nullcontext():
             found = run(place, **options)
         verdict, text, facts = Verdict.PASS, found.text, found.facts

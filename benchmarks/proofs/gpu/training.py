@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.proofs.gpu.made_up import TINY, write_model
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place, Skipped
+from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Skipped, StepPlace
 from benchmarks.rigs.groups import demo_run
 from broker.weight_files import FILE
 from config.loading import to_yaml
@@ -37,7 +37,7 @@ AGAIN = {"cpu": {"float32": 0.0, "bfloat16": 0.0}, "cuda": {"float32": 1e-5, "bf
 
 
 def follows_the_reference(
-    place: Place,
+    place: StepPlace,
     *,
     stage: Literal[0, 1, 2, 3],
     dtype: Literal["float32", "bfloat16"] = "bfloat16",
@@ -138,7 +138,7 @@ def distance(one: str, other: str) -> float:
     return max((ours[name].float() - theirs[name].float()).abs().max().item() for name in ours)
 
 
-def _reference(place: Place) -> dict[str, Any]:
+def _reference(place: StepPlace) -> dict[str, Any]:
     """Return the same steps in float32 on the CPU with ZeRO 0, made once for all steps of the proof."""
     folder = place.shared / "reference"
     done = folder / "reference.json"
@@ -157,7 +157,7 @@ def _reference(place: Place) -> dict[str, Any]:
     return found
 
 
-def _run(place: Place, *, dtype: str, device: Device, zero: dict[str, Any], ranks: int) -> Run:
+def _run(place: StepPlace, *, dtype: str, device: Device, zero: dict[str, Any], ranks: int) -> Run:
     model = place.shared / "reference" / "model"
     if not (model / "config.json").exists():
         write_model(model, TINY, dtype="float32")

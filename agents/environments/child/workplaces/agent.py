@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.environments.child.imports import imported
 from agents.environments.child.workplaces import bash_agent
-from agents.environments.child.workplaces.place import Environment, Place
+from agents.environments.child.workplaces.place import Environment, Workplace
 
 if TYPE_CHECKING:
     from agents.environments.child.own_loop.walled import Walled
@@ -50,14 +50,14 @@ class PlacedAgent:
 
     def __init__(self, section: Mapping[str, Any], solve: Any) -> None:
         self._section, self._solve = section, solve
-        self._place: Place | None = None
+        self._place: Workplace | None = None
         self._env: Mapping[str, str] = {}  # of the agent's processes
         self._words: tuple[str, ...] = ()  # of a command, for the inside
         self._row: dict[str, Any] = {}  # without what the agent may not see
         self._seed = 0
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Workplace:
         """Return the place, once it exists."""
         if self._place is None:
             raise RuntimeError("there is no place before reset")

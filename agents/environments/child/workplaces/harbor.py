@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.environments.child.prepared import Prepared
 from agents.environments.child.workplaces.agent import Finish, PlacedAgent, seen, solver_of, walls_of
-from agents.environments.child.workplaces.place import Place, PlaceBroken, UnfitRow
+from agents.environments.child.workplaces.place import PlaceBroken, UnfitRow, Workplace
 from agents.environments.child.workplaces.rewards import NoReward, reward_in
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class HarborAgent(PlacedAgent):
         self.deadline_s = task.agent_s
         self._place = await (self._in_container(task) if task.needs_image else self._behind_walls(task))
 
-    async def _behind_walls(self, task: HarborTask) -> Place:
+    async def _behind_walls(self, task: HarborTask) -> Workplace:
         if task.agent_user or task.verifier_user:
             raise UnfitRow(
                 f"{task.folder}: [agent] and [verifier] user need an image: behind walls there is one user"
@@ -125,7 +125,7 @@ class HarborAgent(PlacedAgent):
         )
         return place
 
-    async def _in_container(self, task: HarborTask) -> Place:
+    async def _in_container(self, task: HarborTask) -> Workplace:
         from agents.environments.child.workplaces.container import ContainerPlace
 
         place = ContainerPlace(self._kind.engine, task, self._section)
