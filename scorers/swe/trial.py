@@ -24,7 +24,7 @@ from sandbox.lacks import Lacks
 from sandbox.program import ProgramTooLarge
 from sandbox.time_budget import TimeBudget
 from scorers.scorer import OwnTime
-from scorers.swe.package_tests import RepoTests, Result, run_tests
+from scorers.swe.package_tests import PackageTestResult, RepoTests, run_tests
 from scorers.swe.rows import Edits, Row, WholeFile
 from scorers.swe.sides import Sides, sides_of
 
@@ -110,7 +110,9 @@ class Trial:
         reason = f"{result.passed} of {result.total} tests passed{again}; {result.reason}".rstrip("; ")
         return value, reason, result.is_limit
 
-    def _run(self, tests: RepoTests, files: Mapping[str, str], sides: Sides, budget: TimeBudget) -> Result:
+    def _run(
+        self, tests: RepoTests, files: Mapping[str, str], sides: Sides, budget: TimeBudget
+    ) -> PackageTestResult:
         return run_tests(self._sandbox.get(), tests, files, budget, sides)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Compare two evaluations: the same problems, and whether the second model did better on them.
 
-In: two `Result`s. Out: for each set the paired difference of avg@n, over the problems with a score in both, and other
-differences between the two. Problems are matched by their digest. A row number that asks different things in both is an
-error: the sets are not the same. Pure.
+In: two `EvaluationResult`s. Out: for each set the paired difference of avg@n, over the problems with a score in both,
+and other differences between the two. Problems are matched by their digest. A row number that asks different things in
+both is an error: the sets are not the same. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from tools.evaluate.paired import Difference, paired
 from tools.evaluate.rates import FULL
-from tools.evaluate.results import SETTINGS, Result, ResultError, Row
+from tools.evaluate.results import SETTINGS, EvaluationResult, ResultError, Row
 from tools.evaluate.summary import aligned, label, problems_of
 
 By = Literal["right", "score"]  # the measure of a sample: whether its score is 1, or the score itself
@@ -55,7 +55,9 @@ class Comparison:
         }
 
 
-def compare(first: Result, second: Result, *, names: tuple[str, str], by: By = "right") -> Comparison:
+def compare(
+    first: EvaluationResult, second: EvaluationResult, *, names: tuple[str, str], by: By = "right"
+) -> Comparison:
     """Compare two results.
 
     Args:
@@ -168,7 +170,9 @@ def _refuse_unlike(name: str, first: Sequence[Row], second: Sequence[Row], names
             )
 
 
-def _notes(first: Result, second: Result, common: Sequence[str], names: tuple[str, str]) -> Iterator[str]:
+def _notes(
+    first: EvaluationResult, second: EvaluationResult, common: Sequence[str], names: tuple[str, str]
+) -> Iterator[str]:
     """Yield further differences: how a set is sampled, who scored it, sets in only one result."""
     for name in common:
         one, other = (
@@ -190,5 +194,5 @@ def _notes(first: Result, second: Result, common: Sequence[str], names: tuple[st
             yield f"only in {where}: {', '.join(alone)}"
 
 
-def _listed(result: Result) -> str:
+def _listed(result: EvaluationResult) -> str:
     return ", ".join(each["name"] for each in result.sets) or "none"

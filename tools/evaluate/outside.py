@@ -1,7 +1,7 @@
 """`millrace evaluate --endpoint URL`: let a model behind an address answer held-out rows, scored like the policy's.
 
-In: a configuration whose `data.held_out` names the sets, and the address. Out: a `Result`, as from an evaluation of the
-policy. Environments, agents that own their loop, their gateway and the scorers are a run's
+In: a configuration whose `data.held_out` names the sets, and the address. Out: an `EvaluationResult`, as from an
+evaluation of the policy. Environments, agents that own their loop, their gateway and the scorers are a run's
 (`tools.agent.outside_play`); a row without an environment is answered in one turn. Each row is stored when it is
 scored, with its messages, so the same command continues after an interruption. A server that does not answer ends the
 evaluation without affecting any score.
@@ -38,7 +38,7 @@ from scorers.child.frames import Result as Scored
 from scorers.rows.row_workers import RowWorkers
 from tools.agent.outside import OutsideModel
 from tools.agent.outside_play import Played, play_one, scored_as, scoring_line
-from tools.evaluate.results import Result, Row, digest_of, row_from
+from tools.evaluate.results import EvaluationResult, Row, digest_of, row_from
 from tools.runs.folder import held
 
 FILE: Final = "played.jsonl"  # in the evaluation's folder: one row per line, with its messages
@@ -49,7 +49,7 @@ class NotAnswered(PipelineError):
     """The endpoint did not answer; scored rows are stored."""
 
 
-def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -> Result:
+def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -> EvaluationResult:
     """Return the result of the model's answers to all rows, answering those without one.
 
     Raises:
@@ -61,7 +61,7 @@ def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -
         file = run.folder / FILE
         done, before = _read(file, rows.fingerprint)
         name = asyncio.run(_Evaluation(run, rows, file, url, model=model, key=key).play(done, before))
-    return Result(
+    return EvaluationResult(
         model={"path": name, "revision": None, "weights": None, "endpoint": url},
         sets=rows.facts(),
         rows=[done[ordinal] for ordinal in range(len(rows))],

@@ -1,8 +1,8 @@
 """Store the result of an evaluation, row by row, in a file.
 
-In: scored groups, or a file of an earlier evaluation. Out: a `Result`, as one JSON object. A result only has data that
-another evaluation of the same model with the same seed would reproduce: no times, no names of workers. So an evaluation
-that was killed and continued writes the same file. Written and read by `tools.evaluate.command`.
+In: scored groups, or a file of an earlier evaluation. Out: an `EvaluationResult`, as one JSON object. A result only has
+data that another evaluation of the same model with the same seed would reproduce: no times, no names of workers. So an
+evaluation that was killed and continued writes the same file. Written and read by `tools.evaluate.command`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class EvaluationResult:
     """An evaluation."""
 
     model: Mapping[str, Any]  # path, revision, checksum of the weights
@@ -84,7 +84,7 @@ def digest_of(prompt: Prompt) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def as_tree(result: Result) -> dict[str, Any]:
+def as_tree(result: EvaluationResult) -> dict[str, Any]:
     """Return the object for the file, without its summary."""
     return {
         "format": FORMAT,
@@ -107,7 +107,7 @@ def write_result(path: Path, tree: Mapping[str, Any]) -> None:
         raise ResultError(f"{path} can't be written: {error.strerror}") from error
 
 
-def read_result(path: Path) -> Result:
+def read_result(path: Path) -> EvaluationResult:
     """Read a file that `write_result` wrote. Raises ResultError."""
     try:
         tree = json.loads(path.read_bytes())
@@ -121,7 +121,7 @@ def read_result(path: Path) -> Result:
             f"{path} is no result of `millrace evaluate`: its `format` is {said!r}, not {FORMAT!r}"
         )
     try:
-        return Result(
+        return EvaluationResult(
             model=tree["model"],
             sets=tree["sets"],
             packages=tree["packages"],

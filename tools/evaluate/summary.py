@@ -1,7 +1,7 @@
 """Summarize an evaluation by set and by data source, for programs and for people.
 
-In: a `Result`. Out: one `Summary` for each set, and one for each data source of a set with several. Equal rows of a
-set, as in a benchmark repeated for more samples, are one problem with all their samples. Pure.
+In: an `EvaluationResult`. Out: one `Summary` for each set, and one for each data source of a set with several. Equal
+rows of a set, as in a benchmark repeated for more samples, are one problem with all their samples. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tools.evaluate.rates import Estimate, Scores, average, mean_score, pass_at, powers
-from tools.evaluate.results import Result, Row
+from tools.evaluate.results import EvaluationResult, Row
 from tools.printable import printable
 
 NOTHING: Final = "-"
@@ -41,7 +41,7 @@ class Summary:
     versions: tuple[int, int]  # oldest and newest policy version that sampled
 
 
-def summaries(result: Result) -> list[Summary]:
+def summaries(result: EvaluationResult) -> list[Summary]:
     """Return the summaries in the order of the sets, each set before its sources."""
     found = []
     for name in dict.fromkeys([*(each["name"] for each in result.sets), *(row.set for row in result.rows)]):
@@ -142,7 +142,7 @@ def lines(found: Sequence[Summary]) -> Iterator[str]:
         yield f"Sampled by the policy versions {oldest} to {newest}."
 
 
-def reasons(result: Result) -> Iterator[str]:
+def reasons(result: EvaluationResult) -> Iterator[str]:
     """Yield why samples or rows are missing from the rates, the most frequent reasons first."""
     counts = Counter(reason for row in result.rows for reason in (*row.reasons, *filter(None, [row.error])))
     for reason, count in counts.most_common(REASONS):
