@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from scorers.served_model.marks import enclosed, nonce_for
-from scorers.served_model.protocol import PLAIN_ANSWER, Question
+from scorers.served_model.protocol import PLAIN_ANSWER, ModelQuestion
 from scorers.served_model.transcript import NOTE, Transcript, shown
 
 PROMPTS: Final = 2  # of the wording below: raised with every change, since verdicts are kept under it
@@ -47,9 +47,9 @@ class Case:
         return replace(self, answer=transcript.text, transcript=transcript)
 
 
-def question_on(case: Case, components: Mapping[str, float] | None = None) -> Question[Case]:
+def question_on(case: Case, components: Mapping[str, float] | None = None) -> ModelQuestion[Case]:
     """Word the question about a case; `components` of its score are known already."""
-    return Question(case, messages_of(case), case.key, components or {})
+    return ModelQuestion(case, messages_of(case), case.key, components or {})
 
 
 def messages_of(case: Case) -> list[dict[str, str]]:

@@ -19,7 +19,7 @@ from scorers.judge.reply import verdict_of
 from scorers.judge.rows import MATH, PART_OF_VARIANT, VARIANT_OF_TYPE, JudgeRow, answer_to_judge, row_of
 from scorers.scorer import OVER_LIMIT, Conversation
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import NothingToJudge, Question, Ruling
+from scorers.served_model.protocol import ModelQuestion, NothingToJudge, Ruling
 from scorers.served_model.rule import MathRule
 from scorers.served_model.scorer import ServedModelScorer
 from scorers.served_model.transcript import RENDERING, transcript_of
@@ -55,7 +55,7 @@ class JudgeProtocol:
         """Say whether the math scorer is asked first."""
         return row.type == MATH
 
-    def question_of(self, text: str, row: JudgeRow, rule: MathRule) -> Question[Case] | Ruling:
+    def question_of(self, text: str, row: JudgeRow, rule: MathRule) -> ModelQuestion[Case] | Ruling:
         """Word the question; a ruling where there is no answer, or the reference or the rule decides it.
 
         A reference that the rule can't read leaves the question to the judge.
@@ -70,7 +70,7 @@ class JudgeProtocol:
 
     def question_of_conversation(
         self, conversation: Conversation, row: JudgeRow, rule: MathRule
-    ) -> Question[Case] | Ruling:
+    ) -> ModelQuestion[Case] | Ruling:
         """Word the question about a whole episode; no text of it decides it, but the rule by the last message."""
         try:
             transcript = transcript_of(conversation, row.reference).bounded(self._config.max_answer_chars)
@@ -82,7 +82,7 @@ class JudgeProtocol:
     def _variant(self, row: JudgeRow) -> Variant:
         return VARIANT_OF_TYPE[row.type] or self._config.variant
 
-    def _ruled(self, text: str, row: JudgeRow, rule: MathRule, case: Case) -> Question[Case] | Ruling:
+    def _ruled(self, text: str, row: JudgeRow, rule: MathRule, case: Case) -> ModelQuestion[Case] | Ruling:
         """Ask about a case, unless the rule finds the text right where the row has one."""
         components = {}
         if self.asks_rule(row):
@@ -93,19 +93,19 @@ class JudgeProtocol:
                 return Ruling(1.0, ruled.reason, components)
         return question_on(case, components)
 
-    def ruling_of(self, reply: Reply, question: Question[Case]) -> Ruling:
+    def ruling_of(self, reply: Reply, question: ModelQuestion[Case]) -> Ruling:
         """Read the verdict: 1.0, 0.0 or none."""
         return verdict_of(reply.text, reply.finish_reason, question.case)
 
-    def plain_question(self, question: Question[Case]) -> Question[Case]:
+    def plain_question(self, question: ModelQuestion[Case]) -> ModelQuestion[Case]:
         """Ask about a short answer in place of this one."""
         return question_on(question.case.plain())
 
-    def refused(self, question: Question[Case], reason: str) -> Ruling:  # noqa: ARG002 - as the protocol has it
+    def refused(self, question: ModelQuestion[Case], reason: str) -> Ruling:  # noqa: ARG002 - as the protocol has it
         """Rule an answer wrong that no server takes, as one that is over `max_answer_chars`."""
         return Ruling(0.0, reason, {OVER_LIMIT: 1.0})
 
-    def self_test_questions(self) -> Sequence[Question[Case]]:
+    def self_test_questions(self) -> Sequence[ModelQuestion[Case]]:
         """Ask whether 2 + 2 is four, and whether it is five."""
         return [
             question_on(Case("What is two plus two?", "4", answer, self._config.variant))

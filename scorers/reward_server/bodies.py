@@ -20,7 +20,7 @@ from broker.errors import BadMessage
 from config.scorers import TaskConfig
 from scorers.reward_server.questions import (
     NotServed,
-    Question,
+    RewardQuestion,
     RewardResult,
     bug,
     question_of,
@@ -41,7 +41,7 @@ class Asked:
     """A request that was read asks these questions."""
 
     kind: type[Request]
-    questions: Sequence[Question | RewardResult]  # one for each response, in order
+    questions: Sequence[RewardQuestion | RewardResult]  # one for each response, in order
 
 
 class Bodies:
@@ -69,7 +69,7 @@ class Bodies:
             return faults(found)
         return Asked(kind, [self._question(item) for item in _items(request)])
 
-    def _question(self, item: RewardRequest) -> Question | RewardResult:
+    def _question(self, item: RewardRequest) -> RewardQuestion | RewardResult:
         """Make a question of a response and its row; an error becomes the result of this question alone."""
         text = response_of(item.llm_output) if self._has_prompts else item.llm_output
         try:

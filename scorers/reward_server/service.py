@@ -38,7 +38,7 @@ from config.scorers import TaskConfig
 from scorers.reward_server.bodies import Asked, Bodies
 from scorers.reward_server.openapi import description, page
 from scorers.reward_server.pending_requests import PendingRequests
-from scorers.reward_server.questions import Question, RewardResult, bug
+from scorers.reward_server.questions import RewardQuestion, RewardResult, bug
 from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, RewardRequest
 from web.service import error, read_body, unless_gone, unprocessable
 
@@ -162,7 +162,7 @@ class RewardServer:
         return await asyncio.get_running_loop().run_in_executor(self._aside, read)
 
     async def _reply(self, asked: Asked, within_s: float) -> Response:
-        async def result(question: Question | RewardResult) -> RewardResult:
+        async def result(question: RewardQuestion | RewardResult) -> RewardResult:
             return (
                 question
                 if isinstance(question, RewardResult)

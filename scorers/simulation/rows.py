@@ -51,7 +51,7 @@ class Finding:
     )
 
 
-class Question(Protocol):
+class SimulationQuestion(Protocol):
     """What one row asks."""
 
     @property
@@ -81,7 +81,7 @@ class CodeIO:
     wanted: str = ""  # what the reference must give, as an expression of its tests
 
     def finding(self, response: str) -> Finding:
-        """See Question."""
+        """See SimulationQuestion."""
         answered = answered_value(response, self.predict)
         if self.predict == "input" and not isinstance(answered, dict):
             raise Unanswered("the answered input is no object with the variables' names")
@@ -93,7 +93,7 @@ class CodeIO:
         )
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """See Question."""
+        """See SimulationQuestion."""
         if self.reference is not None:
             for words, variables in (
                 ("no variable", {}),
@@ -115,7 +115,7 @@ class CruxEvalOutput:
     reference: Reference | None = None
 
     def finding(self, response: str) -> Finding:
-        """See Question."""
+        """See SimulationQuestion."""
         answered = read_assertion(response, self.entry, self.own)
         if not _is_same_call(answered.call, self.call):
             raise Unanswered(f"the assertion is about another call than {_shown_node(self.call)}")
@@ -129,7 +129,7 @@ class CruxEvalOutput:
         )
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """See Question."""
+        """See SimulationQuestion."""
         yield from ()
 
 
@@ -144,7 +144,7 @@ class CruxEvalInput:
     reference: Reference
 
     def finding(self, response: str) -> Finding:
-        """See Question."""
+        """See SimulationQuestion."""
         answered = read_assertion(response, self.entry, self.own)
         if not same(literal(answered.value), self.output, is_json=False):
             raise Unanswered(f"the assertion is about another output than {shown(self.output)}")
@@ -157,11 +157,11 @@ class CruxEvalInput:
         )
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """See Question."""
+        """See SimulationQuestion."""
         yield "an input of None", f"```python\nassert {self.entry}(None) == {_row_text(self.output)}\n```"
 
 
-def question_of(verification_info: Mapping[str, Any]) -> Question:
+def question_of(verification_info: Mapping[str, Any]) -> SimulationQuestion:
     """Return what the row asks. Raises BadMessage naming what the row lacks."""
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:

@@ -14,7 +14,7 @@ from scorers.judge.rows import PART_OF_VARIANT, JudgeRow, answer_to_judge
 from scorers.rubric.rows import VerifiedRow
 from scorers.rubric.verifier import VerifierProtocol
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import Question, Ruling
+from scorers.served_model.protocol import ModelQuestion, Ruling
 from scorers.served_model.scorer import ServedModelScorer
 from scorers.served_model.transcript import Transcript
 
@@ -25,7 +25,7 @@ class TinyvProtocol(VerifierProtocol[Case]):
     def __init__(self, config: TinyvConfig) -> None:
         super().__init__(config, needs=("value",), prompts=PROMPTS)
 
-    def ask(self, asked: str | Transcript, row: VerifiedRow) -> Question[Case]:
+    def ask(self, asked: str | Transcript, row: VerifiedRow) -> ModelQuestion[Case]:
         """Ask whether the boxed answer is right, or what a conversation comes to. Raises NothingToJudge."""
         judged, most = JudgeRow("judge", row.reference, row.question or None), self._config.max_answer_chars
         if isinstance(asked, Transcript):
@@ -34,7 +34,7 @@ class TinyvProtocol(VerifierProtocol[Case]):
         answer = answer_to_judge(asked, judged, PART_OF_VARIANT["tinyv"], most)
         return question_on(Case(judged.question, judged.reference, answer, "tinyv"))
 
-    def plain_question(self, question: Question[Case]) -> Question[Case]:
+    def plain_question(self, question: ModelQuestion[Case]) -> ModelQuestion[Case]:
         """Ask about a short answer in place of this one."""
         return question_on(question.case.plain())
 

@@ -13,7 +13,7 @@ from config.generators import VllmEngineConfig
 from config.run import Run
 from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.probe import installed
-from tools.doctor.questions import NO_ANSWER, ProbeAnswer, Question
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, ProbeQuestion
 
 AREA = "libraries"
 NAMES = {
@@ -36,9 +36,9 @@ FLASH_SETUP = f"learner.attention=auto, or {GPU_SETUP} FLASH_ATTN=1, which build
 Has = Callable[[str], str]
 
 
-def questions(has: Has = installed) -> list[Question]:
+def questions(has: Has = installed) -> list[ProbeQuestion]:
     """Return a question for each library that is installed."""
-    return [Question(name=name) for name in NAMES if version_of(name, has)]
+    return [ProbeQuestion(name=name) for name in NAMES if version_of(name, has)]
 
 
 def version_of(name: str, has: Has = installed) -> str:

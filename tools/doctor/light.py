@@ -24,7 +24,7 @@ from tools.doctor.findings import Check, Finding, Level
 from tools.doctor.gateway import check_gateway
 from tools.doctor.libraries import kv_cache, version_of
 from tools.doctor.probe import installed
-from tools.doctor.questions import NO_ANSWER, ProbeAnswer, Question, ask
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, ProbeQuestion, ask
 from tools.doctor.run import own_scorers, template
 
 AREA = "run"
@@ -116,10 +116,10 @@ def check_folder(run: Run) -> Iterator[Finding]:
         )
 
 
-def own_questions(run: Run, words: Sequence[str]) -> list[Question]:
+def own_questions(run: Run, words: Sequence[str]) -> list[ProbeQuestion]:
     """Return the questions whether the run's own scorers and environments can be imported; none for none."""
     wanted = {"scorers": bool(own_scorers(run)), "environments": run.has_agents}
-    return [Question(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
+    return [ProbeQuestion(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
 
 
 def check_scorers(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:

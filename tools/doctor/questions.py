@@ -29,7 +29,7 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ProbeQuestion:
     """A question, and the process that answers it."""
 
     name: str  # of the function in `tools.doctor.probe`
@@ -46,8 +46,8 @@ class ProbeAnswer:
 
 
 def ask(
-    questions: Sequence[Question], *, deadline_s: float = DEADLINE_S
-) -> Iterator[tuple[Question, ProbeAnswer]]:
+    questions: Sequence[ProbeQuestion], *, deadline_s: float = DEADLINE_S
+) -> Iterator[tuple[ProbeQuestion, ProbeAnswer]]:
     """Ask all questions; the answers are in the order of the questions. Call it from the main thread."""
     with tempfile.TemporaryDirectory(prefix="millrace-doctor-") as folder:
         waiting = list(questions)
@@ -66,7 +66,7 @@ def ask(
 class _AnsweringProcess:
     """A process that answers one question."""
 
-    def __init__(self, question: Question, folder: Path, deadline_s: float) -> None:
+    def __init__(self, question: ProbeQuestion, folder: Path, deadline_s: float) -> None:
         self.question = question
         self._deadline_s = deadline_s
         self._until = time.monotonic() + deadline_s

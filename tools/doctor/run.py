@@ -22,7 +22,7 @@ from learner.launch.preflight import FILES, check_places, single_answers
 from scorers.served_model.wire import Wire
 from scorers.time_shares import LEAST_S
 from tools.doctor.findings import Check, Finding
-from tools.doctor.questions import NO_ANSWER, ProbeAnswer, Question
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, ProbeQuestion
 from web.client import Busy
 
 AREA = "run"
@@ -33,9 +33,9 @@ PATHS, DATA, TOKENIZER, TEMPLATE, MODEL_FILES, SETTINGS, DEADLINES, GROUPS = (
 REPLY_S = 10.0
 
 
-def questions(words: Sequence[str]) -> list[Question]:
+def questions(words: Sequence[str]) -> list[ProbeQuestion]:
     """Return the questions about a configuration that need heavy libraries."""
-    return [Question(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
+    return [ProbeQuestion(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
 
 
 def check_paths(run: Run) -> Iterator[Finding]:

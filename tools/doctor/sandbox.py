@@ -14,7 +14,7 @@ from sandbox.local import toolchain
 from sandbox.packages import REMEDY as INSTALL
 from sandbox.packages import absent
 from tools.doctor.findings import Check, Finding
-from tools.doctor.questions import ProbeAnswer, Question
+from tools.doctor.questions import ProbeAnswer, ProbeQuestion
 
 AREA = "sandbox"
 WALLS = ("bubblewrap", "landlock")  # in the order of preference
@@ -22,12 +22,12 @@ NEEDING = frozenset({"code", "swe", "simulation", "gym"})  # scorers that run pr
 LANGUAGES = {"python": ("python3", "python3"), "cpp": ("g++", "g++"), "javascript": ("node", "nodejs")}
 
 
-def questions(run: Run | None) -> list[Question]:
+def questions(run: Run | None) -> list[ProbeQuestion]:
     """Return the question about this machine's walls, or about the run's servers."""
     servers = (
         run.scorers.sandbox_urls if run is not None and run.scorers.sandbox in {"auto", "fusion"} else ()
     )
-    return [Question(name="sandbox", words=servers)]
+    return [ProbeQuestion(name="sandbox", words=servers)]
 
 
 def check_sandbox(answer: ProbeAnswer, run: Run | None) -> Iterator[Finding]:

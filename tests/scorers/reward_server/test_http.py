@@ -36,7 +36,7 @@ from scorers.reward_server.command import LINGERS_S, LONGEST_WITHIN_S, serve
 from scorers.reward_server.pending_requests import PendingRequests
 from scorers.reward_server.questions import (
     NotServed,
-    Question,
+    RewardQuestion,
     RewardResult,
     question_of,
     reward_result_of,
@@ -62,9 +62,9 @@ class FakePending:
 
     def __init__(self, result: RewardResult | None = None) -> None:
         self.result = result or RewardResult(status="scored", value=1.0, reason="as scripted")
-        self.asked: list[Question] = []
+        self.asked: list[RewardQuestion] = []
 
-    async def ask(self, question: Question, within_s: float) -> RewardResult:
+    async def ask(self, question: RewardQuestion, within_s: float) -> RewardResult:
         self.asked.append(question)
         return self.result
 
@@ -161,7 +161,7 @@ def test_no_body_brings_about_a_500(monkeypatch: pytest.MonkeyPatch, content: by
 
 
 def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(text: str, *given: Any) -> Question:
+    def broken(text: str, *given: Any) -> RewardQuestion:
         if text == "odd":
             raise OverflowError("int too large")
         return question_of(text, *given)
@@ -288,8 +288,8 @@ def scored(rollout: SampledGroup, value: float | None, **components: float) -> S
     return ScoredGroup(rollout=rollout, scores=(score,), rewards=(value,), worker="w", seconds=0.0)
 
 
-def question(text: str) -> Question:
-    return Question(text, "math", MATH, text.encode())
+def question(text: str) -> RewardQuestion:
+    return RewardQuestion(text, "math", MATH, text.encode())
 
 
 def test_each_server_answers_its_own_and_equal_questions_are_one(joined: Joined, link: RedisLink) -> None:

@@ -15,14 +15,14 @@ from tests.support.findings import OK, PROBLEM
 from tests.support.told import Millrace, Patch
 from tools.doctor import command, machine
 from tools.doctor.findings import Finding, lines_of, readable
-from tools.doctor.questions import ProbeAnswer, Question, ask
+from tools.doctor.questions import ProbeAnswer, ProbeQuestion, ask
 
 pytestmark = pytest.mark.process
 
 
 def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_own() -> None:
-    def python(text: str) -> Question:
-        return Question(name="q", command=(sys.executable, "-c", text))
+    def python(text: str) -> ProbeQuestion:
+        return ProbeQuestion(name="q", command=(sys.executable, "-c", text))
 
     talks = "import tools.doctor.probe as p; p.QUESTIONS = {'q': lambda _: print('noise') or {'a': 1}}; p.main(['q'])"
     raises = "import tools.doctor.probe as p; p.QUESTIONS = {'q': lambda _: 1 / 0}; p.main(['q'])"

@@ -14,7 +14,7 @@ from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor import libraries, sandbox
-from tools.doctor.questions import ProbeAnswer, Question, ask
+from tools.doctor.questions import ProbeAnswer, ProbeQuestion, ask
 
 pytestmark = pytest.mark.process
 
@@ -160,7 +160,7 @@ def test_programs_are_missed_where_the_path_is_empty(monkeypatch: Patch, tmp_pat
         f"toolchain.PATH = sys.prefix = {str(tmp_path)!r}; probe.main(['sandbox'])"
     )
     monkeypatch.setenv("PATH", str(tmp_path))
-    ((_, answer),) = ask([Question(name="sandbox", command=(sys.executable, "-c", program))])
+    ((_, answer),) = ask([ProbeQuestion(name="sandbox", command=(sys.executable, "-c", program))])
     found = list(sandbox.check_sandbox(answer, None))
     assert_found(only(found, "bubblewrap"), NOTE, "bwrap is not installed")
     if "version" in answer.facts["landlock"]:

@@ -22,7 +22,7 @@ from tests.tools.conftest import MakeRun
 from tools.doctor import light, probe
 from tools.doctor import run as doctor_run
 from tools.doctor.findings import Finding, Level, lines_of
-from tools.doctor.questions import ProbeAnswer, Question, ask
+from tools.doctor.questions import ProbeAnswer, ProbeQuestion, ask
 
 pytestmark = pytest.mark.process
 
@@ -178,7 +178,7 @@ def test_settings_that_an_engine_refuses_are_said_before_the_start(
 ) -> None:
     given = _words(tmp_path, write_tiny_model(tmp_path / "tiny"))
     given += [f"generators.engine.{word}" for word in words]
-    ((_, answer),) = ask([Question(name="engine", words=given)])
+    ((_, answer),) = ask([ProbeQuestion(name="engine", words=given)])
     found = only(doctor_run.settings(answer, load_run(given)), "settings")
     assert_found(found, level, seen)
     assert "[type=" not in found.seen
@@ -209,7 +209,7 @@ def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch:
     config.write_text("name: own\nmodel: {path: tiny}\ndata: {train: {type: dataset, path: rows.jsonl}}\n")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    ((_, answer),) = ask([Question(name="data", words=("--config", str(config)))])
+    ((_, answer),) = ask([ProbeQuestion(name="data", words=("--config", str(config)))])
     found = doctor_run.data(answer, load_run(["--config", str(config)]))
     assert found.level is PROBLEM
     shown = " ".join(" ".join(lines_of([found])).split())
@@ -241,7 +241,7 @@ def test_a_model_whose_template_shows_no_tools_is_asked_in_a_process_of_its_own(
         f"name: own\nmodel: {{path: {RECIPES / 'demo_model'}}}\ndata: {{train: {{type: procedural}}}}\n"
         f"scorers: {{tasks: {{find: {tools}, away: {{environment: {away}}}}}}}\n"
     )
-    ((_, answer),) = ask([Question(name="environments", words=("--config", str(config)))])
+    ((_, answer),) = ask([ProbeQuestion(name="environments", words=("--config", str(config)))])
     assert answer.trouble == ""
     assert answer.facts["tools"] == {"find": 1}
     assert "does not say its routes" in answer.facts["failed"]["away"], (
