@@ -1,7 +1,7 @@
 """Make the ledger's record of a group that never trains: its outcome, and facts for a person.
 
-In: a scored group with the reason to drop it, or a dead letter. Out: an `Outcome` whose facts take a few hundred bytes.
-Prompt, answers and scores of a dropped group are kept for a while in `learner.journal.untrained`. Used by
+In: a scored group with the reason to drop it, or a dead letter. Out: a `GroupOutcome` whose facts take a few hundred
+bytes. Prompt, answers and scores of a dropped group are kept for a while in `learner.journal.untrained`. Used by
 `learner.groups.intake`.
 """
 
@@ -15,17 +15,17 @@ from broker.errors import BadMessage
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.protocol.streams import Entry
 from learner.groups.episodes import is_episode
-from learner.journal.ledger import DEAD, DROPPED, Outcome
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome
 
 Message = Prompt | SampledGroup | ScoredGroup
 
 
-def dropped(group: ScoredGroup, reason: str) -> Outcome:
+def dropped(group: ScoredGroup, reason: str) -> GroupOutcome:
     """Return the outcome of a returned group that has nothing to learn from or is too old."""
-    return Outcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group), group=group)
+    return GroupOutcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group), group=group)
 
 
-def given_up(entry: Entry) -> Outcome:
+def given_up(entry: Entry) -> GroupOutcome:
     """Return the outcome of a group with the dead letter `entry` in `dead`. An unreadable payload adds no fact."""
     dead_letter = codec.decode_dead(entry.raw)
     facts: dict[str, Any] = {
@@ -39,7 +39,7 @@ def given_up(entry: Entry) -> Outcome:
         facts |= facts_of(message)
     if isinstance(message, SampledGroup | ScoredGroup):
         tokens = (message.rollout if isinstance(message, ScoredGroup) else message).num_tokens
-    return Outcome(DEAD, dead_letter.reason, tokens, facts=facts)
+    return GroupOutcome(DEAD, dead_letter.reason, tokens, facts=facts)
 
 
 def message_in(raw: codec.Raw) -> Message | None:

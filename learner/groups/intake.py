@@ -32,7 +32,7 @@ from learner.groups.filters import why_empty, why_impossible
 from learner.groups.kept_share import KeptShare
 from learner.groups.retirement import keeps_its_slot
 from learner.groups.same_reward import SameRewardWatch
-from learner.journal.ledger import DROPPED, OVER, Outcome
+from learner.journal.ledger import DROPPED, OVER, GroupOutcome
 from learner.journal.writer import Journal
 from learner.objective.advantages import has_variance
 from learner.policy_version import PolicyVersion
@@ -261,7 +261,7 @@ class Intake:
         reason = f"{OVER}: the run's last step had all its groups without this one"
         held = self.buffer.groups
         over = {
-            group_id: dropped(held[group_id], reason) if group_id in held else Outcome(DROPPED, reason)
+            group_id: dropped(held[group_id], reason) if group_id in held else GroupOutcome(DROPPED, reason)
             for group_id in self.run_owner.slots()
             if not self.journal.has(group_id)
         }
@@ -278,7 +278,7 @@ class Intake:
             base = str(ordinal_of(group_id))
             self.journal.retry(base, self.journal.ledger.retries.get(base, 0) + 1)
 
-    def settle(self, ends: dict[str, Outcome]) -> None:
+    def settle(self, ends: dict[str, GroupOutcome]) -> None:
         """Record the outcomes, then free the slots: never in the other order."""
         if not ends:
             return
@@ -298,7 +298,7 @@ class Intake:
         if not entries:
             return
         places = self.run_owner.places([entry.group_id for entry in entries])
-        ends: dict[str, Outcome] = {}
+        ends: dict[str, GroupOutcome] = {}
         self._arrived.clear()
         for entry, place in zip(entries, places, strict=True):
             group_id = entry.group_id
@@ -321,7 +321,7 @@ class Intake:
         self.settle(ends)
         self._refuse_endless()
 
-    def _accept_dead(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+    def _accept_dead(self, entry: Entry, ends: dict[str, GroupOutcome]) -> None:
         dead_letter = codec.decode_dead(entry.raw)
         self.buffer.discard([dead_letter.group_id])
         if version_of(dead_letter.group_id) >= 0:
@@ -339,11 +339,11 @@ class Intake:
         self._last_death = dead_letter.reason
         self._give_up(entry, ends)
 
-    def _give_up(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+    def _give_up(self, entry: Entry, ends: dict[str, GroupOutcome]) -> None:
         """Record the outcome of a training group whose dead letter is `entry`."""
         ends[entry.group_id] = given_up(entry)
 
-    def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+    def _accept_scored(self, entry: Entry, ends: dict[str, GroupOutcome]) -> None:
         try:
             group = codec.decode_scored(entry.raw)
         except NewerSchema as error:
@@ -361,7 +361,7 @@ class Intake:
         self._sizes += 1
         self._take(group, ends)
 
-    def _take(self, group: ScoredGroup, ends: dict[str, Outcome]) -> None:
+    def _take(self, group: ScoredGroup, ends: dict[str, GroupOutcome]) -> None:
         """Give a group to its round, hold it for a step, or end it."""
         if group.rollout.prompt.split is Split.EVAL:
             if not self.evaluation.rounds.add(group.group_id, group):

@@ -22,7 +22,7 @@ from sandbox.local.folders import folder_bytes
 from sandbox.local.launch import Identity, become
 from sandbox.local.orders import Order, Report
 from sandbox.local.preparation import Pipe, Preparation
-from sandbox.program import Ending, Outcome
+from sandbox.program import Ending, ProgramOutcome
 from sandbox.walls.seccomp import Walls
 
 COUNT_EVERY_S: Final = 0.2  # tasks of the user's, where others have the same
@@ -277,7 +277,7 @@ class Execution:
         else:
             ending, detail, exit_code = Ending.EXITED, f"exit code {code}", code
         return Report(
-            outcome=Outcome(
+            outcome=ProgramOutcome(
                 ending=ending,
                 exit_code=exit_code,
                 stdout=stdout,

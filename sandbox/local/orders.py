@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sandbox.harness.pipe import framed, read_frame
-from sandbox.program import Ending, Limits, Outcome
+from sandbox.program import Ending, Limits, ProgramOutcome
 from sandbox.walls.seccomp import Walls
 
 
@@ -41,7 +41,7 @@ class Order:
 class Report:
     """The report on an order: an outcome, or why there is none."""
 
-    outcome: Outcome | None
+    outcome: ProgramOutcome | None
     broken: str = ""  # what of the machinery failed, where there is no outcome
     no_room: bool = False  # whether what failed was the machine's room
 
@@ -94,7 +94,7 @@ def receive_report(connection: socket.socket) -> Report:
         return Report(outcome=None, broken=header["broken"], no_room=header["no_room"])
     split = header["split"]
     return Report(
-        outcome=Outcome(
+        outcome=ProgramOutcome(
             ending=Ending(header["ending"]),
             exit_code=header["exit_code"],
             seconds=header["seconds"],

@@ -1,6 +1,6 @@
 """The sandbox on this machine: bubblewrap's walls, Landlock's, or none.
 
-In: a `Program`. Out: an `Outcome` a run. Built by `sandbox.choice`; used by scorers that run programs. Each run
+In: a `Program`. Out: a `ProgramOutcome` a run. Built by `sandbox.choice`; used by scorers that run programs. Each run
 goes to a supervisor (`sandbox.local.supervisor_process`), which forks, watches and kills. What fails there, or
 is killed from outside, raises `SandboxUnavailable`.
 
@@ -37,8 +37,8 @@ from sandbox.program import (
     Language,
     Limits,
     NoRoom,
-    Outcome,
     Program,
+    ProgramOutcome,
     SandboxMissing,
     SandboxUnavailable,
 )
@@ -174,7 +174,7 @@ class LocalSandbox:
         writable: tuple[Path, str] | None = None,
         interpreter: Interpreter | None = None,
         kept: tuple[str, ...] = (),
-    ) -> Outcome:
+    ) -> ProgramOutcome:
         """Run one command line once, or have what is kept ready by another one forked. Raises SandboxUnavailable."""
         if is_disk := self._walls is not Walls.BUBBLEWRAP:  # whose scratch is in memory
             require_disk_space(self._supervisors.base(), limits.scratch_bytes)
@@ -456,7 +456,7 @@ class PreparedProgram:
         self._build = folder / "build"
         self._packages = packages
         self._environment = environment
-        self.failure: Outcome | None = None
+        self.failure: ProgramOutcome | None = None
         self.compiler_s = 0.0
 
     def compile(self, wall_s: float) -> None:
@@ -481,7 +481,7 @@ class PreparedProgram:
         else:
             binary.chmod(0o755)
 
-    def _compiled(self, standard: str, wall_s: float) -> Outcome:
+    def _compiled(self, standard: str, wall_s: float) -> ProgramOutcome:
         """Run the compiler once. Raises NoRoom, SandboxUnavailable."""
         build = self._sandbox.inside("build", self._build)
         compiler = toolchain.find_tool(self._language)
@@ -501,7 +501,7 @@ class PreparedProgram:
             raise NoRoom("no room for a compiler on this machine's disk")
         return outcome
 
-    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
         """Run the program once, in a fresh scratch folder."""
         if self.failure is not None:
             raise ValueError("the compiler refused this program: there is nothing to run")

@@ -1,6 +1,6 @@
 """Programs run by servers that speak SandboxFusion's HTTP API: SandboxFusion itself, or `python -m scorers sandbox`.
 
-In: a `Program`. Out: an `Outcome`, as every `sandbox.program.Sandbox`. Used by the scorers' processes, from any
+In: a `Program`. Out: a `ProgramOutcome`, as every `sandbox.program.Sandbox`. Used by the scorers' processes, from any
 thread. A refused connection, a time-out, a 5xx, `SandboxError`, a reply that is not to be understood: the server is in
 doubt (see `sandbox.remote.probed_servers`) and the call goes to another one; with none left it raises
 `SandboxUnavailable`. None of these is ever an outcome.
@@ -33,8 +33,8 @@ from sandbox.program import (
     Ending,
     Language,
     Limits,
-    Outcome,
     Program,
+    ProgramOutcome,
     ProgramTooLarge,
     SandboxMissing,
     SandboxUnavailable,
@@ -241,7 +241,7 @@ class FusionAnswer:
     """The answer of a server about one run."""
 
     server: SandboxServer
-    outcome: Outcome
+    outcome: ProgramOutcome
     is_compiler: bool  # the program did not run: the compiler's outcome
 
     @property
@@ -258,10 +258,10 @@ class FusionProgram:
     def __init__(self, sandbox: FusionSandbox, program: Program) -> None:
         self._sandbox = sandbox
         self._program = program
-        self.failure: Outcome | None = None  # the compiler's refusal, once a run has met it
+        self.failure: ProgramOutcome | None = None  # the compiler's refusal, once a run has met it
         self.compiler_s = 0.0
 
-    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
         """Run the program once on one of the servers. Raises as `sandbox.program.Prepared.run`."""
         if self.failure is None:
             answer = self._settle(stdin, limits or Limits())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.proofs.agents.__main__ import KINDS, Kind, Outcome, _outcome, as_table, is_proven
+from benchmarks.proofs.agents.__main__ import KINDS, Kind, KindOutcome, _outcome, as_table, is_proven
 from benchmarks.proofs.agents.clients import compare
 from benchmarks.proofs.agents.player import calls
 from benchmarks.proofs.agents.recorded_run import Sampled
@@ -48,7 +48,7 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
     assert (missed.episodes, missed.held) == (1, {"a function without type hints is played": False})
     assert "NOT: played to its end: IndexError no answer" in as_table([ended])[-1]
     assert not any(map(is_proven, ([missed], [ended], [])))
-    left_out = Outcome(
+    left_out = KindOutcome(
         kind=Kind(name="none", title="none", play=wrong), package="", episodes=0, held={},
         skipped="no such package", seconds=0.0,
     )  # fmt: skip

@@ -19,7 +19,15 @@ import pytest
 
 from benchmarks.proofs.gpu import __main__ as command
 from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
-from benchmarks.proofs.gpu.outcomes import Found, Missed, Outcome, Skipped, StepPlace, Verdict, read_outcome
+from benchmarks.proofs.gpu.outcomes import (
+    Found,
+    Missed,
+    Skipped,
+    StepOutcome,
+    StepPlace,
+    Verdict,
+    read_outcome,
+)
 from benchmarks.proofs.gpu.plan import ALONE, BUDGET_S, BY_NAME, SAMPLES, STEPS, TRAINS, Step, chosen, takes
 from benchmarks.proofs.gpu.rates import size_for
 from benchmarks.proofs.gpu.shared_card import GENERATOR, Killer
@@ -34,7 +42,7 @@ from tools.estimates.operations import peak_of, step_operations
 
 pytestmark = pytest.mark.process
 
-MACHINE = Outcome(
+MACHINE = StepOutcome(
     step="machine",
     verdict=Verdict.PASS,
     text="a card",
@@ -42,11 +50,11 @@ MACHINE = Outcome(
 )
 
 
-FAILED = Outcome(step="demo", verdict=Verdict.FAIL, text="a|b")
+FAILED = StepOutcome(step="demo", verdict=Verdict.FAIL, text="a|b")
 
 
-def passed(step: str) -> Outcome:
-    return Outcome(step=step, verdict=Verdict.PASS, text="1 of 1", seconds=2.0)
+def passed(step: str) -> StepOutcome:
+    return StepOutcome(step=step, verdict=Verdict.PASS, text="1 of 1", seconds=2.0)
 
 
 def test_what_a_gpu_has_to_show_fits_into_nine_minutes_with_libraries_read_for_the_first_time(
@@ -106,7 +114,7 @@ def passes(place: StepPlace, *, number: int) -> Found:
 
 def outcome_of_function(
     function: Callable[..., Found], patch: pytest.MonkeyPatch, folder: Path, **words: int
-) -> Outcome:
+) -> StepOutcome:
     patch.setattr("tests.support.gpu_steps.chosen", function)
     return outcome_of("x", "tests.support.gpu_steps:chosen", words, device="cpu", shared=folder)
 
@@ -164,9 +172,9 @@ def step_of(
     )
 
 
-def ended(worker: Worker, step: Step, limit_s: float = 60.0) -> Outcome:
+def ended(worker: Worker, step: Step, limit_s: float = 60.0) -> StepOutcome:
     worker.begin(step, limit_s)
-    found: list[Outcome] = []
+    found: list[StepOutcome] = []
 
     def has_ended() -> bool:
         found.extend(filter(None, [worker.outcome()]))
@@ -218,7 +226,7 @@ def test_workers_are_fresh_interpreters_where_a_fork_can_not_use_the_card(
 def proof_of(
     tmp_path: Path, *, budget_s: float = 100.0, commit: str = "c0ffee", torch: str = "2.13"
 ) -> command.Proof:
-    machine = Outcome(step="machine", verdict=Verdict.PASS, text="", facts={"torch": torch, "redis": "7"})
+    machine = StepOutcome(step="machine", verdict=Verdict.PASS, text="", facts={"torch": torch, "redis": "7"})
     stop, deadline = threading.Event(), time.monotonic() + budget_s
     return command.Proof(
         out=tmp_path, device="cuda", machine=machine, commit=commit, stop=stop, deadline=deadline
@@ -305,7 +313,7 @@ def test_without_a_gpu_the_table_says_that_no_figure_is_a_gpus() -> None:
         ([passed("machine"), FAILED], "**NOT proven**: 1 passed, 1 failed, 0 skipped"),
     ],
 )
-def test_a_part_of_the_steps_proves_nothing(outcomes: list[Outcome], said: str) -> None:
+def test_a_part_of_the_steps_proves_nothing(outcomes: list[StepOutcome], said: str) -> None:
     assert said in "\n".join(command.as_table(outcomes, "cuda"))
     assert FAILED.row == "| demo | FAIL | 0 | a/b |", "no bar in a cell"
 

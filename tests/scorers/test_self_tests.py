@@ -11,7 +11,7 @@ import pytest
 from config.scorer_kinds import CodeConfig, MathConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import build_sandbox
-from sandbox.program import Ending, Limits, Outcome, Prepared, Program, Sandbox
+from sandbox.program import Ending, Limits, Prepared, Program, ProgramOutcome, Sandbox
 from scorers.child.process import Clock, KillableChild, LimitExceeded, Reply, Request
 from scorers.code.scorer import CodeTests
 from scorers.math.scorer import MathAnswer
@@ -55,9 +55,9 @@ class BusyRun:
         self._prepared = prepared
         self.failure, self.compiler_s = prepared.failure, prepared.compiler_s
 
-    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
         if limits is not None and limits.wall_s < 6.0:
-            return Outcome(
+            return ProgramOutcome(
                 ending=Ending.TIME,
                 exit_code=None,
                 stdout=b"",

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks.proofs.gpu.outcomes import Found, Outcome, StepPlace, Verdict
+from benchmarks.proofs.gpu.outcomes import Found, StepOutcome, StepPlace, Verdict
 from benchmarks.proofs.gpu.plan import Step
 
 CHILD = "child"  # the file with the id of a step's child
@@ -66,17 +66,17 @@ class MadeUpWorker:
         self._step, self._looks = step, int(limit_s)
         self.events.append(f"{step.name} begins")
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> StepOutcome | None:
         self._looks -= 1
         if self._looks > 0 or self._step is None:
             return None
         self.events.append(f"{self._step.name} ends")
-        return Outcome(step=self._step.name, verdict=Verdict.PASS, text="")
+        return StepOutcome(step=self._step.name, verdict=Verdict.PASS, text="")
 
-    def cut_off(self) -> Outcome | None:
+    def cut_off(self) -> StepOutcome | None:
         self.end()
         name = self._step.name if self._step is not None else ""
-        return Outcome(step=name, verdict=Verdict.FAIL, text="cut off")
+        return StepOutcome(step=name, verdict=Verdict.FAIL, text="cut off")
 
     def end(self) -> None:
         self.is_alive = False

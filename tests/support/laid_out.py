@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.protocol.streams import dead_letter_entry
-from learner.journal.ledger import DEAD, DROPPED, Outcome
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome
 from learner.journal.writer import Journal
 from tests.support.chain import Chain, make_prompt, make_scored
 from tools.audit.command import audit
@@ -21,7 +21,7 @@ def lay_out(chain: Chain) -> None:
     train(chain.journal, 0, "0", "1")
     chain.run_owner.retire(["0", "1"])
     chain.journal.end(
-        {"2": Outcome(DROPPED, "zero_variance: all 0", tokens=8), "3": Outcome(DEAD, "deadline")}
+        {"2": GroupOutcome(DROPPED, "zero_variance: all 0", tokens=8), "3": GroupOutcome(DEAD, "deadline")}
     )
     chain.run_owner.retire(["2"])
     dead_letter_entry(chain.link, chain.keys, chain.entry("3"), reason="deadline")

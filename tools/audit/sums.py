@@ -17,7 +17,7 @@ from broker.protocol.ledger_view import Cursor, View
 from config.explanations import ConfigError
 from config.loading import from_yaml
 from learner.groups.evaluation import asked_for, version_of
-from learner.journal.ledger import ADVICE, COLLECTED, DEAD, DROPPED, TRAINED, Ledger, Outcome
+from learner.journal.ledger import ADVICE, COLLECTED, DEAD, DROPPED, TRAINED, GroupOutcome, Ledger
 from learner.journal.records import step_number
 from tools.audit.payloads import Payloads
 
@@ -159,7 +159,7 @@ def compare(
     )
 
 
-def _known_by_then(ledger: Ledger, issued: set[str], after: Cursor) -> dict[str, Outcome]:
+def _known_by_then(ledger: Ledger, issued: set[str], after: Cursor) -> dict[str, GroupOutcome]:
     """Return the outcomes of groups issued before the view was read."""
     return {
         group_id: outcome
@@ -188,14 +188,14 @@ def _how(view: View, group_id: str) -> str:
     return "it was issued, and has no slot, no entry and no outcome"
 
 
-def _reasons(outcomes: Mapping[str, Outcome], kind: str) -> dict[str, int]:
+def _reasons(outcomes: Mapping[str, GroupOutcome], kind: str) -> dict[str, int]:
     """Count the outcomes of a kind by the kind of their reason."""
     return dict(
         Counter(outcome.detail.split(":")[0] for outcome in outcomes.values() if outcome.kind == kind)
     )
 
 
-def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
+def _tokens(outcomes: Mapping[str, GroupOutcome]) -> dict[str, int]:
     """Count the sampled tokens of groups that never trained, by the kind of reason."""
     tokens: Counter[str] = Counter()
     for outcome in outcomes.values():

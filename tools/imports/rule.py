@@ -1,7 +1,7 @@
 """Define a rule, which translates one key of verl's; the tables of rules are `tools.imports.tables`.
 
-In: the key's value, and all others. Out: an `Outcome`: settings here with words for people, or the reason why there are
-none. A rule whose key ends in `*` covers all keys below. Pure.
+In: the key's value, and all others. Out: a `KeyTranslation`: settings here with words for people, or the reason why
+there are none. A rule whose key ends in `*` covers all keys below. Pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class KeyTranslation:
     """The translation of one key with its value."""
 
     verdict: Verdict
@@ -41,10 +41,10 @@ class Account:
     """The translation of one key, option or variable in the sources."""
 
     said: VerlSetting
-    outcome: Outcome
+    outcome: KeyTranslation
 
 
-Convert = Callable[[Any, Theirs], Outcome]
+Convert = Callable[[Any, Theirs], KeyTranslation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +66,23 @@ class Rule:
         return key == self.key or (below != self.key and (key.startswith(below) or key == below.rstrip(".")))
 
 
-def settings(words: str = "", **ours: Any) -> Outcome:
+def settings(words: str = "", **ours: Any) -> KeyTranslation:
     """Map to our keys, with `__` for their dots."""
-    return Outcome(
+    return KeyTranslation(
         verdict=Verdict.MAPPED,
         settings={key.replace("__", "."): value for key, value in ours.items()},
         words=words,
     )
 
 
-def nothing_here(words: str) -> Outcome:
+def nothing_here(words: str) -> KeyTranslation:
     """Find no meaning for a key here."""
-    return Outcome(verdict=Verdict.NOTHING, words=words)
+    return KeyTranslation(verdict=Verdict.NOTHING, words=words)
 
 
-def refused(words: str) -> Outcome:
+def refused(words: str) -> KeyTranslation:
     """Refuse a value."""
-    return Outcome(verdict=Verdict.REFUSED, words=words)
+    return KeyTranslation(verdict=Verdict.REFUSED, words=words)
 
 
 def taken(
@@ -90,10 +90,10 @@ def taken(
 ) -> Rule:
     """Take a value unchanged; null leaves ours unset."""
 
-    def convert(value: Any, _theirs: Theirs) -> Outcome:
+    def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         if value is None:
             return nothing_here("null: unset here, too")
-        return Outcome(verdict=Verdict.TAKEN, settings={ours: read(value)})
+        return KeyTranslation(verdict=Verdict.TAKEN, settings={ours: read(value)})
 
     return Rule(key=key, verdict=Verdict.TAKEN, ours=ours, about=about, convert=convert, default=default)
 
@@ -118,7 +118,7 @@ def part_of(
 ) -> Rule:
     """Leave a value to another key's rule, which also reads it; if that is a switch, only while it is on."""
 
-    def convert(_value: Any, theirs: Theirs) -> Outcome:
+    def convert(_value: Any, theirs: Theirs) -> KeyTranslation:
         is_read = not is_switch or theirs.flag(lead)
         return settings(f"with {lead}") if is_read else nothing_here(f"{lead} is off")
 
@@ -137,7 +137,7 @@ def nothing(key: str, why: str) -> Rule:
 def only(key: str, why: str, *values: Any, else_: str) -> Rule:
     """Find no meaning for some values, and refuse all others with what to do instead."""
 
-    def convert(value: Any, _theirs: Theirs) -> Outcome:
+    def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         return nothing_here(why) if value is None or _is_same(value, values) else refused(else_)
 
     return Rule(key=key, verdict=Verdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert)
@@ -146,7 +146,7 @@ def only(key: str, why: str, *values: Any, else_: str) -> Rule:
 def of_verl(key: str) -> Rule:
     """Take a class of verl's own; other classes are unknown here."""
 
-    def convert(value: Any, _theirs: Theirs) -> Outcome:
+    def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         if value is None or str(value).startswith("verl."):
             return nothing_here("a class of verl's")
         return refused("a class that is not verl's own: what it does is not here")
@@ -180,7 +180,7 @@ __all__ = [
     "ANY",
     "UNSET",
     "Account",
-    "Outcome",
+    "KeyTranslation",
     "Rule",
     "Verdict",
     "flag",

@@ -17,7 +17,7 @@ import yaml
 from config.layers import Leaf, Tree, leaves_of, put
 from config.loading import build_run
 from config.run import Run
-from tools.imports.rule import Account, Outcome, Verdict
+from tools.imports.rule import Account, KeyTranslation, Verdict
 from tools.imports.translation import DEFAULT, Setting, Translation
 
 ORDER: Final = tuple(Run.model_fields)
@@ -147,7 +147,7 @@ def _told(account: Account) -> str:
     return f"{said.shown}={_short(said.value)} ({said.where}){' -> ' if here else ''}{here}"
 
 
-def _here(outcome: Outcome) -> str:
+def _here(outcome: KeyTranslation) -> str:
     ours = ", ".join(f"{path}={_short(value)}" for path, value in outcome.settings.items())
     return f"{ours}{': ' if ours and outcome.words else ''}{outcome.words}"
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from config.endpoint import EndpointConfig
-from tools.imports.rule import Account, Outcome, nothing_here, number, settings, whole
+from tools.imports.rule import Account, KeyTranslation, nothing_here, number, settings, whole
 from tools.imports.theirs import UNKNOWN, Served, Theirs, VerlSetting, WrongValue
 
 SERVE: Final = "judge.serve"
@@ -100,14 +100,14 @@ def _shown(option: VerlSetting) -> VerlSetting:
     return VerlSetting(key=f"vllm serve {option.key}", value=value, where=option.where)
 
 
-def _outcome(option: VerlSetting) -> Outcome:
+def _outcome(option: VerlSetting) -> KeyTranslation:
     if UNKNOWN in str(option.value):
         return nothing_here("its value is not known before the script runs")
     if option.key in _NOTHING:
         return nothing_here(_NOTHING[option.key])
     found = _converted(option)
     outcome = settings("as it is" if "arguments" in found else "")
-    return Outcome(
+    return KeyTranslation(
         verdict=outcome.verdict,
         settings={f"{SERVE}.{key}": value for key, value in found.items()},
         words=outcome.words,

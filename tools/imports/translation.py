@@ -16,7 +16,7 @@ from tools.arguments import UsageError
 from tools.imports.effects import notes_of_effect, problems_of_effect
 from tools.imports.known_keys import BELOW_SECTIONS, is_known
 from tools.imports.options import accounts_of_call, option_problems
-from tools.imports.rule import ANY, UNSET, Account, Outcome, Rule, Verdict
+from tools.imports.rule import ANY, UNSET, Account, KeyTranslation, Rule, Verdict
 from tools.imports.served import accounts_of_served, serve_section
 from tools.imports.tables import actor, algorithm, correction, data, rewards, rollout, today, trainer
 from tools.imports.theirs import Theirs, VerlSetting, WrongValue
@@ -149,7 +149,7 @@ def _by_part(setting: Setting, theirs: Theirs) -> Setting:
     return setting
 
 
-def _outcome(said: VerlSetting, theirs: Theirs, problems: list[str]) -> Outcome | None:
+def _outcome(said: VerlSetting, theirs: Theirs, problems: list[str]) -> KeyTranslation | None:
     """Return the translation of a key; where there is none, add to the problems and return None."""
     rule = rule_for(said.key)
     if rule is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.messages import ScoredGroup
-from learner.journal.ledger import DEAD, TRAINED, JournalError, Ledger, Outcome
+from learner.journal.ledger import DEAD, TRAINED, GroupOutcome, JournalError, Ledger
 from learner.journal.payloads import MIB
 from learner.journal.records import step_number
 from learner.journal.untrained import Untrained
@@ -101,7 +101,7 @@ def _show_collected(folder: Path, ledger: Ledger, record: Mapping[str, Any], gro
     return 0
 
 
-def _show_end(ledger: Ledger, group_id: str, outcome: Outcome) -> None:
+def _show_end(ledger: Ledger, group_id: str, outcome: GroupOutcome) -> None:
     retries = ledger.retries.get(group_id, 0)
     again = (
         f"; issued anew as {', '.join(f'{group_id}-r{number + 1}' for number in range(retries))}"

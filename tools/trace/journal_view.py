@@ -13,7 +13,7 @@ from typing import Any
 
 from broker import group_ids
 from broker.messages import ScoredGroup
-from learner.journal.ledger import JournalError, Ledger, Outcome, PayloadGone, read_ledger, read_step
+from learner.journal.ledger import GroupOutcome, JournalError, Ledger, PayloadGone, read_ledger, read_step
 from learner.journal.records import step_number
 from learner.reporting.metrics_file import read_metrics
 from tools.audit.notes import read_notes
@@ -27,10 +27,10 @@ class Account:
 
     folder: Path  # of the journal
     is_there: bool  # whether there is a journal
-    outcome: Outcome | None = None
+    outcome: GroupOutcome | None = None
     record: Record | None = None  # the record of its outcome: a step's, an end's or an evaluation's
     born: Record | None = None  # of a retry: the record made before its issue
-    before: Outcome | None = None  # of a retry: the outcome of the group that it repeats
+    before: GroupOutcome | None = None  # of a retry: the outcome of the group that it repeats
     heir: Record | None = None  # the record of the group's own retry
     group: ScoredGroup | None = None  # as trained or collected
     advantages: Sequence[float | None] = ()  # one per completion, of a trained group

@@ -19,7 +19,7 @@ from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.episodes import as_tree
 from learner.groups.evaluation import version_of
-from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, Outcome
+from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, GroupOutcome
 from learner.journal.records import step_number
 from tools.trace.journal_view import Account, repeated
 from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
@@ -299,7 +299,7 @@ def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> li
     return notes
 
 
-def _is_over(outcome: Outcome | None) -> bool:
+def _is_over(outcome: GroupOutcome | None) -> bool:
     """Return whether the last step had no need of the group; only such groups are dropped and begun anew."""
     return outcome is not None and outcome.kind == DROPPED
 

@@ -28,9 +28,9 @@ from sandbox.program import (
     Ending,
     Language,
     Limits,
-    Outcome,
     Prepared,
     Program,
+    ProgramOutcome,
     Sandbox,
     SandboxUnavailable,
 )
@@ -262,7 +262,9 @@ class Judging:
             if tally.is_given_up:
                 tally.fail_rest(_GIVEN_UP, is_limit=True)
 
-    def _run_case(self, prepared: Prepared, stdin: bytes, tally: CaseTally, budget: TimeBudget) -> Outcome:
+    def _run_case(
+        self, prepared: Prepared, stdin: bytes, tally: CaseTally, budget: TimeBudget
+    ) -> ProgramOutcome:
         """Run one case; again if this is the answer's first run over a limit."""
         for alone in (False, True):
             outcome = budget.run(prepared, stdin, self._limits(min(budget.left_s, self._case_s(tally))))
@@ -273,7 +275,7 @@ class Judging:
                 break
         return outcome
 
-    def _stdio_problem(self, outcome: Outcome, case: StdioCase, tally: CaseTally) -> str | None:
+    def _stdio_problem(self, outcome: ProgramOutcome, case: StdioCase, tally: CaseTally) -> str | None:
         if outcome.ending in _LIMITS:
             return _over_limit(outcome.detail, tally)
         if outcome.ending is Ending.SIGNALLED or outcome.exit_code != 0:

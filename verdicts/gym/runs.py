@@ -14,7 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sandbox.program import CROWDED, Ending, Language, Limits, Outcome, Program, Sandbox, SandboxUnavailable
+from sandbox.program import (
+    CROWDED,
+    Ending,
+    Language,
+    Limits,
+    Program,
+    ProgramOutcome,
+    Sandbox,
+    SandboxUnavailable,
+)
 from verdicts.code.harness import harness_source, new_nonce, proof_of
 from verdicts.gym.rows import DISTRIBUTION, Row
 
@@ -97,7 +106,7 @@ def _payload(nonce: str, row: Row, answers: Sequence[str], answer_s: float, memo
     return json.dumps({"nonce": nonce, "job": job, "answers": list(answers)}).encode("ascii")
 
 
-def _proven(outcome: Outcome, nonce: str, number: int) -> list[LibraryResult]:
+def _proven(outcome: ProgramOutcome, nonce: str, number: int) -> list[LibraryResult]:
     """Return the results in the run's line, of the first answers or of all; none without a line. Raises as `ask`."""
     if (proof := proof_of(outcome, nonce, of=" of reasoning-gym")) is None:
         return []
@@ -123,7 +132,7 @@ def _said(one: Mapping[str, Any]) -> LibraryResult:
             return LibraryResult(value=None, reason="time" if word == "late" else "memory", is_limit=True)
 
 
-def _unproven(outcome: Outcome) -> LibraryResult:
+def _unproven(outcome: ProgramOutcome) -> LibraryResult:
     """Return why a run with one answer proved nothing."""
     is_limit = outcome.ending in {Ending.TIME, Ending.MEMORY, Ending.OUTPUT}
     return LibraryResult(

@@ -50,7 +50,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class KindOutcome:
     """What became of a kind."""
 
     kind: Kind
@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if is_proven(outcomes) else 1
 
 
-def _outcome(kind: Kind, out: Path) -> Outcome:
+def _outcome(kind: Kind, out: Path) -> KindOutcome:
     """Make the interpreters of a kind, and play it."""
     folder, seconds = out / f"kind-{kind.name}", 0.0
     folder.mkdir(exist_ok=True)
@@ -224,7 +224,7 @@ def _outcome(kind: Kind, out: Path) -> Outcome:
         skipped = str(error)
     except Exception as error:  # noqa: BLE001 - a kind that is not as expected is told, and the others are played
         stage.holds(f"played to its end: {type(error).__name__} {error!s:.200}", False)
-    return Outcome(
+    return KindOutcome(
         kind=kind,
         package=package,
         episodes=stage.episodes,
@@ -245,13 +245,13 @@ def _package(kind: Kind, stage: Stage) -> str:
     return ", ".join(f"{one.named} {version(python, one.named)}" for python, one in pairs)
 
 
-def is_proven(outcomes: Sequence[Outcome]) -> bool:
+def is_proven(outcomes: Sequence[KindOutcome]) -> bool:
     """Tell whether all that was played held, and something was."""
     played = [one for one in outcomes if not one.skipped]
     return bool(played) and all(one.held and all(one.held.values()) for one in played)
 
 
-def as_table(outcomes: Sequence[Outcome]) -> list[str]:
+def as_table(outcomes: Sequence[KindOutcome]) -> list[str]:
     """Write the results as lines of a Markdown table, and below it what held of each kind."""
     lines = [
         "| kind | package | episodes | conversations | sequences | held | of | s |",
@@ -277,7 +277,7 @@ def as_table(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def _row(one: Outcome) -> str:
+def _row(one: KindOutcome) -> str:
     held = "skipped" if one.skipped else str(sum(one.held.values()))
     counts = f"{one.conversations or ''} | {one.sequences or ''}"
     of = f"{held} | {len(one.held)} | {one.seconds:.0f}"

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.proofs.gpu.outcomes import Device, Outcome, Verdict, read_outcome
+from benchmarks.proofs.gpu.outcomes import Device, StepOutcome, Verdict, read_outcome
 from benchmarks.proofs.gpu.plan import (
     ALONE,
     BUDGET_S,
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     left = proof.without_known(wanted)
     kept, left_out = chosen(left, device, budget_s)
     for name, why in left_out.items():
-        proof.note(Outcome(step=name, verdict=Verdict.LEFT, text=f"--budget {budget_s:.0f}: {why}"))
+        proof.note(StepOutcome(step=name, verdict=Verdict.LEFT, text=f"--budget {budget_s:.0f}: {why}"))
     proof.run(kept)
     lines = proof.write()
     say("\n" + "\n".join(lines) + f"\n\nLogs, outcomes and this table lie in {out}")
@@ -150,14 +150,14 @@ def listed(args: argparse.Namespace) -> list[str]:
     ]
 
 
-def look(out: Path, device: Device, stop: threading.Event) -> Outcome:
+def look(out: Path, device: Device, stop: threading.Event) -> StepOutcome:
     """Return the outcome of the step `machine`, which a fresh interpreter runs: it decides what the others run on."""
     worker = Worker(fresh(), device, out)
     worker.begin(MACHINE, MACHINE.limit_on(device))
     try:
         while (outcome := worker.outcome()) is None:
             if stop.wait(LOOK_S):
-                return Outcome(step=MACHINE.name, verdict=Verdict.FAIL, text=STOPPED)
+                return StepOutcome(step=MACHINE.name, verdict=Verdict.FAIL, text=STOPPED)
     finally:
         worker.end()
     return outcome
@@ -178,17 +178,17 @@ class Proof:
 
     out: Path
     device: Device
-    machine: Outcome
+    machine: StepOutcome
     commit: str
     stop: threading.Event
     deadline: float
     above: list[str] = field(init=False)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[StepOutcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.above = heading(self.machine, self.device)
 
-    def note(self, outcome: Outcome) -> None:
+    def note(self, outcome: StepOutcome) -> None:
         """Show an outcome, and write the table with it."""
         self.outcomes.append(outcome)
         say(outcome.line)
@@ -210,7 +210,7 @@ class Proof:
         for step in steps:
             known = read_outcome(self.out / f"{step.name}.json")
             if self.device == "cpu" and step.no_cpu_form:
-                self.note(Outcome(step=step.name, verdict=Verdict.SKIP, text=step.no_cpu_form))
+                self.note(StepOutcome(step=step.name, verdict=Verdict.SKIP, text=step.no_cpu_form))
             elif known is not None and known.verdict is not Verdict.FAIL and self._is_done(step):
                 self.note(known)
             else:
@@ -254,7 +254,7 @@ class Proof:
         left_s = self.deadline - time.monotonic()
         if self.stop.is_set() or left_s < LEAST_S:
             why = STOPPED if self.stop.is_set() else LIMITED
-            self.note(Outcome(step=step.name, verdict=Verdict.LEFT, text=why))
+            self.note(StepOutcome(step=step.name, verdict=Verdict.LEFT, text=why))
             return
         worker = sessions.pop(step.session, None) if step.session else None
         if worker is None or not worker.is_alive:
@@ -265,7 +265,7 @@ class Proof:
         if step.session:
             sessions[step.session] = worker
 
-    def _found(self, lane: Lane, outcome: Outcome | None) -> None:
+    def _found(self, lane: Lane, outcome: StepOutcome | None) -> None:
         """Note a lane's outcome, if there is one, and end its worker unless a session goes on."""
         if outcome is None or lane.running is None:
             return
@@ -304,7 +304,7 @@ def _search_path() -> str:
     return os.pathsep.join(filter(None, [str(results.ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
-def as_table(outcomes: Sequence[Outcome], device: Device) -> list[str]:
+def as_table(outcomes: Sequence[StepOutcome], device: Device) -> list[str]:
     """Write the outcomes as lines of a Markdown table."""
     count = {verdict: sum(outcome.verdict is verdict for outcome in outcomes) for verdict in Verdict}
     whole = {outcome.step for outcome in outcomes} == set(BY_NAME) and not count[Verdict.LEFT]
@@ -322,7 +322,7 @@ def as_table(outcomes: Sequence[Outcome], device: Device) -> list[str]:
     return [*lines, "", CPU_REMARK] if device == "cpu" else lines
 
 
-def heading(machine: Outcome, device: Device) -> list[str]:
+def heading(machine: StepOutcome, device: Device) -> list[str]:
     """Write the heading of the table: a GPU's name is in it where a GPU was measured, and nowhere else."""
     title = CPU_TITLE if device == "cpu" else f"On a GPU, {machine.facts.get('card', 'of unknown name')}"
     return results.heading(title, redis=str(machine.facts.get("redis") or "of unknown version"))

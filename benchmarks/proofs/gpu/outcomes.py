@@ -1,7 +1,7 @@
 """How a step of `make prove-gpu` ended: a line for people, a file for the next start.
 
-In: what a step's process returns or raises. Out: an `Outcome`, as JSON in the proof's folder and as a row of the table.
-Used by the command and by every worker. A file that is torn or of another form counts as none.
+In: what a step's process returns or raises. Out: a `StepOutcome`, as JSON in the proof's folder and as a row of the
+table. Used by the command and by every worker. A file that is torn or of another form counts as none.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """The end of one step."""
 
     step: str
@@ -110,11 +110,11 @@ class Outcome:
         new.replace(file)
 
 
-def read_outcome(file: Path) -> Outcome | None:
-    """Read what `Outcome.write` wrote; None where there is no such file."""
+def read_outcome(file: Path) -> StepOutcome | None:
+    """Read what `StepOutcome.write` wrote; None where there is no such file."""
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
-        return Outcome(**fields | {"verdict": Verdict(fields["verdict"])})
+        return StepOutcome(**fields | {"verdict": Verdict(fields["verdict"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

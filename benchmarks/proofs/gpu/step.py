@@ -20,8 +20,8 @@ from benchmarks.proofs.gpu.outcomes import (
     Found,
     Kept,
     Missed,
-    Outcome,
     Skipped,
+    StepOutcome,
     StepPlace,
     Verdict,
     in_one_line,
@@ -37,7 +37,7 @@ def outcome_of(
     shared: Path,
     kept: Kept | None = None,
     is_fork: bool = False,
-) -> Outcome:
+) -> StepOutcome:
     """Call a step's function, and say how it ended.
 
     Args:
@@ -71,6 +71,6 @@ def outcome_of(
     except Exception as error:  # noqa: BLE001 - whatever a driver, a kernel or a library raises here is the finding
         traceback.print_exc()
         verdict, text = Verdict.FAIL, f"{type(error).__name__}: {error}"
-    return Outcome(
+    return StepOutcome(
         step=name, verdict=verdict, text=in_one_line(text), seconds=time.monotonic() - began, facts=facts
     )

@@ -20,7 +20,7 @@ from broker.messages import ScoredGroup
 from broker.protocol.streams import dead_letter_entry, hand_over
 from learner.groups.discarded import dropped
 from learner.groups.intake import LOOK_COUNT
-from learner.journal.ledger import Outcome, read_ledger
+from learner.journal.ledger import GroupOutcome, read_ledger
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
 
@@ -44,7 +44,7 @@ def delete(chain: Chain, group_id: str) -> None:
     chain.client.xdel(chain.keys(PROMPTS), chain.entry(group_id).entry_id)
 
 
-def outcomes(chain: Chain) -> dict[str, Outcome]:
+def outcomes(chain: Chain) -> dict[str, GroupOutcome]:
     """Read what is to be read, and return what has ended by then."""
     chain.read()
     return chain.journal.ledger.outcomes
@@ -68,7 +68,7 @@ def test_a_group_with_nothing_to_learn_from_is_dropped_with_the_reason(
     (group_id,) = chain.issue(n=len(rewards))
     chain.score(group_id, rewards)
     chain.read()
-    ended = {group_id: Outcome("dropped", reason, 2 * len(rewards))} if reason else {}
+    ended = {group_id: GroupOutcome("dropped", reason, 2 * len(rewards))} if reason else {}
     assert read_ledger(chain.journal.folder).outcomes == ended
     assert set(chain.buffer.groups) == chain.slots == {group_id} - ended.keys()
     counted = {"math": {reason.partition(":")[0]: 1}} if reason else {}
@@ -96,7 +96,7 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     flat, good = chain.issue(2)
     chain.score(flat, [1.0, 1.0])
     chain.score(good)
-    flat_ended = {flat: Outcome("dropped", "zero_variance: every reward is 1", 4)}
+    flat_ended = {flat: GroupOutcome("dropped", "zero_variance: every reward is 1", 4)}
     assert outcomes(chain) == read_ledger(chain.journal.folder).outcomes == flat_ended
     assert set(chain.buffer.groups) == chain.slots == {good}
     assert chain.depth(SCORED) == 1
@@ -160,7 +160,10 @@ def test_a_dead_letter_is_an_outcome_and_no_held_group_that_dies_trains(chain: C
     chain.read()
     dead_letter_entry(chain.link, chain.keys, chain.entry(waiting), reason="it failed", attempts=5)
     dead_letter_entry(chain.link, chain.keys, chain.entry(held), reason="by hand")
-    assert outcomes(chain) == {waiting: Outcome("dead", "it failed"), held: Outcome("dead", "by hand", 4)}
+    assert outcomes(chain) == {
+        waiting: GroupOutcome("dead", "it failed"),
+        held: GroupOutcome("dead", "by hand", 4),
+    }
     assert (chain.slots, chain.depth(DEAD), chain.depth(PROMPTS)) == (set(), 2, 0)
     assert chain.buffer.groups == {}
     assert chain.client.hlen(chain.keys("where")) == 0
@@ -332,7 +335,7 @@ def test_a_group_that_is_seen_twice_counts_once(chain: Chain) -> None:
 def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> None:
     """As after Redis forgot that it was retired."""
     read, looked = chain.issue(2)
-    chain.journal.end({group_id: Outcome("dropped", "before") for group_id in (read, looked)})
+    chain.journal.end({group_id: GroupOutcome("dropped", "before") for group_id in (read, looked)})
     chain.score(read)
     chain.read()
     assert chain.slots == {looked}
@@ -444,7 +447,9 @@ def facts_on_disk(chain: Chain) -> Mapping[str, Any]:
 def test_a_dropped_group_leaves_who_worked_on_it_and_when_on_the_disk_and_not_in_memory(chain: Chain) -> None:
     bring_to(chain, SCORED)
     chain.read()
-    assert chain.journal.ledger.outcomes == {"0": Outcome("dropped", "zero_variance: every reward is 1", 4)}
+    assert chain.journal.ledger.outcomes == {
+        "0": GroupOutcome("dropped", "zero_variance: every reward is 1", 4)
+    }
     assert chain.journal.ledger.outcomes["0"].facts is None
     assert facts_on_disk(chain) == OF_SCORED
     of_sixteen = dropped(returned(16), "zero_variance: every reward is 1").facts
@@ -460,7 +465,7 @@ def test_what_is_left_of_a_dead_group(chain: Chain, stage: str, facts: dict[str,
     dead_letter_entry(chain.link, chain.keys, dead_letter, reason="it failed", attempts=5)
     entry_id = chain.entry("0").entry_id
     chain.read()
-    assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "it failed", tokens)}
+    assert chain.journal.ledger.outcomes == {"0": GroupOutcome(DEAD, "it failed", tokens)}
     died = {"died_at": int(entry_id.partition("-")[0]) / 1000, "stage": stage, "attempts": 5}
     assert facts_on_disk(chain) == {**facts, **died}
 
@@ -472,7 +477,7 @@ def test_a_dead_letter_that_cant_be_read_leaves_when_and_where_it_died(chain: Ch
         chain.link, chain.keys, replace(entry, raw={**entry.raw, b"payload": b"\xc1"}), reason="torn"
     )
     chain.read()
-    assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "torn")}
+    assert chain.journal.ledger.outcomes == {"0": GroupOutcome(DEAD, "torn")}
     assert facts_on_disk(chain).keys() == {"died_at", "stage", "attempts"}
 
 

@@ -18,7 +18,7 @@ from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import PAUSE
 from broker.protocol.streams import hand_over
 from learner.groups.selection import rest_can_make_it
-from learner.journal.ledger import Outcome
+from learner.journal.ledger import GroupOutcome
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
 from tests.support.step_selection import stop_at_the_first_wait, take
@@ -242,7 +242,7 @@ def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
 def test_a_held_group_that_ended_is_not_taken_and_a_replaced_learner_notices_it(chain: Chain) -> None:
     issue_scored(chain, 3)
     chain.read()
-    chain.journal.end({"0": Outcome("dead", "meanwhile")})
+    chain.journal.end({"0": GroupOutcome("dead", "meanwhile")})
     assert take(chain, 0) == ["1", "2"]
     assert "0" not in chain.buffer.groups
     RunOwner(chain.link, chain.keys).claim(0)

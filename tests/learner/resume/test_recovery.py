@@ -16,7 +16,7 @@ from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask
 from broker.protocol.streams import dead_letter_entry
 from learner.groups.evaluation import asked_for
 from learner.incarnation import DRAINED, STOPPED
-from learner.journal.ledger import DROPPED, Ledger, Outcome, read_ledger
+from learner.journal.ledger import DROPPED, GroupOutcome, Ledger, read_ledger
 from learner.reporting.metrics_file import read_metrics
 from learner.resume.recovery import too_many_of
 from tests.learner.conftest import MakeChain, Train
@@ -131,7 +131,7 @@ def test_a_smaller_budget_drops_what_could_not_train_in_time_once(make_chain: Ma
     chain = make_chain(learner={"steps": 9, "max_lag": 0})
     chain.issue(5)
     trainer = make_trainer(chain)
-    chain.journal.end({"0": Outcome(DROPPED, "before"), "1": Outcome(DROPPED, "before")})
+    chain.journal.end({"0": GroupOutcome(DROPPED, "before"), "1": GroupOutcome(DROPPED, "before")})
     trainer.recovery.recover()
     trainer.metrics.close()
     outcomes = chain.journal.ledger.outcomes
@@ -392,7 +392,7 @@ def test_a_run_with_more_steps_ends_what_was_over_though_redis_is_emptied_then(
 def test_a_run_of_epochs_does_not_end_before_a_retry_that_redis_forgot(make_chain: MakeChain) -> None:
     chain = make_chain(learner={"epochs": 1, "steps": 100})
     trainer = make_trainer(chain)
-    chain.journal.end({group_id: Outcome(DROPPED, "over: ") for group_id in chain.issue(10)})
+    chain.journal.end({group_id: GroupOutcome(DROPPED, "over: ") for group_id in chain.issue(10)})
     chain.journal.retry("3", 1)
     chain.client.flushall()
     trainer.recovery.recover()
@@ -407,7 +407,7 @@ def test_a_run_of_epochs_does_not_end_before_a_retry_that_redis_forgot(make_chai
 def test_a_deleted_cursor_counts_a_retry_that_has_its_slot(make_chain: MakeChain) -> None:
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
-    chain.journal.end({group_id: Outcome(DROPPED, "over: ") for group_id in chain.issue(1)})
+    chain.journal.end({group_id: GroupOutcome(DROPPED, "over: ") for group_id in chain.issue(1)})
     chain.journal.retry("0", 1)
     for _ in range(2):
         trainer.recovery.recover()

@@ -13,7 +13,7 @@ from broker import codec, group_ids
 from broker.keys import ROLLOUTS
 from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over, reject
-from learner.journal.ledger import DEAD, DROPPED, Outcome
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome
 from tests.support.chain import Chain, make_prompt
 from tests.support.episodes import episodes
 from tests.support.laid_out import look
@@ -49,7 +49,7 @@ def dead_letters(chain: Chain) -> DeadLetters:
         (held_out, "held out and broken", {}),
     ):
         dead_letter_entry(chain.link, chain.keys, chain.entry(group_id), reason=reason, **more)
-    chain.journal.end({"0": Outcome(DEAD, "deadline"), "1": Outcome(DEAD, "scorer math")})
+    chain.journal.end({"0": GroupOutcome(DEAD, "deadline"), "1": GroupOutcome(DEAD, "scorer math")})
     chain.run_owner.retire(["0", "1"])
     planted = chain.client.xadd(chain.keys("rollouts"), {"payload": b"\x01\x02"}).decode()
     entry = Entry("rollouts", planted, {b"payload": b"\x01\x02"})
@@ -189,7 +189,7 @@ def test_a_retried_group_is_issued_and_its_dead_letter_is_gone(
         f"millrace dead list: no letter {dead_letters['0']} in "
     )
     dead_letter_entry(chain.link, chain.keys, chain.entry("0-r1"), reason="again")
-    chain.journal.end({"0-r1": Outcome(DEAD, "again")})
+    chain.journal.end({"0-r1": GroupOutcome(DEAD, "again")})
     chain.run_owner.retire(["0-r1"])
     assert dead("retry", "--reason", "again").out.startswith("asked for 0-r2\n")
     assert list(requests(chain)) == ["0-r1"]
@@ -227,7 +227,7 @@ def test_a_retry_that_nobody_issues_says_who_is_missing(
 def test_a_group_that_ended_otherwise_is_not_begun_anew(
     dead: Dead, chain: Chain, dead_letters: DeadLetters
 ) -> None:
-    chain.journal.end({"2": Outcome(DROPPED, "config")})
+    chain.journal.end({"2": GroupOutcome(DROPPED, "config")})
     refusal = f"refused {dead_letters['2']}: group 2 is dropped in the ledger, not dead\n"
     assert dead("retry", dead_letters["2"]) == (1, "", refusal)
 

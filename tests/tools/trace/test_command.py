@@ -24,7 +24,7 @@ from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over, read_entry
 from learner.groups.discarded import dropped
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import DROPPED, GroupOutcome
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import RqQueues
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -322,7 +322,7 @@ def test_of_a_payload_that_is_gone_the_ledger_tells_the_step(chain: Chain, trace
 
 def test_a_dropped_group_names_the_reason_and_who_worked_for_nothing(chain: Chain, trace: Trace) -> None:
     why = "zero_variance: every reward is 0.5"
-    chain.journal.end({"0": dropped(a_scored(), why), "1": Outcome(DROPPED, "config: no room", 4)})
+    chain.journal.end({"0": dropped(a_scored(), why), "1": GroupOutcome(DROPPED, "config: no room", 4)})
     told = trace("0")
     assert told.of("state", "says", "tokens") == (0, "dropped", f"dropped: {why}", 4)
     who = {PROMPTS: "", SAMPLED: GENERATOR, ROLLOUTS: "", JUDGED: WORKER, "dropped": ""}
@@ -458,7 +458,7 @@ def test_without_the_journal_redis_says_what_is_in_flight(chain: Chain, trace: T
     elsewhere = tmp_path / "elsewhere"
     (note,) = trace("0", runs_dir=elsewhere)["notes"]
     assert note.startswith("the journal is not on this machine")
-    chain.journal.end({"1": Outcome(DROPPED, "config")})
+    chain.journal.end({"1": GroupOutcome(DROPPED, "config")})
     chain.run_owner.retire(["1"])
     told = trace("1", runs_dir=elsewhere)
     gone = "was issued and is in flight no more, and the journal of run test is not here: give --runs-dir"

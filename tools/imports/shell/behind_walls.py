@@ -24,7 +24,7 @@ from typing import Final
 from config.explanations import ConfigError
 from sandbox.choice import best_local
 from sandbox.local.sandbox import ENVIRONMENT, LocalSandbox
-from sandbox.program import Ending, Language, Limits, Outcome, SandboxMissing, SandboxUnavailable
+from sandbox.program import Ending, Language, Limits, ProgramOutcome, SandboxMissing, SandboxUnavailable
 from sandbox.walls.seccomp import Walls
 from tools.imports.shell.view import View, make_view, place
 
@@ -151,7 +151,7 @@ def _named(script: Path, start: Path) -> Path:
     return Path(os.path.normpath(start / script))
 
 
-def _read(outcome: Outcome, prefix: str, script: str, tools: str) -> Ran:
+def _read(outcome: ProgramOutcome, prefix: str, script: str, tools: str) -> Ran:
     """Read the prelude's record; `prefix` is where the real folders are shown."""
     text, said = (raw.decode(errors="replace") for raw in (outcome.stdout, outcome.stderr))
     if prefix:

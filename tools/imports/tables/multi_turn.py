@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tools.imports.rule import (
     Convert,
-    Outcome,
+    KeyTranslation,
     Rule,
     flag,
     mapped,
@@ -63,7 +63,7 @@ def environment_of(theirs: Theirs) -> dict[str, Any] | None:
     return section
 
 
-def _enable(value: Any, theirs: Theirs) -> Outcome:
+def _enable(value: Any, theirs: Theirs) -> KeyTranslation:
     if not flag(value):
         return nothing_here("off: an answer is one turn")
     if not plays(theirs):
@@ -74,19 +74,19 @@ def _enable(value: Any, theirs: Theirs) -> Outcome:
 def _part(words: str) -> Convert:
     """Leave a value to the section that all keys make together."""
 
-    def convert(_value: Any, theirs: Theirs) -> Outcome:
+    def convert(_value: Any, theirs: Theirs) -> KeyTranslation:
         return settings(words) if plays(theirs) else nothing_here(f"{ENABLE} is off")
 
     return convert
 
 
-def _side(value: Any, theirs: Theirs) -> Outcome:
+def _side(value: Any, theirs: Theirs) -> KeyTranslation:
     if text(value) not in KEPT:
         return refused(f"none of {', '.join(KEPT)}")
     return _part("result_kept")(value, theirs)
 
 
-def data_tools(value: Any, theirs: Theirs) -> Outcome:
+def data_tools(value: Any, theirs: Theirs) -> KeyTranslation:
     """Find no meaning for the tool settings of `data`, except those of an episode."""
     if not value or plays(theirs):
         return nothing_here("tools count in a prompt's length, wherever an episode has them")
