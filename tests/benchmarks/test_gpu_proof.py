@@ -25,7 +25,7 @@ from benchmarks.proofs.gpu.outcomes import (
     Skipped,
     StepOutcome,
     StepPlace,
-    Verdict,
+    StepVerdict,
     read_outcome,
 )
 from benchmarks.proofs.gpu.plan import ALONE, BUDGET_S, BY_NAME, SAMPLES, STEPS, TRAINS, Step, chosen, takes
@@ -44,17 +44,17 @@ pytestmark = pytest.mark.process
 
 MACHINE = StepOutcome(
     step="machine",
-    verdict=Verdict.PASS,
+    verdict=StepVerdict.PASS,
     text="a card",
     facts={"cuda": True, "card": "NVIDIA H100 PCIe", "torch": "2.11", "redis": "7"},
 )
 
 
-FAILED = StepOutcome(step="demo", verdict=Verdict.FAIL, text="a|b")
+FAILED = StepOutcome(step="demo", verdict=StepVerdict.FAIL, text="a|b")
 
 
 def passed(step: str) -> StepOutcome:
-    return StepOutcome(step=step, verdict=Verdict.PASS, text="1 of 1", seconds=2.0)
+    return StepOutcome(step=step, verdict=StepVerdict.PASS, text="1 of 1", seconds=2.0)
 
 
 def test_what_a_gpu_has_to_show_fits_into_nine_minutes_with_libraries_read_for_the_first_time(
@@ -146,7 +146,7 @@ def test_a_step_that_passes_leaves_its_text_and_its_facts(
     outcome = outcome_of_function(passes, monkeypatch, tmp_path, number=7)
     outcome.write(tmp_path / "x.json")
     assert read_outcome(tmp_path / "x.json") == outcome
-    assert (outcome.verdict, outcome.text) == (Verdict.PASS, "7 tokens")
+    assert (outcome.verdict, outcome.text) == (StepVerdict.PASS, "7 tokens")
     assert outcome.facts == {"number": 7, "device": "cpu"}
 
 
@@ -197,7 +197,7 @@ def test_a_step_that_hangs_or_dies_fails_with_the_reason_and_the_end_of_its_log(
 ) -> None:
     worker = Worker(fresh(), "cpu", tmp_path)
     outcome = ended(worker, step_of("dying", function), limit_s)
-    assert outcome.verdict is Verdict.FAIL
+    assert outcome.verdict is StepVerdict.FAIL
     assert said in outcome.text
     assert outcome.text.endswith("ends: begun")
     assert not worker.is_alive
@@ -226,7 +226,9 @@ def test_workers_are_fresh_interpreters_where_a_fork_can_not_use_the_card(
 def proof_of(
     tmp_path: Path, *, budget_s: float = 100.0, commit: str = "c0ffee", torch: str = "2.13"
 ) -> command.Proof:
-    machine = StepOutcome(step="machine", verdict=Verdict.PASS, text="", facts={"torch": torch, "redis": "7"})
+    machine = StepOutcome(
+        step="machine", verdict=StepVerdict.PASS, text="", facts={"torch": torch, "redis": "7"}
+    )
     stop, deadline = threading.Event(), time.monotonic() + budget_s
     return command.Proof(
         out=tmp_path, device="cuda", machine=machine, commit=commit, stop=stop, deadline=deadline
@@ -265,7 +267,7 @@ def test_a_run_that_is_cut_off_counts_as_far_as_it_came(events: list[str], tmp_p
     proof = proof_of(tmp_path)
     proof.run([step_of("varlen", limit_s=1)])
     proof.stop.set()
-    assert [outcome.verdict for outcome in proof.outcomes] == [Verdict.PASS]
+    assert [outcome.verdict for outcome in proof.outcomes] == [StepVerdict.PASS]
     proof.run([step_of("demo", lane=SAMPLES)])
     assert proof.outcomes[-1].line == "LEFT OUT demo (0 s): it was told to end"
     late = proof_of(tmp_path, budget_s=1)
@@ -388,7 +390,7 @@ def test_attention_agrees_with_its_reference_in_the_cpu_form(
 ) -> None:
     use_on_cpu(monkeypatch)  # and take it away again
     outcome = outcome_of("varlen", BY_NAME["varlen"].function, {}, device="cpu", shared=tmp_path)
-    assert outcome.verdict is Verdict.PASS, outcome.line
+    assert outcome.verdict is StepVerdict.PASS, outcome.line
     assert outcome.facts["model"] < 1e-5
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks.proofs.gpu.outcomes import Found, StepOutcome, StepPlace, Verdict
+from benchmarks.proofs.gpu.outcomes import Found, StepOutcome, StepPlace, StepVerdict
 from benchmarks.proofs.gpu.plan import Step
 
 CHILD = "child"  # the file with the id of a step's child
@@ -71,12 +71,12 @@ class MadeUpWorker:
         if self._looks > 0 or self._step is None:
             return None
         self.events.append(f"{self._step.name} ends")
-        return StepOutcome(step=self._step.name, verdict=Verdict.PASS, text="")
+        return StepOutcome(step=self._step.name, verdict=StepVerdict.PASS, text="")
 
     def cut_off(self) -> StepOutcome | None:
         self.end()
         name = self._step.name if self._step is not None else ""
-        return StepOutcome(step=name, verdict=Verdict.FAIL, text="cut off")
+        return StepOutcome(step=name, verdict=StepVerdict.FAIL, text="cut off")
 
     def end(self) -> None:
         self.is_alive = False

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Final
 
-from tools.imports.rule import Account, KeyTranslation, Verdict, nothing_here
+from tools.imports.rule import Account, KeyTranslation, KeyVerdict, nothing_here
 from tools.imports.theirs import Theirs, VerlSetting
 
 BACKENDS: Final = frozenset({"fsdp", "fsdp2", "megatron"})
@@ -66,4 +66,4 @@ def accounts_of_call(theirs: Theirs) -> list[Account]:
 
 def _outcome(option: VerlSetting) -> KeyTranslation:
     words = _CALL[option.key]
-    return KeyTranslation(verdict=Verdict.TAKEN if words in _READS else Verdict.NOTHING, words=words)
+    return KeyTranslation(verdict=KeyVerdict.TAKEN if words in _READS else KeyVerdict.NOTHING, words=words)

@@ -17,7 +17,7 @@ ANY: Final = "*"
 UNSET: Final = object()  # verl's default does not matter: without the key the meaning here is the same
 
 
-class Verdict(StrEnum):
+class KeyVerdict(StrEnum):
     """How a key was translated."""
 
     TAKEN = "taken as"
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 class KeyTranslation:
     """The translation of one key with its value."""
 
-    verdict: Verdict
+    verdict: KeyVerdict
     settings: Mapping[str, Any] = field(default_factory=dict)  # our keys, with dots
     words: str = ""  # changes, or why there is no setting
 
@@ -52,7 +52,7 @@ class Rule:
     """The translation of one key of verl's."""
 
     key: str
-    verdict: Verdict  # as shown by `--keys`; a value may still be refused
+    verdict: KeyVerdict  # as shown by `--keys`; a value may still be refused
     ours: str = ""  # keys here, for `--keys`
     about: str  # how the value is converted, or why it is not
     convert: Convert
@@ -69,7 +69,7 @@ class Rule:
 def settings(words: str = "", **ours: Any) -> KeyTranslation:
     """Map to our keys, with `__` for their dots."""
     return KeyTranslation(
-        verdict=Verdict.MAPPED,
+        verdict=KeyVerdict.MAPPED,
         settings={key.replace("__", "."): value for key, value in ours.items()},
         words=words,
     )
@@ -77,12 +77,12 @@ def settings(words: str = "", **ours: Any) -> KeyTranslation:
 
 def nothing_here(words: str) -> KeyTranslation:
     """Find no meaning for a key here."""
-    return KeyTranslation(verdict=Verdict.NOTHING, words=words)
+    return KeyTranslation(verdict=KeyVerdict.NOTHING, words=words)
 
 
 def refused(words: str) -> KeyTranslation:
     """Refuse a value."""
-    return KeyTranslation(verdict=Verdict.REFUSED, words=words)
+    return KeyTranslation(verdict=KeyVerdict.REFUSED, words=words)
 
 
 def taken(
@@ -93,9 +93,9 @@ def taken(
     def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         if value is None:
             return nothing_here("null: unset here, too")
-        return KeyTranslation(verdict=Verdict.TAKEN, settings={ours: read(value)})
+        return KeyTranslation(verdict=KeyVerdict.TAKEN, settings={ours: read(value)})
 
-    return Rule(key=key, verdict=Verdict.TAKEN, ours=ours, about=about, convert=convert, default=default)
+    return Rule(key=key, verdict=KeyVerdict.TAKEN, ours=ours, about=about, convert=convert, default=default)
 
 
 def mapped(
@@ -104,7 +104,7 @@ def mapped(
     """Convert a value."""
     return Rule(
         key=key,
-        verdict=Verdict.MAPPED,
+        verdict=KeyVerdict.MAPPED,
         ours=ours,
         about=about,
         convert=convert,
@@ -123,14 +123,20 @@ def part_of(
         return settings(f"with {lead}") if is_read else nothing_here(f"{lead} is off")
 
     return Rule(
-        key=key, verdict=Verdict.MAPPED, ours=ours, about=about, convert=convert, default=default, lead=lead
+        key=key,
+        verdict=KeyVerdict.MAPPED,
+        ours=ours,
+        about=about,
+        convert=convert,
+        default=default,
+        lead=lead,
     )
 
 
 def nothing(key: str, why: str) -> Rule:
     """Find no meaning for a key here, whatever its value."""
     return Rule(
-        key=key, verdict=Verdict.NOTHING, about=why, convert=lambda _value, _theirs: nothing_here(why)
+        key=key, verdict=KeyVerdict.NOTHING, about=why, convert=lambda _value, _theirs: nothing_here(why)
     )
 
 
@@ -140,7 +146,9 @@ def only(key: str, why: str, *values: Any, else_: str) -> Rule:
     def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         return nothing_here(why) if value is None or _is_same(value, values) else refused(else_)
 
-    return Rule(key=key, verdict=Verdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert)
+    return Rule(
+        key=key, verdict=KeyVerdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert
+    )
 
 
 def of_verl(key: str) -> Rule:
@@ -153,7 +161,7 @@ def of_verl(key: str) -> Rule:
 
     return Rule(
         key=key,
-        verdict=Verdict.NOTHING,
+        verdict=KeyVerdict.NOTHING,
         about="a class of verl's; refused where it is another one's",
         convert=convert,
     )
@@ -181,8 +189,8 @@ __all__ = [
     "UNSET",
     "Account",
     "KeyTranslation",
+    "KeyVerdict",
     "Rule",
-    "Verdict",
     "flag",
     "mapped",
     "nothing",

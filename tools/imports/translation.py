@@ -16,7 +16,7 @@ from tools.arguments import UsageError
 from tools.imports.effects import notes_of_effect, problems_of_effect
 from tools.imports.known_keys import BELOW_SECTIONS, is_known
 from tools.imports.options import accounts_of_call, option_problems
-from tools.imports.rule import ANY, UNSET, Account, KeyTranslation, Rule, Verdict
+from tools.imports.rule import ANY, UNSET, Account, KeyTranslation, KeyVerdict, Rule
 from tools.imports.served import accounts_of_served, serve_section
 from tools.imports.tables import actor, algorithm, correction, data, rewards, rollout, today, trainer
 from tools.imports.theirs import Theirs, VerlSetting, WrongValue
@@ -163,7 +163,7 @@ def _outcome(said: VerlSetting, theirs: Theirs, problems: list[str]) -> KeyTrans
         problem = f"{whose.where}: {named or said.shown}: {error}"
         problems += [problem] * (problem not in problems)
         return None
-    if outcome.verdict is Verdict.REFUSED:
+    if outcome.verdict is KeyVerdict.REFUSED:
         problems.append(f"{said.where}: {said.shown}={said.value!r} is refused: {outcome.words}")
         return None
     return outcome

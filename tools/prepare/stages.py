@@ -247,7 +247,7 @@ class _Work:
             BadRecord: it failed on every row.
         """
         from scorers.api import all_tasks
-        from scorers.gold.examiner import Candidate, Verdict, examine
+        from scorers.gold.examiner import Candidate, RowVerdict, examine
 
         config = all_tasks()
         waiting: deque[tuple[RowOrigin, dict[str, Any], str]] = deque()
@@ -263,7 +263,7 @@ class _Work:
         number, failed, reason = 0, 0, ""
         for number, found in enumerate(examine(config, candidates()), start=1):
             place, row, solution = waiting.popleft()
-            if found.verdict is Verdict.UNTESTED and solution:
+            if found.verdict is RowVerdict.UNTESTED and solution:
                 failed, reason = (
                     failed + 1,
                     f"{place.where}: its reference could not be tested: {found.reason}",
@@ -271,7 +271,7 @@ class _Work:
                 self._quarantine(place, TESTED, found.reason, row)
                 if failed == number >= TRIES:
                     raise BadRecord(reason)
-            elif found.verdict in (Verdict.RIGHT, Verdict.UNTESTED):
+            elif found.verdict in (RowVerdict.RIGHT, RowVerdict.UNTESTED):
                 yield place, row
             else:
                 self._quarantine(place, REFERENCE, found.reason, row)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.proofs.gpu.outcomes import Device, StepOutcome, Verdict, read_outcome
+from benchmarks.proofs.gpu.outcomes import Device, StepOutcome, StepVerdict, read_outcome
 from benchmarks.proofs.gpu.plan import (
     ALONE,
     BUDGET_S,
@@ -81,13 +81,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     left = proof.without_known(wanted)
     kept, left_out = chosen(left, device, budget_s)
     for name, why in left_out.items():
-        proof.note(StepOutcome(step=name, verdict=Verdict.LEFT, text=f"--budget {budget_s:.0f}: {why}"))
+        proof.note(StepOutcome(step=name, verdict=StepVerdict.LEFT, text=f"--budget {budget_s:.0f}: {why}"))
     proof.run(kept)
     lines = proof.write()
     say("\n" + "\n".join(lines) + f"\n\nLogs, outcomes and this table lie in {out}")
     if args.write:
         results.append(lines)
-    return 1 if any(outcome.verdict is Verdict.FAIL for outcome in proof.outcomes) else 0
+    return 1 if any(outcome.verdict is StepVerdict.FAIL for outcome in proof.outcomes) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -157,7 +157,7 @@ def look(out: Path, device: Device, stop: threading.Event) -> StepOutcome:
     try:
         while (outcome := worker.outcome()) is None:
             if stop.wait(LOOK_S):
-                return StepOutcome(step=MACHINE.name, verdict=Verdict.FAIL, text=STOPPED)
+                return StepOutcome(step=MACHINE.name, verdict=StepVerdict.FAIL, text=STOPPED)
     finally:
         worker.end()
     return outcome
@@ -210,8 +210,8 @@ class Proof:
         for step in steps:
             known = read_outcome(self.out / f"{step.name}.json")
             if self.device == "cpu" and step.no_cpu_form:
-                self.note(StepOutcome(step=step.name, verdict=Verdict.SKIP, text=step.no_cpu_form))
-            elif known is not None and known.verdict is not Verdict.FAIL and self._is_done(step):
+                self.note(StepOutcome(step=step.name, verdict=StepVerdict.SKIP, text=step.no_cpu_form))
+            elif known is not None and known.verdict is not StepVerdict.FAIL and self._is_done(step):
                 self.note(known)
             else:
                 left.append(step)
@@ -254,7 +254,7 @@ class Proof:
         left_s = self.deadline - time.monotonic()
         if self.stop.is_set() or left_s < LEAST_S:
             why = STOPPED if self.stop.is_set() else LIMITED
-            self.note(StepOutcome(step=step.name, verdict=Verdict.LEFT, text=why))
+            self.note(StepOutcome(step=step.name, verdict=StepVerdict.LEFT, text=why))
             return
         worker = sessions.pop(step.session, None) if step.session else None
         if worker is None or not worker.is_alive:
@@ -273,7 +273,7 @@ class Proof:
         lane.running = None
         if not step.session:
             worker.end()
-        if outcome.verdict is not Verdict.FAIL:
+        if outcome.verdict is not StepVerdict.FAIL:
             (self.out / f"{step.name}.done").write_text(self._mark(), encoding="utf-8")
         self.note(outcome)
 
@@ -306,17 +306,17 @@ def _search_path() -> str:
 
 def as_table(outcomes: Sequence[StepOutcome], device: Device) -> list[str]:
     """Write the outcomes as lines of a Markdown table."""
-    count = {verdict: sum(outcome.verdict is verdict for outcome in outcomes) for verdict in Verdict}
-    whole = {outcome.step for outcome in outcomes} == set(BY_NAME) and not count[Verdict.LEFT]
-    verdict = "NOT proven" if count[Verdict.FAIL] else "Proven" if whole else "No step of these failed"
+    count = {verdict: sum(outcome.verdict is verdict for outcome in outcomes) for verdict in StepVerdict}
+    whole = {outcome.step for outcome in outcomes} == set(BY_NAME) and not count[StepVerdict.LEFT]
+    verdict = "NOT proven" if count[StepVerdict.FAIL] else "Proven" if whole else "No step of these failed"
     lines = [
         "| step | | s | measured, or why not |",
         "|---|---|--:|---|",
         *(outcome.row for outcome in outcomes),
         "",
         (
-            f"**{verdict}**: {count[Verdict.PASS]} passed, {count[Verdict.FAIL]} failed, "
-            f"{count[Verdict.SKIP]} skipped, {count[Verdict.LEFT]} left out, of {len(BY_NAME)} steps."
+            f"**{verdict}**: {count[StepVerdict.PASS]} passed, {count[StepVerdict.FAIL]} failed, "
+            f"{count[StepVerdict.SKIP]} skipped, {count[StepVerdict.LEFT]} left out, of {len(BY_NAME)} steps."
         ),
     ]
     return [*lines, "", CPU_REMARK] if device == "cpu" else lines

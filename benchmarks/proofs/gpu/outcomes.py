@@ -19,7 +19,7 @@ Device = Literal["cuda", "cpu"]
 REASON_CHARS = 700  # of what is measured, or of a reason; the step's log has all of it
 
 
-class Verdict(StrEnum):
+class StepVerdict(StrEnum):
     """How a step ended."""
 
     PASS = "PASS"  # noqa: S105 - no password
@@ -88,7 +88,7 @@ class StepOutcome:
     """The end of one step."""
 
     step: str
-    verdict: Verdict
+    verdict: StepVerdict
     text: str  # what was measured, or the reason
     seconds: float = 0.0
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -114,7 +114,7 @@ def read_outcome(file: Path) -> StepOutcome | None:
     """Read what `StepOutcome.write` wrote; None where there is no such file."""
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
-        return StepOutcome(**fields | {"verdict": Verdict(fields["verdict"])})
+        return StepOutcome(**fields | {"verdict": StepVerdict(fields["verdict"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

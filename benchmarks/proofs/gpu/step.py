@@ -23,7 +23,7 @@ from benchmarks.proofs.gpu.outcomes import (
     Skipped,
     StepOutcome,
     StepPlace,
-    Verdict,
+    StepVerdict,
     in_one_line,
 )
 
@@ -60,17 +60,17 @@ def outcome_of(
         place = StepPlace(folder=own, shared=shared, device=device, kept=kept or Kept(), is_fork=is_fork)
         with place.kept.stack if kept is None else nullcontext():
             found = run(place, **options)
-        verdict, text, facts = Verdict.PASS, found.text, found.facts
+        verdict, text, facts = StepVerdict.PASS, found.text, found.facts
     except Skipped as why:
-        verdict, text = Verdict.SKIP, str(why)
+        verdict, text = StepVerdict.SKIP, str(why)
     except Missed as why:
-        verdict, text = Verdict.FAIL, str(why)
+        verdict, text = StepVerdict.FAIL, str(why)
     except ImportError as error:
         traceback.print_exc()
-        verdict, text = Verdict.FAIL, f"can't import what it needs: {error}"
+        verdict, text = StepVerdict.FAIL, f"can't import what it needs: {error}"
     except Exception as error:  # noqa: BLE001 - whatever a driver, a kernel or a library raises here is the finding
         traceback.print_exc()
-        verdict, text = Verdict.FAIL, f"{type(error).__name__}: {error}"
+        verdict, text = StepVerdict.FAIL, f"{type(error).__name__}: {error}"
     return StepOutcome(
         step=name, verdict=verdict, text=in_one_line(text), seconds=time.monotonic() - began, facts=facts
     )

@@ -20,7 +20,7 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.proofs.gpu.outcomes import Device, Kept, StepOutcome, Verdict, in_one_line, read_outcome
+from benchmarks.proofs.gpu.outcomes import Device, Kept, StepOutcome, StepVerdict, in_one_line, read_outcome
 from benchmarks.proofs.gpu.plan import Step
 from benchmarks.proofs.gpu.step import outcome_of
 from broker.processes import die_with_parent, how_it_ended
@@ -112,7 +112,7 @@ class Worker:
         log = self._out / f"{step.name}.log"
         text = in_one_line(f"{why}; {log} ends: {_last_line(log)}")
         seconds = time.monotonic() - self._began
-        return StepOutcome(step=step.name, verdict=Verdict.FAIL, text=text, seconds=seconds)
+        return StepOutcome(step=step.name, verdict=StepVerdict.FAIL, text=text, seconds=seconds)
 
     @property
     def is_alive(self) -> bool:

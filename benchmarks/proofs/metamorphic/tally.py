@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from benchmarks.proofs.metamorphic.scoring import Verdict
+from benchmarks.proofs.metamorphic.scoring import RewriteVerdict
 
 AT_MOST_REFUSED: Final = 0.002  # of the right answers
 AT_MOST_UNSCORABLE: Final = 0.02  # of the references
@@ -25,7 +25,7 @@ class Tally:
         self.by_rewrite: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.references_paid = 0
 
-    def add(self, verdicts: Sequence[Verdict]) -> None:
+    def add(self, verdicts: Sequence[RewriteVerdict]) -> None:
         """Count one reference with all its answers."""
         shape = self.by_shape[verdicts[0].shape]
         shape["references"] += 1

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scorers.gold.examiner import Candidate, Examined, Verdict
+from scorers.gold.examiner import Candidate, Examined, RowVerdict
 from tests.support.told import Millrace, Patch, Told
 from tests.tools.prepare.published import PUBLISHED
 from tools.prepare.catalogue import find
@@ -193,7 +193,7 @@ class BrokenMachine:
     def __call__(self, config: Any, rows: Iterable[Candidate]) -> Iterator[Examined]:
         for number, _ in enumerate(rows):
             failed = number in self.broken
-            yield Examined(Verdict.UNTESTED, "no sandbox") if failed else Examined(Verdict.RIGHT, "")
+            yield Examined(RowVerdict.UNTESTED, "no sandbox") if failed else Examined(RowVerdict.RIGHT, "")
 
 
 def test_references_over_which_the_machinery_failed_are_counted_apart_and_if_over_all_nothing_is_written(

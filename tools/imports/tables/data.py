@@ -10,8 +10,8 @@ from config.places import is_there
 from tools.imports.hardware import is_async, updates
 from tools.imports.rule import (
     KeyTranslation,
+    KeyVerdict,
     Rule,
-    Verdict,
     flag,
     mapped,
     nothing,
@@ -210,7 +210,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *(
         Rule(
             key=key,
-            verdict=Verdict.NOTHING,
+            verdict=KeyVerdict.NOTHING,
             about="the tools are those of multi_turn; refused where that is off",
             convert=data_tools,
         )
