@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from tools.evaluate.paired import Difference, paired
 from tools.evaluate.rates import FULL
-from tools.evaluate.results import SETTINGS, EvaluationResult, ResultError, Row
+from tools.evaluate.results import SETTINGS, EvaluatedRow, EvaluationResult, ResultError
 from tools.evaluate.summary import aligned, label, problems_of
 
 By = Literal["right", "score"]  # the measure of a sample: whether its score is 1, or the score itself
@@ -132,7 +132,7 @@ def lines(found: Comparison) -> Iterator[str]:
     yield from found.notes
 
 
-def _rates(rows: Sequence[Row], by: By) -> dict[str, float]:
+def _rates(rows: Sequence[EvaluatedRow], by: By) -> dict[str, float]:
     """Return each problem's mean over its scored samples."""
     found = {}
     for digest, scores in problems_of(rows).items():
@@ -158,7 +158,9 @@ def _of_set(name: str, first: Mapping[Any, float], second: Mapping[Any, float]) 
     )
 
 
-def _refuse_unlike(name: str, first: Sequence[Row], second: Sequence[Row], names: tuple[str, str]) -> None:
+def _refuse_unlike(
+    name: str, first: Sequence[EvaluatedRow], second: Sequence[EvaluatedRow], names: tuple[str, str]
+) -> None:
     """Refuse a set whose rows of one number ask different things, unless the rows are only reordered."""
     there = {row.row: row.digest for row in second if not row.error}
     known = {row.digest for row in second}

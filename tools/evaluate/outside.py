@@ -38,7 +38,7 @@ from scorers.child.frames import Result as Scored
 from scorers.rows.row_workers import RowWorkers
 from tools.agent.outside import OutsideModel
 from tools.agent.outside_play import Played, play_one, scored_as, scoring_line
-from tools.evaluate.results import EvaluationResult, Row, digest_of, row_from
+from tools.evaluate.results import EvaluatedRow, EvaluationResult, digest_of, row_from
 from tools.runs.folder import held
 
 FILE: Final = "played.jsonl"  # in the evaluation's folder: one row per line, with its messages
@@ -70,12 +70,12 @@ def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -
     )
 
 
-def _read(file: Path, fingerprint: str) -> tuple[dict[int, Row], set[str]]:
+def _read(file: Path, fingerprint: str) -> tuple[dict[int, EvaluatedRow], set[str]]:
     """Return the stored rows, by ordinal, and the models that answered them.
 
     A line truncated by a kill is removed. Raises RunFailed where they belong to other data.
     """
-    found: dict[int, Row] = {}
+    found: dict[int, EvaluatedRow] = {}
     models: set[str] = set()
     kept = 0
     for line in file.read_bytes().splitlines(keepends=True) if file.exists() else ():
@@ -112,7 +112,7 @@ class _Evaluation:
         self._environments, self._gateway = Environments(run), gateway_of(run)
         self._said = time.monotonic()
 
-    async def play(self, done: dict[int, Row], before: set[str]) -> str:
+    async def play(self, done: dict[int, EvaluatedRow], before: set[str]) -> str:
         """Play, and add each row to `done`.
 
         Args:
@@ -160,7 +160,13 @@ class _Evaluation:
         return models[0][1].name
 
     async def _row(
-        self, ordinal: int, name: str, model: OutsideModel, *, done: dict[int, Row], stream: IO[bytes]
+        self,
+        ordinal: int,
+        name: str,
+        model: OutsideModel,
+        *,
+        done: dict[int, EvaluatedRow],
+        stream: IO[bytes],
     ) -> None:
         async with self._at_once:
             prompt = self._rows.training_prompt(str(ordinal), first_row=0)
@@ -197,12 +203,12 @@ class _Evaluation:
         return scored_as(played, found)
 
 
-def _row_of(name: str, prompt: Prompt, played: Sequence[Played]) -> Row:
+def _row_of(name: str, prompt: Prompt, played: Sequence[Played]) -> EvaluatedRow:
     """Return the row as in an evaluation of the policy: where all samples begin alike, their start is the problem."""
     openings = [one.opening for one in played if one.conversation.messages]
     if openings and all(one == openings[0] for one in openings):
         prompt = replace(prompt, messages=openings[0])
-    return Row(
+    return EvaluatedRow(
         set=name,
         row=prompt.row,
         digest=digest_of(prompt),

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tools.evaluate.rates import Estimate, Scores, average, mean_score, pass_at, powers
-from tools.evaluate.results import EvaluationResult, Row
+from tools.evaluate.results import EvaluatedRow, EvaluationResult
 from tools.printable import printable
 
 NOTHING: Final = "-"
@@ -55,7 +55,7 @@ def summaries(result: EvaluationResult) -> list[Summary]:
     return found
 
 
-def problems_of(rows: Sequence[Row]) -> dict[str, list[float | None]]:
+def problems_of(rows: Sequence[EvaluatedRow]) -> dict[str, list[float | None]]:
     """Return the scores of each problem, by its digest."""
     found: dict[str, list[float | None]] = {}
     for row in rows:
@@ -64,7 +64,7 @@ def problems_of(rows: Sequence[Row]) -> dict[str, list[float | None]]:
     return found
 
 
-def _summary(name: str, source: str | None, rows: Sequence[Row]) -> Summary:
+def _summary(name: str, source: str | None, rows: Sequence[EvaluatedRow]) -> Summary:
     problems: list[Scores] = list(problems_of(rows).values())
     values = [value for row in rows for value in row.scores]
     tokens = [count for row in rows for count in row.tokens]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from config.scorer_kinds import GymConfig
 from sandbox.choice import LazySandbox
 from verdicts.extract import Unanswered, answering_part, last_answer, last_box
-from verdicts.gym.rows import Row
+from verdicts.gym.rows import GymRow
 from verdicts.gym.rules import NO_ROOT, counted, doubt, refusal
 from verdicts.gym.runs import LibraryResult, LibraryUnfit, ask
 
@@ -35,13 +35,13 @@ class GymVerdict:
 class JudgedRow:
     """Results so far for one row's answers."""
 
-    row: Row
+    row: GymRow
     waiting: dict[str, None] = field(default_factory=dict)  # answers that are still to be judged
     said: dict[str, LibraryResult] = field(default_factory=dict)
     broken: str | None = None  # why the row can't be used
 
     @classmethod
-    def of(cls, row: Row) -> JudgedRow:
+    def of(cls, row: GymRow) -> JudgedRow:
         """Return a row without results, except that its own answer may be refused."""
         own = gold_of(row)
         reason = None if own is None else refusal(own, row)
@@ -137,13 +137,13 @@ class Judging:
                 its.reason or doubt(its.value or 0.0, gold, judged.row) or f"reasoning-gym says {its.value}"
             )
 
-    def _ask(self, row: Row, answers: list[str], answer_s: float) -> list[LibraryResult]:
+    def _ask(self, row: GymRow, answers: list[str], answer_s: float) -> list[LibraryResult]:
         return ask(
             self._sandbox.get(), row, answers, answer_s=answer_s, memory_bytes=self._config.memory_mb << 20
         )
 
 
-def gold_of(row: Row) -> str | None:
+def gold_of(row: GymRow) -> str | None:
     """Return the row's own answer in the form of a completion; None if it has none."""
     if row.example is None:
         return None

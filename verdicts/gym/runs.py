@@ -25,7 +25,7 @@ from sandbox.program import (
     SandboxUnavailable,
 )
 from verdicts.code.harness import harness_source, new_nonce, proof_of
-from verdicts.gym.rows import DISTRIBUTION, Row
+from verdicts.gym.rows import DISTRIBUTION, GymRow
 
 AT_ONCE: Final = 20  # answers of one run
 START_S: Final = 30.0  # of a run, to import the library on a busy machine
@@ -63,7 +63,7 @@ def program(packages: tuple[str, ...]) -> Program:
 
 
 def ask(
-    sandbox: Sandbox, row: Row, answers: Sequence[str], *, answer_s: float, memory_bytes: int
+    sandbox: Sandbox, row: GymRow, answers: Sequence[str], *, answer_s: float, memory_bytes: int
 ) -> list[LibraryResult]:
     """Return the library's result for each answer.
 
@@ -95,7 +95,7 @@ def ask(
     return said
 
 
-def _payload(nonce: str, row: Row, answers: Sequence[str], answer_s: float, memory_bytes: int) -> bytes:
+def _payload(nonce: str, row: GymRow, answers: Sequence[str], answer_s: float, memory_bytes: int) -> bytes:
     job = {
         "module": row.dataset.module,
         "dataset": row.dataset.name,
