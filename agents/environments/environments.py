@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from agents.environments.child.serving import EXIT_MEMORY
 from agents.environments.processes import OWN_SIGNALS, Child, Ended, Parent, Reply, how_ended
-from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Finish, Kind, Stage, Step
+from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, FailureStage, Finish, Kind, Step
 from broker.messages import Turn
 from config.episodes.environment_section import EnvironmentSection
 from config.episodes.own_loop import AgentSection
@@ -69,7 +69,7 @@ class Environments:
         episode = Episode(found, await found.child())
         try:
             reply = await episode.ask(
-                Stage.RESET,
+                FailureStage.RESET,
                 found.section.reset_deadline_s,
                 row=dict(row),
                 seed=seed,
@@ -106,7 +106,7 @@ class Episode:
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
         """
-        reply = await self.ask(Stage.STEP, self._task.section.step_deadline_s, said=said)
+        reply = await self.ask(FailureStage.STEP, self._task.section.step_deadline_s, said=said)
         found = reply["result"]
         return Step(
             messages=tuple(map(_masked, found["messages"])),
@@ -127,7 +127,7 @@ class Episode:
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
         """
-        asked = await self.ask(Stage.RUN, deadline_s, base_url=base_url, key=key, socket=socket)
+        asked = await self.ask(FailureStage.RUN, deadline_s, base_url=base_url, key=key, socket=socket)
         return _finish(asked["result"])
 
     async def judge(self, deadline_s: float) -> Finish:
@@ -136,7 +136,7 @@ class Episode:
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
         """
-        return _finish((await self.ask(Stage.JUDGE, deadline_s))["result"])
+        return _finish((await self.ask(FailureStage.JUDGE, deadline_s))["result"])
 
     @property
     def is_waiting(self) -> bool:
@@ -166,7 +166,7 @@ class Episode:
             self._child.episodes.discard(self._number)
             self._task.let_go(self._child)
 
-    async def ask(self, stage: Stage, deadline_s: float, **what: Any) -> Reply:
+    async def ask(self, stage: FailureStage, deadline_s: float, **what: Any) -> Reply:
         """Return the child's reply. Raises EnvironmentFailed or Disturbed, after which the episode is over."""
         try:
             reply = await self._child.ask(self._number, stage.value, deadline_s, **what)
@@ -193,7 +193,7 @@ class Episode:
             )
         return reply
 
-    def _ended(self, stage: Stage, ended: Ended) -> EnvironmentFailed | Disturbed:
+    def _ended(self, stage: FailureStage, ended: Ended) -> EnvironmentFailed | Disturbed:
         """Say who caused the child's end."""
         status = ended.status
         if ended.is_killed or status is None or ended.running not in (0, self._number):
@@ -209,7 +209,13 @@ class Episode:
         return self._failed(stage, Kind.EXITED, what, is_foreign=is_outside or not is_alone)
 
     def _failed(
-        self, stage: Stage, kind: Kind, what: str, *, is_foreign: bool = False, is_unreachable: bool = False
+        self,
+        stage: FailureStage,
+        kind: Kind,
+        what: str,
+        *,
+        is_foreign: bool = False,
+        is_unreachable: bool = False,
     ) -> EnvironmentFailed:
         printed = self._child.last_words
         said = f"\nit printed last:\n{printed}" if printed else ""
@@ -217,7 +223,7 @@ class Episode:
             mask(f"task {self._task.name}: the environment failed in {stage}: {what}{said}"),
             stage=stage,
             kind=kind,
-            is_policys=stage in (Stage.STEP, Stage.RUN)
+            is_policys=stage in (FailureStage.STEP, FailureStage.RUN)
             and self._task.section.policy_can_break
             and not is_foreign,
             is_unreachable=is_unreachable,
@@ -311,7 +317,7 @@ def _beginning(found: Reply, messages: Sequence[Turn], task: str, *, may_be_empt
     given = tuple(found["messages"]) if found["is_whole"] else (*messages, *found["messages"])
     if not given and not may_be_empty:
         what = f"task {task}: neither the row nor reset has a message to begin with"
-        raise EnvironmentFailed(what, stage=Stage.RESET, kind=Kind.ERROR)
+        raise EnvironmentFailed(what, stage=FailureStage.RESET, kind=Kind.ERROR)
     low_high = found["reward_range"]
     return Beginning(
         messages=given,

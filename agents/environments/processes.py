@@ -25,7 +25,7 @@ from typing import Any, Final
 from agents.environments.child.frames import LENGTH_BYTES, framed, length_of, message_of
 from agents.environments.child.serving import MARK_BYTES
 from agents.environments.output import Output
-from agents.environments.seam import Disturbed, EnvironmentFailed, Kind, Stage
+from agents.environments.seam import Disturbed, EnvironmentFailed, FailureStage, Kind
 from agents.environments.verl_tool_file import children_read
 from broker.processes import spawn
 from config.episodes.environment_section import EnvironmentSection
@@ -209,7 +209,7 @@ class Parent:
     def _unforked(self, reason: str) -> EnvironmentFailed:
         return EnvironmentFailed(
             f"task {self._task}: there is no process for an episode: {reason}",
-            stage=Stage.START,
+            stage=FailureStage.START,
             kind=Kind.START,
         )
 
@@ -219,7 +219,7 @@ class Parent:
         printed = f"\nit printed last:\n{said}" if said else ""
         return EnvironmentFailed(
             mask(f"task {self._task}: the environments' process did not start: {reason}{printed}"),
-            stage=Stage.START,
+            stage=FailureStage.START,
             kind=kind,
         )
 

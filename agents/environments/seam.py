@@ -16,7 +16,7 @@ from broker.messages import Turn
 MESSAGE_LINES: Final = 24
 
 
-class Stage(StrEnum):
+class FailureStage(StrEnum):
     """What the environment was doing when it failed."""
 
     START = "start"  # of the processes: the imports
@@ -77,7 +77,7 @@ class EnvironmentFailed(Retryable):
         self,
         message: str,
         *,
-        stage: Stage,
+        stage: FailureStage,
         kind: Kind,
         is_policys: bool = False,
         is_unreachable: bool = False,

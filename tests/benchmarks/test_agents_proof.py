@@ -13,25 +13,25 @@ from benchmarks.proofs.agents.__main__ import KINDS, Kind, KindOutcome, _outcome
 from benchmarks.proofs.agents.clients import compare
 from benchmarks.proofs.agents.player import calls
 from benchmarks.proofs.agents.recorded_run import Sampled
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 from broker.messages import End, ScoredGroup
 from tests.support.tiny import completion, group, talk
 
 pytestmark = pytest.mark.process
 
 
-def wrong(stage: Stage) -> None:
+def wrong(stage: KindStage) -> None:
     with stage.plays({"type": "tools", "functions": ["math:gcd"]}) as player:
         stage.holds(
             "a function without type hints is played", player.play(calls(("gcd", {}))).failure is None
         )
 
 
-def in_part(stage: Stage) -> None:
+def in_part(stage: KindStage) -> None:
     stage.leaves_out("in a container, for want of an engine")
 
 
-def cut_short(stage: Stage) -> None:
+def cut_short(stage: KindStage) -> None:
     stage.holds("it begins", True)
     raise IndexError("no answer")
 
@@ -95,7 +95,7 @@ def test_what_trained_is_held_to_the_engines_record(tmp_path: Path, place: int |
     scored, record = trained()
     if place is not None:
         record[place] = Sampled.of(*map(np.array, other))
-    stage = Stage(tmp_path)
+    stage = KindStage(tmp_path)
     compare(stage, [scored], record, ["math"])
     first, *rest = stage.held.items()
     assert (first[1], all(held for _, held in rest)) == (place is None, True)
@@ -110,7 +110,7 @@ def test_a_turn_may_be_a_sample_up_to_a_stop_sequence(
 ) -> None:
     scored, record = trained()
     longer = [Sampled.of(*map(np.array, ([1, 2], [5, 6, 0], [-1, -2, -9])))] * samples
-    stage = Stage(tmp_path)
+    stage = KindStage(tmp_path)
     stop = np.array(ends, "<i4").tobytes()
     compare(stage, [scored], [*longer, *record[1:]], ["math"], is_stopped=lambda ids: ids.endswith(stop))
     first, *_ = stage.held.values()
@@ -118,7 +118,7 @@ def test_a_turn_may_be_a_sample_up_to_a_stop_sequence(
 
 
 def test_nothing_is_held_of_groups_that_there_are_not(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+    stage = KindStage(tmp_path)
     compare(stage, [], [], ["math"])
     assert stage.held
     assert not any(stage.held.values())
@@ -131,6 +131,6 @@ def test_an_agents_own_count_of_its_calls_is_held_to_what_trained(tmp_path: Path
     scored, record = trained()
     first, second = scored.rollout.completions
     rollout = replace(scored.rollout, completions=(first, replace(second, remark=remark)))
-    stage = Stage(tmp_path)
+    stage = KindStage(tmp_path)
     compare(stage, [replace(scored, rollout=rollout)], record, ["math"])
     assert not all(stage.held.values())

@@ -22,7 +22,7 @@ from learner.groups.evaluation import version_of
 from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, GroupOutcome
 from learner.journal.records import step_number
 from tools.trace.journal_view import Account, repeated
-from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
+from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, GroupStage, done, moment, under_way, wait
 
 NOWHERE, RECORDED, DEAD_LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
 
@@ -44,7 +44,7 @@ class Story:
     lag: tuple[int, int] | None  # of the group's tokens at that step: smallest, largest
     tokens: int | None  # sampled ones
     facts: Mapping[str, Any]  # task, row, epoch, floor, n, issued_at and the known facts of the work on it
-    stages: tuple[Stage, ...]
+    stages: tuple[GroupStage, ...]
     # None before the group was sampled, and after the journal removed it.
     completions: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]  # further information for people
@@ -124,7 +124,7 @@ def _read(entry: Entry) -> tuple[Message | None, list[str]]:
     return message_in(entry.raw), []
 
 
-def _where_it_is(sight: Sight, stage: Stage) -> str:
+def _where_it_is(sight: Sight, stage: GroupStage) -> str:
     doing = {
         PROMPTS: "waits in prompts to be sampled",
         SAMPLING: f"is being sampled by {stage.who}",
@@ -190,13 +190,13 @@ def _ended(run: str, group_id: str, sight: Sight | None, no_redis: str, account:
     )
 
 
-def _trained(record: Mapping[str, Any], stages: Sequence[Stage], account: Account) -> list[Stage]:
+def _trained(record: Mapping[str, Any], stages: Sequence[GroupStage], account: Account) -> list[GroupStage]:
     at, over = float(record["at"]), account.committed_at or None
     before = [wait(SCORED, stages[-1].ended, at, "waited for its step")] if stages else []
     seconds = max(0.0, over - at) if over else None
     return [
         *before,
-        Stage(
+        GroupStage(
             stage=TRAINING,
             began=at,
             ended=over,
@@ -207,7 +207,9 @@ def _trained(record: Mapping[str, Any], stages: Sequence[Stage], account: Accoun
     ]
 
 
-def _thrown_away(facts: Mapping[str, Any], record: Mapping[str, Any], stages: Sequence[Stage]) -> list[Stage]:
+def _thrown_away(
+    facts: Mapping[str, Any], record: Mapping[str, Any], stages: Sequence[GroupStage]
+) -> list[GroupStage]:
     issued = facts.get("issued_at")
     way = [] if stages or not issued else [moment(PROMPTS, issued, f"issued with floor {facts['floor']}")]
     if record["outcome"] == DROPPED:
@@ -352,7 +354,7 @@ def _story(
     says: str,
     *,
     facts: Mapping[str, Any],
-    stages: Sequence[Stage] = (),
+    stages: Sequence[GroupStage] = (),
     completions: Sequence[Mapping[str, Any]] = (),
     notes: Sequence[str] = (),
     step: int | None = None,

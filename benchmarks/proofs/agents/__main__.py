@@ -32,7 +32,7 @@ from benchmarks.proofs.agents import (
     workplaces,
 )
 from benchmarks.proofs.agents.interpreters import Packages, make, version
-from benchmarks.proofs.agents.stage import Missing, Stage
+from benchmarks.proofs.agents.stage import KindStage, Missing
 
 OURS = "millrace"  # the interpreter of the proof itself
 
@@ -43,7 +43,7 @@ class Kind:
 
     name: str
     title: str  # as a task's section has it
-    play: Callable[[Stage], None]
+    play: Callable[[KindStage], None]
     package: str = ""  # of Millrace's own Python; "": none but itself
     python: Packages | None = None  # of the children; None: Millrace's own
     others: dict[str, Packages] = field(default_factory=dict)  # of servers, made before the children's
@@ -207,7 +207,7 @@ def _outcome(kind: Kind, out: Path) -> KindOutcome:
     """Make the interpreters of a kind, and play it."""
     folder, seconds = out / f"kind-{kind.name}", 0.0
     folder.mkdir(exist_ok=True)
-    stage, package = Stage(folder), f"Python {platform.python_version()}"
+    stage, package = KindStage(folder), f"Python {platform.python_version()}"
     skipped = ""
     try:
         stage.others = {OURS: Path(sys.executable)}
@@ -237,7 +237,7 @@ def _outcome(kind: Kind, out: Path) -> KindOutcome:
     )
 
 
-def _package(kind: Kind, stage: Stage) -> str:
+def _package(kind: Kind, stage: KindStage) -> str:
     """Return the packages of a kind with their versions."""
     pairs = [(stage.python, kind.python)] if kind.python and stage.python else []
     pairs += [(Path(sys.executable), Packages(kind.package))] if kind.package else []
