@@ -19,7 +19,7 @@ from agents.sequences import Turn
 from agents.turns import TurnDesk
 from broker.codec import pack, unpack
 from broker.messages import Ids, Prompt, TurnPrompt, TurnRecord
-from broker.protocol.episodes import Attempt, Call, content_of, key_of
+from broker.protocol.episodes import Attempt, PolicyCall, content_of, key_of
 
 SEED_BYTES = 4
 MOST_FAILURES = 1000  # kinds of failures that are counted apart: a model may write what names them
@@ -139,7 +139,7 @@ class Asker:
             )
         )
         key = key_of(packed, repeat)
-        call = Call(self._k, key)
+        call = PolicyCall(self._k, key)
         place = len(self._turns)
         if trains:
             self._turns.append(None)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import redis
 
-from broker.protocol.episodes import Asking, Attempt, Call, CallState, Episodes
+from broker.protocol.episodes import Asking, Attempt, CallState, Episodes, PolicyCall
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class TurnDesk:
         self._stop.set()
         self._listener.join(timeout=2 * HEAR_S)
 
-    async def turn(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> Told:
+    async def turn(self, attempt: Attempt, call: PolicyCall, prompt: bytes, *, near: str = "") -> Told:
         """Request a turn and return its record. There is no deadline for the queue: the group has one.
 
         Args:
@@ -164,7 +164,7 @@ class TurnDesk:
     def _look_every_s(self) -> float:
         return max(LOOK_EVERY_S, HEARD_SHARE * self._lease_s) if self._hears else LOOK_EVERY_S
 
-    async def is_asked(self, attempt: Attempt, call: Call) -> bool:
+    async def is_asked(self, attempt: Attempt, call: PolicyCall) -> bool:
         """Return whether a turn was requested before, in this attempt or an older one, answered or not."""
         found, _ = await self._in_thread(self._episodes.look, attempt, call)
         return bool(found is not CallState.ASK)

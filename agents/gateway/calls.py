@@ -31,7 +31,7 @@ MOST_BEHIND_END: Final = 16  # calls at a limit that get the message; further on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class AgentCall:
     """One call of an agent."""
 
     begun: Begun
@@ -55,7 +55,7 @@ class Calls(ABC):
     def __init__(self, *, model: str, created: int, beside: Sequence[AuxiliaryCall] = ()) -> None:
         self._model, self._created, self._beside = model, created, beside
         self.auxiliary = 0
-        self._calls: dict[bytes, Call] = {}  # the last call with this digest
+        self._calls: dict[bytes, AgentCall] = {}  # the last call with this digest
         self._begun: Counter[bytes] = Counter()  # number of calls, by digest
         self._in_flight: set[asyncio.Task[PolicyAnswer]] = set()
         self._kept: dict[str, tuple[Message, ...]] = {}  # answer's id -> all messages up to it, as shown
@@ -79,7 +79,7 @@ class Calls(ABC):
         """Whether a call is in progress: the agent waits for its answer."""
         return bool(self._in_flight)
 
-    def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> Call:
+    def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> AgentCall:
         """Start to answer a call, or return the one that a client retries.
 
         Args:
@@ -95,7 +95,7 @@ class Calls(ABC):
         self._begun[digest] += 1
         name = hashlib.blake2b(digest + b"%d" % self._begun[digest], digest_size=16).hexdigest()
         begun = Begun(id=name, model=self._model, created=self._created)
-        call = self._calls[digest] = Call(begun, asyncio.create_task(self._answered(asked, begun)))
+        call = self._calls[digest] = AgentCall(begun, asyncio.create_task(self._answered(asked, begun)))
         self._in_flight.add(call.answer)
         call.answer.add_done_callback(self._is_done)
         return call

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from agents.gateway.calls import Call, Calls
+from agents.gateway.calls import AgentCall, Calls
 from agents.gateway.dialects.chat import Chat
 from agents.gateway.dialects.completions import Completions
 from agents.gateway.dialects.dialect import (
@@ -284,14 +284,16 @@ def _body(data: bytes) -> Mapping[str, Any]:
     return body
 
 
-def _of(call: Call) -> PolicyAnswer:
+def _of(call: AgentCall) -> PolicyAnswer:
     """Return the result of a call. Raises Refused."""
     if call.answer.cancelled():
         raise Refused("this episode has ended", status=ENDED, code="episode_ended")
     return call.answer.result()
 
 
-async def _streamed(request: web.Request, dialect: Dialect, asked: Asked, call: Call) -> web.StreamResponse:
+async def _streamed(
+    request: web.Request, dialect: Dialect, asked: Asked, call: AgentCall
+) -> web.StreamResponse:
     """Send an answer as events. An immediate refusal has its own status; a later one is an event."""
     await asyncio.wait({call.answer}, timeout=QUIET_S)
     if call.answer.done():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from agents.rendering.rendering import Spoken
 from agents.rendering.tool_calls.formats import CallFormat, ParsedText, said_in
-from agents.rendering.tool_calls.reading import Call, text_of
+from agents.rendering.tool_calls.reading import ToolCall, text_of
 from broker.messages import Ids, Turn
 from tasks.thoughts import THINK, Marks, parted
 
@@ -77,7 +77,7 @@ def _unopened(text: str, marks: Sequence[Marks]) -> str:
     return text
 
 
-def _tool_call(found: Call, place: int, seed: bytes) -> Turn:
+def _tool_call(found: ToolCall, place: int, seed: bytes) -> Turn:
     return {
         "id": found.id or _id(seed, place),
         "type": "function",

@@ -57,7 +57,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PolicyCall:
     """One turn that an episode requests from the policy."""
 
     episode: int  # 0 <= k < n
@@ -69,7 +69,7 @@ class Asking:
     """A question for one turn: with its prompt, or only a lookup."""
 
     attempt: Attempt
-    call: Call
+    call: PolicyCall
     prompt: bytes | None = None
     near: str = ""  # the generator that has cached the conversation; asked first while its stream exists
 
@@ -151,11 +151,13 @@ class Episodes:
         names: Any = self._link(lambda client: client.hkeys(self._keys.turns(attempt.group_id)))
         return sum(name.startswith(b"turn:") for name in names)
 
-    def look(self, attempt: Attempt, call: Call) -> tuple[CallState, bytes]:
+    def look(self, attempt: Attempt, call: PolicyCall) -> tuple[CallState, bytes]:
         """Look up the state of a call. Returns the record with TURN, the reason with FAILED, else b""."""
         return self.ask_all([Asking(attempt, call)])[0]
 
-    def ask(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> tuple[CallState, bytes]:
+    def ask(
+        self, attempt: Attempt, call: PolicyCall, prompt: bytes, *, near: str = ""
+    ) -> tuple[CallState, bytes]:
         """Request a turn, unless it was requested before. Returns as `look` does."""
         return self.ask_all([Asking(attempt, call, prompt, near)])[0]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agents.turns import BEHIND_S, SHUN_S, Queues, TurnDesk
-from broker.protocol.episodes import Asking, Attempt, Call, CallState
+from broker.protocol.episodes import Asking, Attempt, CallState, PolicyCall
 from tests.support.in_loop import in_loop
 from tests.support.made_up_time import MadeUpTime
 
@@ -39,7 +39,7 @@ async def test_a_turn_that_is_given_up_just_when_a_hint_comes_is_given_up() -> N
 
     episodes: Any = Unanswered()
     desk = TurnDesk(episodes, at_once, lease_s=60)
-    turn = asyncio.create_task(desk.turn(Attempt("17", 0, "token", 1, 1, (None,)), Call(0, "key"), b""))
+    turn = asyncio.create_task(desk.turn(Attempt("17", 0, "token", 1, 1, (None,)), PolicyCall(0, "key"), b""))
     await asyncio.sleep(0.01)
     desk._hint("17 0")
     turn.cancel()

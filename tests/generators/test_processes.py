@@ -24,7 +24,7 @@ from broker.monitoring import heartbeat
 from broker.monitoring.crash_reports import record_death
 from broker.processes import how_it_ended, spawn, stop
 from broker.protocol.consumer import Consumer, Renewer
-from broker.protocol.episodes import Attempt, Call, CallState, Episodes, calls_near, content_of, key_of
+from broker.protocol.episodes import Attempt, CallState, Episodes, PolicyCall, calls_near, content_of, key_of
 from broker.protocol.run_owner import NewGroup
 from config.loading import to_yaml
 from generators import calls, worker
@@ -184,9 +184,9 @@ class Ground(Floor):
         assert attempt is not None
         return attempt
 
-    def ask(self, attempt: Attempt, number: int, *, prompt: bytes = b"", near: str = "") -> Call:
+    def ask(self, attempt: Attempt, number: int, *, prompt: bytes = b"", near: str = "") -> PolicyCall:
         packed = prompt or codec.pack(turn_prompt(number))
-        call = Call(0, key_of(packed, number))
+        call = PolicyCall(0, key_of(packed, number))
         assert self.episodes.ask(attempt, call, packed, near=near)[0] is CallState.ASKED
         return call
 
@@ -199,7 +199,7 @@ class Ground(Floor):
             )
 
     async def answer(
-        self, attempt: Attempt, call: Call, task: asyncio.Task[object]
+        self, attempt: Attempt, call: PolicyCall, task: asyncio.Task[object]
     ) -> tuple[CallState, bytes]:
         def found() -> bool:
             return self.episodes.look(attempt, call)[0] is not CallState.ASKED

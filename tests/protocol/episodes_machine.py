@@ -26,11 +26,11 @@ from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import (
     Asked,
     Attempt,
-    Call,
     Calls,
     CallState,
     Ended,
     Episodes,
+    PolicyCall,
     calls_near,
     content_of,
     id_of,
@@ -383,7 +383,7 @@ class EpisodesMachine(RuleBasedStateMachine):
         if is_cut or (len(one.waves) == WAVES and one.is_at_a_break):
             return self._end(name, worker, episode)
         key, prompt = one.next_call(pick)
-        call = Call(episode, key)
+        call = PolicyCall(episode, key)
         is_new = key not in one.asked
         if is_new and pick % 4:
             found, said = worker.episodes.ask(attempt, call, prompt, near=near)
@@ -411,7 +411,7 @@ class EpisodesMachine(RuleBasedStateMachine):
         one.asked.add(key)
         return True
 
-    def _use(self, attempt: Attempt, call: Call, record: bytes) -> None:
+    def _use(self, attempt: Attempt, call: PolicyCall, record: bytes) -> None:
         place = (attempt.group_id, call.episode, call.key)
         floor = self.sampled.get(place, {}).get(record)
         require(floor is not None, 17, f"{place} has a record that nobody sampled for it")
@@ -445,7 +445,7 @@ class EpisodesMachine(RuleBasedStateMachine):
         require(ended is Ended.OK, 18, f"an end that was asked twice is {ended}")
         ended = worker.episodes.end(attempt, episode, with_id(b"another"), {})
         require(ended is Ended.ENDED, 18, f"another end is {ended}")
-        found, _ = worker.episodes.ask(attempt, Call(episode, key_of(b"more", 0)), b"more")
+        found, _ = worker.episodes.ask(attempt, PolicyCall(episode, key_of(b"more", 0)), b"more")
         require(found is CallState.ENDED, 18, f"a call after the end is {found}")
 
     def finish(self, name: str, to: str) -> None:

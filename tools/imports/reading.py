@@ -20,7 +20,15 @@ from config.places import is_there
 from tools.imports.composer.hydra import NoHydra, Verl, compose
 from tools.imports.new_names import older, with_older_names
 from tools.imports.rows_at_hand import paid_source
-from tools.imports.script import II_VERL, VERLS_OWN, VERLS_PARTS, Call, read_script, text_of, trainer_of
+from tools.imports.script import (
+    II_VERL,
+    VERLS_OWN,
+    VERLS_PARTS,
+    TrainerCall,
+    read_script,
+    text_of,
+    trainer_of,
+)
 from tools.imports.shell.view import SCRIPTS
 from tools.imports.tables import multi_turn
 from tools.imports.theirs import UNKNOWN, Served, Theirs, VerlSetting, hydra_value, overlaid
@@ -338,7 +346,7 @@ def _refuse_absent(stem: str, folder: str, beside: Path, where: str) -> None:
         raise ConfigError(f"{where}: `defaults` name {beside}, which is not there and is none of verl's own")
 
 
-def _read_call(call: Call, script: Path, found: _Found) -> None:
+def _read_call(call: TrainerCall, script: Path, found: _Found) -> None:
     found.is_ii_verl |= call.is_ii_verl
     found.main, found.module = call.main, call.module
     found.config_path, found.config_name = call.folder_of_config, call.name

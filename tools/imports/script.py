@@ -48,7 +48,7 @@ _OPTION: Final = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class TrainerCall:
     """A call of verl's trainer."""
 
     where: str
@@ -70,7 +70,7 @@ class Call:
 class Script:
     """The effects of a script on a run."""
 
-    call: Call
+    call: TrainerCall
     exported: dict[str, VerlSetting]
     own: frozenset[str]  # those of them that the script uses itself
     served: dict[int, Served]  # models that it serves, by port
@@ -152,7 +152,7 @@ def text_of(path: Path) -> str:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def call_of(command: Command, name: str, written: str = "") -> Call:
+def call_of(command: Command, name: str, written: str = "") -> TrainerCall:
     """Parse a command that calls verl's trainer."""
     start = _start(command.words) or 0
     lines = _places(command, written)
@@ -165,7 +165,7 @@ def call_of(command: Command, name: str, written: str = "") -> Call:
         file = named if file is None else str(Path(file) / named)
     elif kept and "=" not in kept[0][0] and not kept[0][0].startswith("~"):
         file = kept.pop(0)[0]  # `verl train-ppo CONFIG`
-    return Call(
+    return TrainerCall(
         where=f"{name}:{command.line}",
         words=tuple(word for word, _ in kept),
         places=tuple(f"{name}:{line}" for _, line in kept),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.rendering.tool_calls import named_calls, object_calls, tagged_calls
-from agents.rendering.tool_calls.reading import Call, Unreadable
+from agents.rendering.tool_calls.reading import ToolCall, Unreadable
 from broker.messages import Turn
 
 Schemas = Mapping[str, Mapping[str, Any]]  # tool -> parameter -> its JSON schema
@@ -26,7 +26,7 @@ class CallFormat:
     family: str  # of models, for people
     shown_by: tuple[str, ...]  # texts that a template of the format contains, all of them
     begins: re.Pattern[str]  # the text before is content
-    read: Callable[[str, Schemas], tuple[list[Call], str]]  # returns the calls, and the other text
+    read: Callable[[str, Schemas], tuple[list[ToolCall], str]]  # returns the calls, and the other text
 
     def is_shown_by(self, template: str) -> bool:
         """Return whether a template writes calls like this."""
@@ -38,7 +38,7 @@ class ParsedText:
     """The parsed text after a thought."""
 
     content: str
-    calls: Sequence[Call] = ()
+    calls: Sequence[ToolCall] = ()
     unread: str = ""  # why an apparent call is invalid
 
 

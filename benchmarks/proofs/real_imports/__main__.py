@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import results
-from benchmarks.proofs.real_imports.judges import Call, calls_of, values_of
+from benchmarks.proofs.real_imports.judges import BashCall, calls_of, values_of
 from config.explanations import ConfigError
 from config.layers import leaves_of
 from tools.imports.command import with_variables
@@ -149,13 +149,13 @@ def _imported(name: str, verl: OfVerl | None) -> dict[str, Any]:
     return {".".join(leaf.path): leaf.value for leaf in leaves_of("run", run.model_dump(mode="json"), ())}
 
 
-def _judged(script: Path, checkout: Path) -> list[Call]:
+def _judged(script: Path, checkout: Path) -> list[BashCall]:
     """Let bash run a script in a copy of its folder: what it writes is not the checkout's."""
     with tempfile.TemporaryDirectory() as name:
         return calls_of(script, checkout, frozenset(TRAINERS), Path(name), EPOCH)
 
 
-def _composed(base: Path, call: Call) -> dict[str, Any]:
+def _composed(base: Path, call: BashCall) -> dict[str, Any]:
     return compose(
         Verl.at(base),
         module=call.module,

@@ -18,11 +18,11 @@ from broker.protocol.episodes import (
     Asked,
     Asking,
     Attempt,
-    Call,
     Calls,
     CallState,
     Ended,
     Episodes,
+    PolicyCall,
     calls_near,
     id_of,
     key_of,
@@ -96,7 +96,7 @@ def opened(ground: Playground, worker: Episodes, *, token: str | None = None) ->
     return attempt
 
 
-FIRST, SECOND = Call(0, key_of(PROMPT, 0)), Call(1, key_of(PROMPT, 0))
+FIRST, SECOND = PolicyCall(0, key_of(PROMPT, 0)), PolicyCall(1, key_of(PROMPT, 0))
 
 
 def test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing(ground: Playground) -> None:
@@ -115,7 +115,10 @@ def test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing
         assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK
         assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK, "a lost reply"
         assert worker.end(attempt, call.episode, with_id(b"other"), {}) is Ended.ENDED
-        assert worker.ask(attempt, Call(call.episode, key_of(b"more", 0)), b"more") == (CallState.ENDED, b"")
+        assert worker.ask(attempt, PolicyCall(call.episode, key_of(b"more", 0)), b"more") == (
+            CallState.ENDED,
+            b"",
+        )
     assert ground.hand_over(attempt, ends)
     assert (ground.board.ids(ROLLOUTS), ground.turns(), ground.calls()) == (["0"], {}, 0)
     assert not ground.hand_over(attempt, ends), "once"
@@ -271,7 +274,7 @@ def test_what_redis_has_forgotten_is_not_handed_over(ground: Playground) -> None
         assert ground.answer(records[-1])
     ends = [with_id(b"end"), with_id(b"end")]
     assert worker.end(attempt, 0, ends[0], {FIRST.key: records[0]}) is Ended.OK
-    never = Call(1, key_of(b"never asked", 0))
+    never = PolicyCall(1, key_of(b"never asked", 0))
     assert worker.end(attempt, 1, ends[1], {never.key: with_id(b"")}) is Ended.UNDONE
     ground.board.client.hset(ground.keys("turns:0"), f"turn:1:{SECOND.key}", with_id(b"sampled again"))
     assert worker.end(attempt, 1, ends[1], {SECOND.key: records[1]}) is Ended.UNDONE
