@@ -17,7 +17,7 @@ from broker.codec import pack, unpack
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import TurnPrompt
 from broker.protocol.consumer import Consumer, read_any
-from broker.protocol.episodes import Asked, Calls, with_id
+from broker.protocol.episodes import Asked, CallStream, with_id
 from broker.protocol.streams import Entry
 from config.run import Run
 from generators.answers import answer_turn
@@ -45,8 +45,8 @@ class CallDesk:
     def __init__(
         self,
         run: Run,
-        shared: Calls,
-        own: Calls,
+        shared: CallStream,
+        own: CallStream,
         prompts: Consumer,
         *,
         engine: Engine,
@@ -90,7 +90,7 @@ class CallDesk:
         consumers = [calls.consumer for calls in self.streams]
         return read_any([*consumers, *[self._prompts] * (room >= 1)], block_s=block_s)
 
-    def of(self, entry: Entry) -> Calls | None:
+    def of(self, entry: Entry) -> CallStream | None:
         """Return the stream of calls that an entry is from; None: it is a group of `prompts`."""
         return next((calls for calls in self.streams if calls.consumer.stream == entry.stream), None)
 
@@ -99,7 +99,7 @@ class CallDesk:
         calls = self.of(entry)
         return calls is None or calls.consumer.holds(entry)
 
-    async def answer(self, calls: Calls, entry: Entry, chat: Chat) -> None:
+    async def answer(self, calls: CallStream, entry: Entry, chat: Chat) -> None:
         """Sample one call, alone if it is its last attempt of several, and write its record."""
         before = 0 if entry.is_new else await asyncio.to_thread(calls.tries, entry)
         if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
@@ -114,7 +114,7 @@ class CallDesk:
                 log.warning("call_refused group=%s reason=%s", entry.group_id, error)
                 await asyncio.to_thread(calls.refuse, asked, str(error))
 
-    async def _attempt(self, calls: Calls, asked: Asked, chat: Chat) -> None:
+    async def _attempt(self, calls: CallStream, asked: Asked, chat: Chat) -> None:
         entry = asked.entry
         if asked.number > self._run.broker.max_attempts:
             raise BadMessage(f"generators began this turn {asked.number - 1} times, and none came to its end")

@@ -27,7 +27,7 @@ from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.announcements import Announcements
 from broker.protocol.consumer import Consumer, Renewer
-from broker.protocol.episodes import Calls
+from broker.protocol.episodes import CallStream
 from broker.protocol.streams import Entry
 from config.run import Run
 from generators.answers import answer
@@ -84,7 +84,7 @@ class Generator:
         self.prompts = Consumer(joined.link, joined.keys, PROMPTS, name, lease_s=joined.run.broker.lease_s)
         self._calls = (
             [
-                Calls(joined.link, joined.keys, name, lease_s=joined.run.broker.lease_s, own=own)
+                CallStream(joined.link, joined.keys, name, lease_s=joined.run.broker.lease_s, own=own)
                 for own in (True, False)
             ]
             if joined.run.has_agents

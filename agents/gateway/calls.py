@@ -38,7 +38,7 @@ class AgentCall:
     answer: asyncio.Task[PolicyAnswer]  # or `Refused`; its waiters must not cancel it
 
 
-class Calls(ABC):
+class PlayCalls(ABC):
     """The calls of one play of an episode.
 
     Args:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from agents.gateway.calls import AgentCall, Calls
+from agents.gateway.calls import AgentCall, PlayCalls
 from agents.gateway.dialects.chat import Chat
 from agents.gateway.dialects.completions import Completions
 from agents.gateway.dialects.dialect import (
@@ -60,7 +60,7 @@ COUNT: Final = "/v1/messages/count_tokens"
 GONE: Final = 499  # for a request whose client has disconnected; nobody reads it
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Handle = Callable[[web.Request, Dialect, Calls], Awaitable[web.StreamResponse]]
+Handle = Callable[[web.Request, Dialect, PlayCalls], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Gateway:
         self.remote = remote
         self._folder: tuple[Path, int] | None = None  # of the socket, with its lock
         self._socket = ""
-        self._sessions: dict[str, Calls] = {}  # by key
+        self._sessions: dict[str, PlayCalls] = {}  # by key
         self._ended: deque[str] = deque(maxlen=ENDED_KEYS)
         self._runner: web.AppRunner | None = None
         self._url = ""
@@ -162,7 +162,7 @@ class Gateway:
             self._folder = None
 
     @contextlib.contextmanager
-    def opened(self, session: Calls) -> Iterator[Access]:
+    def opened(self, session: PlayCalls) -> Iterator[Access]:
         """Route calls with a new key to a session."""
         key = f"sk-millrace-{secrets.token_urlsafe(24)}"
         self._sessions[key] = session
@@ -172,7 +172,7 @@ class Gateway:
             del self._sessions[key]
             self._ended.append(key)
 
-    def _session(self, request: web.Request) -> Calls:
+    def _session(self, request: web.Request) -> PlayCalls:
         """Return the session of a call. Raises Refused."""
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         key = bearer.strip() if scheme.lower() == "bearer" else ""
@@ -202,12 +202,12 @@ class Gateway:
 
         return handled
 
-    async def _models(self, request: web.Request, dialect: Dialect, session: Calls) -> web.Response:
+    async def _models(self, request: web.Request, dialect: Dialect, session: PlayCalls) -> web.Response:
         del request, dialect, session
         body = {"object": "list", "data": [self._model_as_both_have_it()], "has_more": False}
         return _json({**body, "first_id": self._model, "last_id": self._model})
 
-    async def _one_model(self, request: web.Request, dialect: Dialect, session: Calls) -> web.Response:
+    async def _one_model(self, request: web.Request, dialect: Dialect, session: PlayCalls) -> web.Response:
         del request, dialect, session  # any name means the policy: agents shorten and rewrite it
         return _json(self._model_as_both_have_it())
 
@@ -223,7 +223,7 @@ class Gateway:
         }
 
 
-async def _answered(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
+async def _answered(request: web.Request, dialect: Dialect, session: PlayCalls) -> web.StreamResponse:
     """Answer a call of the policy. Raises Refused."""
     asked, digest = await _asked(request, dialect)
     is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
@@ -234,13 +234,13 @@ async def _answered(request: web.Request, dialect: Dialect, session: Calls) -> w
     return _json(dialect.answer(asked, _of(call)))
 
 
-async def _counted(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
+async def _counted(request: web.Request, dialect: Dialect, session: PlayCalls) -> web.StreamResponse:
     """Answer with the number of prompt tokens of a call. Raises Refused."""
     asked, _ = await _asked(request, dialect)
     return _json({"input_tokens": session.count(asked)})
 
 
-async def _unknown(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
+async def _unknown(request: web.Request, dialect: Dialect, session: PlayCalls) -> web.StreamResponse:
     del dialect, session
     known = ", ".join(f"POST {path}" for path in [*(each.path for each in DIALECTS), COUNT])
     reason = f"there is no {request.method} {request.path[:200]}; there is {known}, GET /v1/models"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.asking import Asker, Counts
-from agents.gateway.calls import Calls
+from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, BranchPoint, Conversations, Found, cut_at
 from agents.gateway.dialects.dialect import ENDED, FAILED, Asked, Begun, PolicyAnswer, Refused, Usage
 from agents.openings import Openings
@@ -39,7 +39,7 @@ class Unfit(Exception):
     """The episode can't be played with this row, this model and these tools; the message says why."""
 
 
-class Session(Calls):
+class Session(PlayCalls):
     """The calls of one play of an episode, answered by the policy.
 
     Args:

@@ -3,7 +3,7 @@
 In: a group that an agents' worker leased from `episodes`. Out: the records of its calls, each written once and before
 the agent sees it, and the ends of its episodes; `Consumer` hands both over. The key of a record is what was asked: the
 episode, a digest of the prompt ids and of the sampling parameters, and how often the same play has asked exactly this.
-So a replayed episode gets the same answers. A generator uses `Calls`.
+So a replayed episode gets the same answers. A generator uses `CallStream`.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class NearConsumer(Consumer):
         self.link.script("keep_calls", self.keys.scripts(), self.stream, int(self.lease_s * 1000))
 
 
-class Calls:
+class CallStream:
     """A generator's access to one stream of calls.
 
     Args:

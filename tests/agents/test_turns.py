@@ -14,7 +14,7 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import EPISODES, Keys
 from broker.protocol.consumer import Consumer
-from broker.protocol.episodes import Attempt, Calls, Episodes, PolicyCall, key_of, with_id
+from broker.protocol.episodes import Attempt, CallStream, Episodes, PolicyCall, key_of, with_id
 from broker.protocol.run_owner import NewGroup, RunOwner
 from tests.support.groups import a_prompt
 from tests.support.in_loop import in_loop
@@ -41,7 +41,7 @@ class Board:
         consumer = Consumer(link, keys, EPISODES, "agent", lease_s=LEASE_S)
         (entry,) = consumer.lease(1, block_s=0)
         self.episodes = Episodes(consumer)
-        self.calls = Calls(link, keys, "g", lease_s=LEASE_S)
+        self.calls = CallStream(link, keys, "g", lease_s=LEASE_S)
         opened = self.episodes.open(entry, N)
         assert opened is not None
         self.attempt: Attempt = opened

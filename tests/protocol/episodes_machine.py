@@ -26,8 +26,8 @@ from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import (
     Asked,
     Attempt,
-    Calls,
     CallState,
+    CallStream,
     Ended,
     Episodes,
     PolicyCall,
@@ -164,7 +164,7 @@ class Worker:
 class Held:
     """A call that a generator has leased."""
 
-    calls: Calls
+    calls: CallStream
     entry: Entry
     asked: Asked | None = None
 
@@ -190,7 +190,7 @@ class EpisodesMachine(RuleBasedStateMachine):
             name: Consumer(self.link, self.keys, EPISODES, name, lease_s=60) for name in WORKERS
         }
         self.calls = {
-            (name, own): Calls(self.link, self.keys, name, lease_s=60, own=own)
+            (name, own): CallStream(self.link, self.keys, name, lease_s=60, own=own)
             for name in GENERATORS
             for own in (False, True)
         }
@@ -540,7 +540,7 @@ class EpisodesMachine(RuleBasedStateMachine):
             for _ in range(1 + (how == "answer twice")):
                 self._answer(held.calls, held.asked)
 
-    def _answer(self, calls: Calls, asked: Asked) -> None:
+    def _answer(self, calls: CallStream, asked: Asked) -> None:
         group_id, k, key = asked.fields
         record = with_id(f"{group_id} {k} {self.actions}".encode())
         self.sampled.setdefault((group_id, int(k), key), {})[record] = asked.entry.floor

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.environments.seam import Finish
-from agents.gateway.calls import Calls
+from agents.gateway.calls import PlayCalls
 from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
 from broker.messages import Turn
 from tests.support.played import Played
 
 
-class Scripted(Calls):
+class Scripted(PlayCalls):
     """The policy says one thing after the other, and hears what it is told."""
 
     def __init__(self, *said: str | Turn) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from agents.gateway.calls import Calls
+from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, Conversations, Found
 from agents.gateway.dialects.dialect import FAILED, Asked, Begun, PolicyAnswer, Refused, Usage
 from broker.errors import PipelineError, RunFailed
@@ -156,7 +156,7 @@ def _call(call: Mapping[str, Any], place: int) -> Turn:
     }
 
 
-class OutsideCalls(Calls):
+class OutsideCalls(PlayCalls):
     """The calls of one episode's agent, answered by an external model.
 
     Args:

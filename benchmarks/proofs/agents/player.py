@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from agents.environments.environments import Environments
 from agents.environments.seam import Beginning, EnvironmentFailed, Finish, Step
-from agents.gateway.calls import Calls
+from agents.gateway.calls import PlayCalls
 from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
 from broker.messages import End, Turn
@@ -101,7 +101,7 @@ class Ran(Ended):
         return [str(one["content"]) for one in self.asked[call].messages]
 
 
-class Script(Calls):
+class Script(PlayCalls):
     """A policy that says these messages, one a call."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:

@@ -23,7 +23,7 @@ from broker.codec import pack, unpack
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import FinishReason, Ids, Span, TurnPrompt, TurnRecord
-from broker.protocol.episodes import Calls, with_id
+from broker.protocol.episodes import CallStream, with_id
 from broker.protocol.run_owner import NewGroup
 from config.run import Run
 
@@ -125,7 +125,7 @@ def group_of(group_id: str, load: Load) -> NewGroup:
 def answering(link: RedisLink, keys: Keys, said: Callable[[], Ids]) -> Iterator[list[int]]:
     """Answer every call in a thread, with the ids of `said`, a stop token the last; yields how many there were."""
     stop, answered = threading.Event(), [0]
-    calls = Calls(link, keys, "generator", lease_s=60)
+    calls = CallStream(link, keys, "generator", lease_s=60)
     random = np.random.default_rng(1)
 
     def answer() -> None:

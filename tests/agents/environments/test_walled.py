@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from agents.environments.seam import EnvironmentFailed, Finish
-from agents.gateway.calls import Calls
+from agents.gateway.calls import PlayCalls
 from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
 from config.episodes.own_loop import CommandConfig
@@ -37,7 +37,7 @@ SECTION = {
 LONG_S = 987
 
 
-class Parrot(Calls):
+class Parrot(PlayCalls):
     """The policy says what it was told."""
 
     def count(self, asked: Asked) -> int:

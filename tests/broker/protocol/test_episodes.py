@@ -18,8 +18,8 @@ from broker.protocol.episodes import (
     Asked,
     Asking,
     Attempt,
-    Calls,
     CallState,
+    CallStream,
     Ended,
     Episodes,
     PolicyCall,
@@ -56,12 +56,12 @@ class Playground:
             client.xclaim(self.keys(EPISODES), "workers", name, 0, [self.entry.entry_id], justid=True)
         return Episodes(consumer)
 
-    def generator(self, name: str = "g", *, own: bool = False) -> Calls:
-        calls = Calls(self.link, self.keys, name, lease_s=60, own=own)
+    def generator(self, name: str = "g", *, own: bool = False) -> CallStream:
+        calls = CallStream(self.link, self.keys, name, lease_s=60, own=own)
         calls.keep()
         return calls
 
-    def answer(self, record: bytes, generator: Calls | None = None) -> bool:
+    def answer(self, record: bytes, generator: CallStream | None = None) -> bool:
         """Have a generator answer the next call."""
         generator = generator or self.generator()
         (entry,) = generator.consumer.lease(1, block_s=0)
@@ -373,7 +373,7 @@ def test_a_conversation_of_a_generator_that_is_gone_goes_to_all(ground: Playgrou
 
 def test_a_generators_own_stream_expires_however_it_was_made(ground: Playground) -> None:
     client, key = ground.board.client, ground.keys(calls_near("near"))
-    own = Calls(ground.link, ground.keys, "near", lease_s=60, own=True)
+    own = CallStream(ground.link, ground.keys, "near", lease_s=60, own=True)
     for make in (
         lambda: None,
         lambda: own.consumer.read_new(1, block_s=0),
@@ -396,7 +396,7 @@ def test_an_answer_is_hinted_at_where_the_user_may_and_counts_where_not(ground: 
     client.execute_command("ACL", "SETUSER", "deaf", "on", ">word", "~*", "+@all", "resetchannels")
     link = RedisLink(ground.link.url.replace("//", "//deaf:word@"), outage_s=0.0)
     worker.ask(attempt, SECOND, PROMPT)
-    assert ground.answer(with_id(b"turn"), Calls(link, ground.keys, "g", lease_s=60))
+    assert ground.answer(with_id(b"turn"), CallStream(link, ground.keys, "g", lease_s=60))
     client.execute_command("ACL", "DELUSER", "deaf")
     link.close()
 
@@ -406,7 +406,7 @@ def test_a_held_out_group_holds_no_slot_and_takes_the_same_way(board: Board) -> 
     board.learner.issue_eval(3, [NewGroup(name, codec.encode_prompt(a_prompt(name, n=1)), EPISODES)])
     consumer = Consumer(board.link, board.keys, EPISODES, "a", lease_s=60)
     (entry,) = consumer.read_new(1, block_s=0)
-    worker, generator = Episodes(consumer), Calls(board.link, board.keys, "g", lease_s=60)
+    worker, generator = Episodes(consumer), CallStream(board.link, board.keys, "g", lease_s=60)
     board.client.hset(board.keys("where"), "9", f"{EPISODES} {entry.entry_id}")
     nobodys = Entry(EPISODES, entry.entry_id, {b"group": b"9", b"floor": b"3"})
     assert worker.open(nobodys, 1) is None, "a training group without a slot is not here"
