@@ -17,7 +17,7 @@ from broker.codec import pack, unpack
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import TurnPrompt
 from broker.protocol.consumer import Consumer, read_any
-from broker.protocol.episodes import Asked, CallStream, with_id
+from broker.protocol.episodes import BegunCall, CallStream, with_id
 from broker.protocol.streams import Entry
 from config.run import Run
 from generators.answers import answer_turn
@@ -114,7 +114,7 @@ class CallDesk:
                 log.warning("call_refused group=%s reason=%s", entry.group_id, error)
                 await asyncio.to_thread(calls.refuse, asked, str(error))
 
-    async def _attempt(self, calls: CallStream, asked: Asked, chat: Chat) -> None:
+    async def _attempt(self, calls: CallStream, asked: BegunCall, chat: Chat) -> None:
         entry = asked.entry
         if asked.number > self._run.broker.max_attempts:
             raise BadMessage(f"generators began this turn {asked.number - 1} times, and none came to its end")

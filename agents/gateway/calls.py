@@ -1,9 +1,9 @@
 """Keep the calls of one episode's agent, for any source of answers: from the gateway's requests to the play's end.
 
-In: a call in the form of `Asked`, with its digest. Out: a task that ends with a `PolicyAnswer` or `Refused`. A client
-that retries, and says so, gets the answer of its first call. A call whose client has disconnected is still answered: it
-is part of the episode. At a limit the agent is told in its own API, and should end; one that continues is refused. In
-`agents.gateway.session` the policy answers. Belongs to one event loop.
+In: a call in the form of `ApiRequest`, with its digest. Out: a task that ends with a `PolicyAnswer` or `Refused`. A
+client that retries, and says so, gets the answer of its first call. A call whose client has disconnected is still
+answered: it is part of the episode. At a limit the agent is told in its own API, and should end; one that continues is
+refused. In `agents.gateway.session` the policy answers. Belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.gateway.auxiliary import is_auxiliary
-from agents.gateway.dialects.dialect import ENDED, Asked, Begun, PolicyAnswer, Refused, Usage
+from agents.gateway.dialects.dialect import ENDED, ApiRequest, Begun, PolicyAnswer, Refused, Usage
 from broker.messages import End
 from broker.messages import Turn as Message
 from config.episodes.own_loop import AuxiliaryCall
@@ -67,11 +67,11 @@ class PlayCalls(ABC):
         self._is_closed = False
 
     @abstractmethod
-    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         """Answer a call. Raises Refused."""
 
     @abstractmethod
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         """Count the tokens of a call's prompt, without requesting or recording anything. Raises Refused."""
 
     @property
@@ -79,7 +79,7 @@ class PlayCalls(ABC):
         """Whether a call is in progress: the agent waits for its answer."""
         return bool(self._in_flight)
 
-    def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> AgentCall:
+    def call(self, asked: ApiRequest, digest: bytes, *, is_retry: bool) -> AgentCall:
         """Start to answer a call, or return the one that a client retries.
 
         Args:
@@ -120,7 +120,7 @@ class PlayCalls(ABC):
         if error is not None:
             self.refusal = str(error)
 
-    def _is_beside(self, asked: Asked) -> bool:
+    def _is_beside(self, asked: ApiRequest) -> bool:
         """Return whether a call is outside the task, and count it."""
         found = is_auxiliary(asked, self._beside)
         self.auxiliary += found
@@ -130,7 +130,7 @@ class PlayCalls(ABC):
         self.failure = self.failure or error
         self.failed.set()
 
-    def _said_before(self, asked: Asked) -> tuple[Message, ...]:
+    def _said_before(self, asked: ApiRequest) -> tuple[Message, ...]:
         """Return all messages up to the answer that a call names. Raises Refused."""
         if not asked.previous:
             return ()
@@ -142,7 +142,7 @@ class PlayCalls(ABC):
             )
         return found
 
-    def _keep(self, asked: Asked, answer: PolicyAnswer) -> None:
+    def _keep(self, asked: ApiRequest, answer: PolicyAnswer) -> None:
         """Keep all messages up to an answer that later calls may name."""
         if asked.is_kept:
             self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)

@@ -32,7 +32,7 @@ from agents.gateway.dialects.dialect import (
     TOO_LARGE,
     TOO_SLOW,
     UNKNOWN_KEY,
-    Asked,
+    ApiRequest,
     Dialect,
     PolicyAnswer,
     Refused,
@@ -247,7 +247,7 @@ async def _unknown(request: web.Request, dialect: Dialect, session: PlayCalls) -
     raise Refused(reason, status=NOT_FOUND, code="unknown_url")
 
 
-async def _asked(request: web.Request, dialect: Dialect) -> tuple[Asked, bytes]:
+async def _asked(request: web.Request, dialect: Dialect) -> tuple[ApiRequest, bytes]:
     """Return the parsed request, and its digest. Raises Refused."""
     try:
         if (request.content_length or 0) > MOST_BYTES:
@@ -292,7 +292,7 @@ def _of(call: AgentCall) -> PolicyAnswer:
 
 
 async def _streamed(
-    request: web.Request, dialect: Dialect, asked: Asked, call: AgentCall
+    request: web.Request, dialect: Dialect, asked: ApiRequest, call: AgentCall
 ) -> web.StreamResponse:
     """Send an answer as events. An immediate refusal has its own status; a later one is an event."""
     await asyncio.wait({call.answer}, timeout=QUIET_S)

@@ -1,9 +1,9 @@
 """Answer each call of an episode's agent with a turn of the policy, recorded before the answer.
 
-In: a call in the form of `Asked`. Out: a `PolicyAnswer`, or `Refused`. The prompt of a call that continues an answer is
-exactly that one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. At a limit the
-policy is not asked, and the agent's last message is not recorded. Belongs to one play of an episode, in the worker's
-event loop.
+In: a call in the form of `ApiRequest`. Out: a `PolicyAnswer`, or `Refused`. The prompt of a call that continues an
+answer is exactly that one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. At a
+limit the policy is not asked, and the agent's last message is not recorded. Belongs to one play of an episode, in the
+worker's event loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agents.asking import Asker, Counts
 from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, BranchPoint, Conversations, Found, cut_at
-from agents.gateway.dialects.dialect import ENDED, FAILED, Asked, Begun, PolicyAnswer, Refused, Usage
+from agents.gateway.dialects.dialect import ENDED, FAILED, ApiRequest, Begun, PolicyAnswer, Refused, Usage
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
 from agents.sequences import Turn
@@ -63,7 +63,7 @@ class Session(PlayCalls):
         self._asker, self._rendering, self._limits, self._counts = asker, rendering, limits, counts
         self.conversations = Conversations[Turn]()
 
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         """Count the tokens of a call's prompt, without requesting or recording anything. Raises Refused."""
         try:
             ids, _ = self._prompt(self._found(asked), asked)
@@ -71,7 +71,7 @@ class Session(PlayCalls):
             raise Refused(_reason(error)) from error
         return len(ids)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         try:
             return await self._by_the_policy(asked, begun)
         except Refused:
@@ -86,7 +86,7 @@ class Session(PlayCalls):
             self._fail(error)
             raise Refused("this episode failed", status=FAILED) from error
 
-    async def _by_the_policy(self, asked: Asked, begun: Begun) -> PolicyAnswer:
+    async def _by_the_policy(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         found, is_beside = self._found(asked), self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
             raise Refused("the last message is the assistant's: the policy answers others", where="messages")
@@ -115,7 +115,7 @@ class Session(PlayCalls):
         return answer
 
     async def _sampled(
-        self, asked: Asked, found: Found[Turn], ids: Ids, *, is_beside: bool
+        self, asked: ApiRequest, found: Found[Turn], ids: Ids, *, is_beside: bool
     ) -> tuple[Turn | None, End]:
         """Return the turn that answers; None where the returned limit is reached."""
         before = self.auxiliary - 1 if is_beside else self._asker.asked
@@ -136,7 +136,7 @@ class Session(PlayCalls):
             self._counts.breaks += 1
 
     def _said(
-        self, asked: Asked, found: Found[Turn], turn: Turn, begun: Begun, *, is_beside: bool
+        self, asked: ApiRequest, found: Found[Turn], turn: Turn, begun: Begun, *, is_beside: bool
     ) -> PolicyAnswer:
         """Keep a turn's message, and return it as shown to the agent."""
         ids, record = turn.prompt_ids, turn.record
@@ -151,14 +151,14 @@ class Session(PlayCalls):
         self.conversations.add(found, turn, message, shown, is_auxiliary=is_beside)
         return _answer(begun, turn, found, shown, stopped_at)
 
-    def _found(self, asked: Asked) -> Found[Turn]:
+    def _found(self, asked: ApiRequest) -> Found[Turn]:
         """Return the place of a call. Raises Refused."""
         if asked.is_plain:
             return Found(None, asked.messages, PLAIN)
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         return self.conversations.find(messages, asked.tools, asked.stop)
 
-    def _prompt(self, found: Found[Turn], asked: Asked) -> tuple[Ids, bool]:
+    def _prompt(self, found: Found[Turn], asked: ApiRequest) -> tuple[Ids, bool]:
         """Return the prompt of a call, and whether it is the continued answer's tokens with a tail."""
         if asked.is_plain:
             return self._rendering.plain(text_of(asked.messages[-1])), False

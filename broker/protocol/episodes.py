@@ -186,7 +186,7 @@ def calls_near(generator: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BegunCall:
     """A call that a generator has begun."""
 
     entry: Entry
@@ -269,7 +269,7 @@ class CallStream:
         )
         return int(found[0]["times_delivered"]) - 1 if found else 0
 
-    def begin(self, entry: Entry) -> Asked | None:
+    def begin(self, entry: Entry) -> BegunCall | None:
         """Count an attempt at a leased call. None: another generator has it now, or nobody waits for it."""
         count, *prompt = self._link.script(
             "begin_call", self._keys.scripts(), entry.stream, self.consumer.name, entry.entry_id
@@ -278,17 +278,17 @@ class CallStream:
             self.consumer.release(entry)
             return None
         self.consumer.note_begun(entry)
-        return Asked(entry, int(count), prompt[0])
+        return BegunCall(entry, int(count), prompt[0])
 
-    def answer(self, asked: Asked, record: bytes) -> bool:
+    def answer(self, asked: BegunCall, record: bytes) -> bool:
         """Write the record of a call, from `with_id`. False: nobody waits for it any more."""
         return self._answer(asked, "turn", record)
 
-    def refuse(self, asked: Asked, reason: str) -> bool:
+    def refuse(self, asked: BegunCall, reason: str) -> bool:
         """Record why a call can't be answered: its attempt fails with the reason, and a new attempt asks again."""
         return self._answer(asked, "failed", reason)
 
-    def _answer(self, asked: Asked, kind: str, said: bytes | str) -> bool:
+    def _answer(self, asked: BegunCall, kind: str, said: bytes | str) -> bool:
         entry, (group, k, key) = asked.entry, asked.fields
         counted = self._link.script(
             "answer",

@@ -24,8 +24,8 @@ from broker.keys import DEAD, EPISODES, GROUP, POLICY_CALLS, ROLLOUTS, WORK_STRE
 from broker.protocol import dead_letters
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import (
-    Asked,
     Attempt,
+    BegunCall,
     CallState,
     CallStream,
     Ended,
@@ -166,7 +166,7 @@ class Held:
 
     calls: CallStream
     entry: Entry
-    asked: Asked | None = None
+    asked: BegunCall | None = None
 
 
 class EpisodesMachine(RuleBasedStateMachine):
@@ -540,7 +540,7 @@ class EpisodesMachine(RuleBasedStateMachine):
             for _ in range(1 + (how == "answer twice")):
                 self._answer(held.calls, held.asked)
 
-    def _answer(self, calls: CallStream, asked: Asked) -> None:
+    def _answer(self, calls: CallStream, asked: BegunCall) -> None:
         group_id, k, key = asked.fields
         record = with_id(f"{group_id} {k} {self.actions}".encode())
         self.sampled.setdefault((group_id, int(k), key), {})[record] = asked.entry.floor

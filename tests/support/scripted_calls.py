@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.environments.seam import Finish
 from agents.gateway.calls import PlayCalls
-from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Usage
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
 from broker.messages import Turn
 from tests.support.played import Played
@@ -21,10 +21,10 @@ class Scripted(PlayCalls):
         self._said = list(said)
         self.heard: list[str] = []
 
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         self.heard.append(str(asked.messages[-1]["content"]))
         said = self._said.pop(0)
         return PolicyAnswer(

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, Conversations, Found
-from agents.gateway.dialects.dialect import FAILED, Asked, Begun, PolicyAnswer, Refused, Usage
+from agents.gateway.dialects.dialect import FAILED, ApiRequest, Begun, PolicyAnswer, Refused, Usage
 from broker.errors import PipelineError, RunFailed
 from broker.messages import End, Turn
 from config.endpoint import base_url
@@ -182,19 +182,19 @@ class OutsideCalls(PlayCalls):
         self._started = 0
         self.asked = self.given = self.sampled = 0
 
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         """Estimate the tokens of a call: the model's tokenizer is not available here."""
         whole = (*asked.instructions, *self._said_before(asked), *asked.messages, *asked.tools)
         return max(1, len(json.dumps(whole)) // CHARS_PER_TOKEN)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         try:
             return await self._by_the_model(asked, begun)
         except PipelineError as error:
             self._fail(error)
             raise Refused(f"the model did not answer: {error}", status=FAILED) from error
 
-    async def _by_the_model(self, asked: Asked, begun: Begun) -> PolicyAnswer:
+    async def _by_the_model(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         tools = PLAIN if asked.is_plain else asked.tools
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         found: Found[ModelReply] = (
@@ -214,7 +214,7 @@ class OutsideCalls(PlayCalls):
         return answer
 
     async def _sampled(
-        self, asked: Asked, found: Found[ModelReply], begun: Begun, *, is_beside: bool
+        self, asked: ApiRequest, found: Found[ModelReply], begun: Begun, *, is_beside: bool
     ) -> PolicyAnswer:
         limits = [one for one in (asked.most_tokens, self._turn_tokens) if one is not None]
         said = await self._outside.said(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from agents.gateway.dialects.dialect import COMMENT, Asked, Begun, PolicyAnswer, Refused, Usage, event
+from agents.gateway.dialects.dialect import COMMENT, ApiRequest, Begun, PolicyAnswer, Refused, Usage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -35,14 +35,14 @@ class Chat:
 
     path = "/v1/chat/completions"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
         """Read a request. Raises Refused."""
         overridden = refuse_what_biases(body)
         refuse_format(body.get("response_format"), "response_format")
         given = a_list_of_objects(body.get("messages"), "messages")
         if not given:
             raise Refused("messages is empty", where="messages")
-        return Asked(
+        return ApiRequest(
             model=model_in(body),
             messages=tuple(_message(one, f"messages[{place}]") for place, one in enumerate(given)),
             tools=_tools(body),
@@ -53,7 +53,7 @@ class Chat:
             overridden=overridden,
         )
 
-    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         del asked
         message = {"refusal": None, **answer.message}
@@ -61,12 +61,12 @@ class Chat:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
         return {**_head(answer, "chat.completion"), "choices": [choice], "usage": usage_of(answer.usage)}
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return a comment."""
         del asked, begun, number
         return COMMENT
 
-    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the parts of the message, the finish reason, the usage."""
         del signs
         head = _head(answer, "chat.completion.chunk")

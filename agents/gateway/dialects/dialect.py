@@ -1,7 +1,7 @@
 """Define the interface of the gateway's APIs: requests are read into one form, and answers written from one.
 
-In: a request's body. Out: `Asked`. Then in: `PolicyAnswer`, or `Refused`. Out: a body, or events of a stream. Pure; the
-server and the session use it through the Protocol `Dialect`.
+In: a request's body. Out: `ApiRequest`. Then in: `PolicyAnswer`, or `Refused`. Out: a body, or events of a stream.
+Pure; the server and the session use it through the Protocol `Dialect`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ApiRequest:
     """A request, in one form for all APIs."""
 
     messages: tuple[Turn, ...]  # in the format of OpenAI's chat API; content is a text
@@ -84,19 +84,19 @@ class Dialect(Protocol):
 
     path: str
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
         """Read a request. Raises Refused."""
         ...
 
-    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         ...
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return a sign of life for a stream that waits for the policy; `number` were sent before."""
         ...
 
-    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream, each as it is sent, after `signs` signs of life."""
         ...
 

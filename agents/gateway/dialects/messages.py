@@ -19,7 +19,7 @@ from agents.gateway.dialects.dialect import (
     TOO_LARGE,
     TOO_SLOW,
     UNKNOWN_KEY,
-    Asked,
+    ApiRequest,
     Begun,
     PolicyAnswer,
     Refused,
@@ -65,7 +65,7 @@ class Messages:
 
     path = "/v1/messages"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
         """Read a request for an answer or a count. Raises Refused."""
         overridden = refuse_what_biases(body)
         refuse_any(body, ("container", "mcp_servers"), "is not there: the agent calls its tools itself")
@@ -73,7 +73,7 @@ class Messages:
         refuse_format(config.get("format") if isinstance(config, Mapping) else None, "output_config.format")
         refuse_format(body.get("output_format"), "output_format")
         messages = (*_system(body.get("system")), *_messages(body.get("messages")))
-        return Asked(
+        return ApiRequest(
             model=model_in(body),
             messages=messages,
             tools=_tools(body),
@@ -84,7 +84,7 @@ class Messages:
             echoed={"thinking": body.get("thinking")},
         )
 
-    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         return {
             **_head(answer),
@@ -94,12 +94,12 @@ class Messages:
             "usage": _usage(answer.usage),
         }
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return a ping."""
         del asked, begun, number
         return _PING
 
-    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the blocks of the message, the stop reason, the usage."""
         del signs
 
@@ -221,7 +221,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
     return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
 
 
-def _blocks(asked: Asked, answer: PolicyAnswer) -> Iterator[dict[str, Any]]:
+def _blocks(asked: ApiRequest, answer: PolicyAnswer) -> Iterator[dict[str, Any]]:
     """Yield the blocks of an answer; an empty answer has one empty text."""
     message = answer.message
     thinking = asked.echoed.get("thinking")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agents.gateway.dialects.chat import error_of
-from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Refused, Usage, event
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, Refused, Usage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -54,7 +54,7 @@ class Responses:
 
     path = "/v1/responses"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
         """Read a request. Raises Refused."""
         overridden = refuse_what_biases(body)
         refuse_any(body, ("background", "conversation", "prompt"), "is not there: send the input itself")
@@ -67,7 +67,7 @@ class Responses:
         previous = body.get("previous_response_id")
         if not isinstance(previous, str | None):
             raise Refused("previous_response_id is a text", where="previous_response_id")
-        return Asked(
+        return ApiRequest(
             model=model_in(body),
             messages=tuple(_messages(body.get("input"))),
             instructions=({"role": "system", "content": instructions},) if instructions else (),
@@ -80,7 +80,7 @@ class Responses:
             echoed={name: body.get(name) for name in _ECHOED if body.get(name) is not None},
         )
 
-    def answer(self, asked: Asked, answer: PolicyAnswer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         status = "incomplete" if answer.is_cut else "completed"
         return {
@@ -91,13 +91,13 @@ class Responses:
             "usage": _usage(answer.usage),
         }
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return the start of the stream, then a progress event: for Codex a comment is no sign of life."""
         kind = "in_progress" if number else "created"
         response = {**_head(asked, begun, "in_progress"), "output": [], "usage": None}
         return _named(kind, number, response=response)
 
-    def events(self, asked: Asked, answer: PolicyAnswer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the items of the answer with their parts, then the whole."""
         for number in range(signs, 2):
             yield self.alive(asked, answer, number)
@@ -234,7 +234,7 @@ def _full_name(namespace: Any, name: Any) -> Any:
     return f"{namespace}__{name}" if namespace and name else name
 
 
-def _head(asked: Asked, begun: Begun, status: str) -> dict[str, Any]:
+def _head(asked: ApiRequest, begun: Begun, status: str) -> dict[str, Any]:
     return {
         **_ECHOED,
         **asked.echoed,
@@ -252,7 +252,7 @@ def _head(asked: Asked, begun: Begun, status: str) -> dict[str, Any]:
     }
 
 
-def _items(asked: Asked, answer: PolicyAnswer, status: str) -> Iterator[dict[str, Any]]:
+def _items(asked: ApiRequest, answer: PolicyAnswer, status: str) -> Iterator[dict[str, Any]]:
     """Yield the items of an answer; an empty answer has a message with an empty text."""
     message = answer.message
     thought, text, calls = message.get("reasoning_content"), message.get("content"), message.get("tool_calls")

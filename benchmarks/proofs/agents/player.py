@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from agents.environments.environments import Environments
 from agents.environments.seam import Beginning, EnvironmentFailed, Finish, Step
 from agents.gateway.calls import PlayCalls
-from agents.gateway.dialects.dialect import Asked, Begun, PolicyAnswer, Usage
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
 from broker.messages import End, Turn
 
@@ -78,7 +78,7 @@ class Played(Ended):
 class Ran(Ended):
     """One episode of an agent that owns its loop."""
 
-    asked: Sequence[Asked]  # of the policy
+    asked: Sequence[ApiRequest]  # of the policy
     finish: Finish | None
 
     @property
@@ -106,13 +106,13 @@ class Script(PlayCalls):
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         super().__init__(model="policy", created=0)
-        self._turns, self.asked = list(turns), []  # type: list[Turn], list[Asked]
+        self._turns, self.asked = list(turns), []  # type: list[Turn], list[ApiRequest]
 
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         """Count messages: nobody looks."""
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> PolicyAnswer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         self.asked.append(asked)
         if not self._turns:
             return self._at_limit(End.TURNS, begun, given=1, is_beside=False)

@@ -15,9 +15,9 @@ from broker.keys import DEAD, EPISODES, POLICY_CALLS, PROMPTS, ROLLOUTS
 from broker.monitoring import group_view
 from broker.protocol.consumer import Consumer, read_any
 from broker.protocol.episodes import (
-    Asked,
     Asking,
     Attempt,
+    BegunCall,
     CallState,
     CallStream,
     Ended,
@@ -360,7 +360,7 @@ def test_an_answer_of_an_older_life_is_thrown_away_and_leaves_the_call_that_has_
     assert asked is not None
     for older in ({b"floor": b"7"}, {b"key": b"of another call"}):
         entry = Entry(POLICY_CALLS, asked.entry.entry_id, {**asked.entry.raw, **older})
-        assert not generator.answer(Asked(entry, 1, PROMPT), with_id(b"older"))
+        assert not generator.answer(BegunCall(entry, 1, PROMPT), with_id(b"older"))
         assert (worker.look(attempt, FIRST), ground.calls()) == ((CallState.ASKED, b""), 1)
     assert generator.answer(asked, with_id(b"its own"))
 
