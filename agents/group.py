@@ -28,7 +28,7 @@ from broker.codec import encode_rollout, pack, unpack
 from broker.keys import ROLLOUTS
 from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Ids, Prompt, SampledGroup
 from broker.protocol.consumer import Consumer
-from broker.protocol.episodes import Attempt, Ended, Episodes, content_of, id_of, with_id
+from broker.protocol.episodes import Attempt, EndState, Episodes, content_of, id_of, with_id
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from config.episodes.own_loop import AgentSection
 from config.run import Run
@@ -148,14 +148,14 @@ class GroupPlay:
             stored = with_id(pack(ended))
             used = {} if ended.completion.ended_by is End.FAILED else play.used
             match await self._in_thread(self._episodes.end, attempt, k, stored, used):
-                case Ended.OK:
+                case EndState.OK:
                     self._counts.ends[str(ended.completion.ended_by)] += 1
                     return stored
-                case Ended.ENDED:
+                case EndState.ENDED:
                     return None
-                case Ended.GONE:
+                case EndState.GONE:
                     raise Superseded
-                case Ended.UNDONE:
+                case EndState.UNDONE:
                     log.warning(
                         "undone group=%s episode=%d: a turn is not recorded any more", prompt.group_id, k
                     )

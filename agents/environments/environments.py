@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, Final
 
 from agents.environments.child.serving import EXIT_MEMORY
-from agents.environments.processes import OWN_SIGNALS, Child, Ended, Parent, Reply, how_ended
+from agents.environments.processes import OWN_SIGNALS, Child, EnvironmentChildEnded, Parent, Reply, how_ended
 from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, FailureStage, Finish, Kind, Step
 from broker.messages import Turn
 from config.episodes.environment_section import EnvironmentSection
@@ -160,7 +160,7 @@ class Episode:
         self._is_open = False
         try:
             if not self._child.is_over:
-                with contextlib.suppress(TimeoutError, Ended):
+                with contextlib.suppress(TimeoutError, EnvironmentChildEnded):
                     await self._child.ask(self._number, "close", CLOSE_S)
         finally:
             self._child.episodes.discard(self._number)
@@ -174,7 +174,7 @@ class Episode:
             raise self._failed(
                 stage, Kind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}"
             ) from None
-        except Ended as error:
+        except EnvironmentChildEnded as error:
             raise self._ended(stage, error) from None
         except (TypeError, ValueError, RecursionError) as error:
             raise self._failed(stage, Kind.ERROR, f"what it is to be told can't travel: {error}") from None
@@ -193,7 +193,7 @@ class Episode:
             )
         return reply
 
-    def _ended(self, stage: FailureStage, ended: Ended) -> EnvironmentFailed | Disturbed:
+    def _ended(self, stage: FailureStage, ended: EnvironmentChildEnded) -> EnvironmentFailed | Disturbed:
         """Say who caused the child's end."""
         status = ended.status
         if ended.is_killed or status is None or ended.running not in (0, self._number):

@@ -55,7 +55,7 @@ OWN_SIGNALS: Final = frozenset(
 Reply = dict[str, Any]
 
 
-class Ended(Exception):
+class EnvironmentChildEnded(Exception):
     """A child has ended."""
 
     def __init__(self, status: int | None, *, running: int, is_killed: bool) -> None:
@@ -355,7 +355,7 @@ class Child:
 
         Raises:
             TimeoutError: past the deadline; the episode's code was running, or did not stop. The child is killed.
-            Ended: the child has ended, by itself or for another episode.
+            EnvironmentChildEnded: the child has ended, by itself or for another episode.
             TypeError, ValueError: the request can't be encoded.
         """
         frame = framed({"episode": episode, "do": do, "deadline_s": deadline_s, **what})
@@ -363,7 +363,7 @@ class Child:
         self._waiting[episode] = reply
         try:
             if self.is_over:
-                raise Ended(None, running=0, is_killed=self._is_killed)
+                raise EnvironmentChildEnded(None, running=0, is_killed=self._is_killed)
             self._writer.write(frame)
             stop_s = STOPPED_S if self._parent.stops_episodes else 0.0
             await asyncio.wait({reply}, timeout=deadline_s + stop_s)
@@ -412,7 +412,7 @@ class Child:
             self.is_over = True
             self._parent.end(self.pid)  # it may have closed only its link
         await asyncio.wait({self._over}, timeout=ENDED_S)
-        ended = Ended(
+        ended = EnvironmentChildEnded(
             self._over.result() if self._over.done() else None,
             running=self.running,
             is_killed=self._is_killed,

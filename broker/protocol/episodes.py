@@ -35,7 +35,7 @@ class CallState(StrEnum):
     GONE = "gone"  # a newer attempt plays the group, or the group is gone
 
 
-class Ended(StrEnum):
+class EndState(StrEnum):
     """The result of ending an episode."""
 
     OK = "ok"
@@ -166,7 +166,7 @@ class Episodes:
         replies = self._link.scripts("call", self._keys.scripts(), [one.arguments for one in many])
         return [(CallState(found.decode()), said[0] if said else b"") for found, *said in replies]
 
-    def end(self, attempt: Attempt, episode: int, result: bytes, used: Mapping[str, bytes]) -> Ended:
+    def end(self, attempt: Attempt, episode: int, result: bytes, used: Mapping[str, bytes]) -> EndState:
         """End an episode.
 
         Args:
@@ -177,7 +177,7 @@ class Episodes:
         found = self._link.script(
             "end", self._keys.scripts(), attempt.group_id, attempt.token, episode, result, *flat
         )
-        return Ended(found.decode())
+        return EndState(found.decode())
 
 
 def calls_near(generator: str) -> str:

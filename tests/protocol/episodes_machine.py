@@ -28,7 +28,7 @@ from broker.protocol.episodes import (
     BegunCall,
     CallState,
     CallStream,
-    Ended,
+    EndState,
     Episodes,
     PolicyCall,
     calls_near,
@@ -425,16 +425,16 @@ class EpisodesMachine(RuleBasedStateMachine):
         self.asked_of[end] = one.asked
         ended = worker.episodes.end(worker.attempt, episode, end, one.used)
         match ended:
-            case Ended.OK:
+            case EndState.OK:
                 one.end = end
                 self._after_the_end(worker, episode)
                 self._did("episodes ended")
-            case Ended.UNDONE:
+            case EndState.UNDONE:
                 worker.plays[episode] = Play(one.said, one.width)
                 self._did("plays undone")
-            case Ended.ENDED:
+            case EndState.ENDED:
                 self._open(name, self.consumers[name], worker.entry, one.said)
-            case Ended.GONE:
+            case EndState.GONE:
                 self.workers.pop(name)
                 return False
         return True
@@ -442,9 +442,9 @@ class EpisodesMachine(RuleBasedStateMachine):
     def _after_the_end(self, worker: Worker, episode: int) -> None:
         attempt, one = worker.attempt, worker.plays[episode]
         ended = worker.episodes.end(attempt, episode, one.end or b"", one.used)  # a lost reply
-        require(ended is Ended.OK, 18, f"an end that was asked twice is {ended}")
+        require(ended is EndState.OK, 18, f"an end that was asked twice is {ended}")
         ended = worker.episodes.end(attempt, episode, with_id(b"another"), {})
-        require(ended is Ended.ENDED, 18, f"another end is {ended}")
+        require(ended is EndState.ENDED, 18, f"another end is {ended}")
         found, _ = worker.episodes.ask(attempt, PolicyCall(episode, key_of(b"more", 0)), b"more")
         require(found is CallState.ENDED, 18, f"a call after the end is {found}")
 

@@ -26,7 +26,7 @@ EPISODE_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class PlayEnd:
     """How one episode ended."""
 
     failure: EnvironmentFailed | None
@@ -42,7 +42,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played(Ended):
+class Played(PlayEnd):
     """One episode, turn by turn."""
 
     beginning: Beginning | None
@@ -75,7 +75,7 @@ class Played(Ended):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran(Ended):
+class Ran(PlayEnd):
     """One episode of an agent that owns its loop."""
 
     asked: Sequence[ApiRequest]  # of the policy

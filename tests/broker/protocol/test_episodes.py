@@ -20,7 +20,7 @@ from broker.protocol.episodes import (
     BegunCall,
     CallState,
     CallStream,
-    Ended,
+    EndState,
     Episodes,
     PolicyCall,
     calls_near,
@@ -112,9 +112,9 @@ def test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing
         assert ground.answer(record)
         assert worker.look(attempt, call) == (CallState.TURN, record)
         ends.append(with_id(b"how it ended"))
-        assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK
-        assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK, "a lost reply"
-        assert worker.end(attempt, call.episode, with_id(b"other"), {}) is Ended.ENDED
+        assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is EndState.OK
+        assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is EndState.OK, "a lost reply"
+        assert worker.end(attempt, call.episode, with_id(b"other"), {}) is EndState.ENDED
         assert worker.ask(attempt, PolicyCall(call.episode, key_of(b"more", 0)), b"more") == (
             CallState.ENDED,
             b"",
@@ -134,12 +134,12 @@ def test_a_group_that_is_played_again_gets_the_answers_that_it_had(ground: Playg
     assert ground.answer(record)
     first.ask(before, SECOND, PROMPT)  # is in flight when its worker dies
     end = with_id(b"end")
-    assert first.end(before, 0, end, {FIRST.key: record}) is Ended.OK
+    assert first.end(before, 0, end, {FIRST.key: record}) is EndState.OK
     second = ground.worker("b")
     after = opened(ground, second)
     assert (after.number, after.ends) == (2, (end, None))
     assert first.look(before, SECOND) == (CallState.GONE, b"")
-    assert first.end(before, 1, with_id(b""), {}) is Ended.GONE
+    assert first.end(before, 1, with_id(b""), {}) is EndState.GONE
     assert second.look(after, SECOND) == (CallState.ASKED, b""), "the call goes on"
     assert ground.answer(other := with_id(b"for whoever plays now"))
     assert second.look(after, SECOND) == (CallState.TURN, other)
@@ -177,7 +177,7 @@ def test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end(gro
     assert opened(ground, worker, token=attempt.token) == attempt, "a lost reply"
     ground.board.client.hdel(ground.keys("turns:0"), "progress")
     assert opened(ground, worker, token=attempt.token) == attempt, "how far it had come is lost as well"
-    assert worker.end(attempt, 0, with_id(b"end"), {FIRST.key: record}) is Ended.OK
+    assert worker.end(attempt, 0, with_id(b"end"), {FIRST.key: record}) is EndState.OK
     assert opened(ground, worker).in_vain == 1
     assert opened(ground, worker).in_vain == 2
 
@@ -273,13 +273,13 @@ def test_what_redis_has_forgotten_is_not_handed_over(ground: Playground) -> None
         records.append(with_id(b"turn"))
         assert ground.answer(records[-1])
     ends = [with_id(b"end"), with_id(b"end")]
-    assert worker.end(attempt, 0, ends[0], {FIRST.key: records[0]}) is Ended.OK
+    assert worker.end(attempt, 0, ends[0], {FIRST.key: records[0]}) is EndState.OK
     never = PolicyCall(1, key_of(b"never asked", 0))
-    assert worker.end(attempt, 1, ends[1], {never.key: with_id(b"")}) is Ended.UNDONE
+    assert worker.end(attempt, 1, ends[1], {never.key: with_id(b"")}) is EndState.UNDONE
     ground.board.client.hset(ground.keys("turns:0"), f"turn:1:{SECOND.key}", with_id(b"sampled again"))
-    assert worker.end(attempt, 1, ends[1], {SECOND.key: records[1]}) is Ended.UNDONE
+    assert worker.end(attempt, 1, ends[1], {SECOND.key: records[1]}) is EndState.UNDONE
     assert not ground.hand_over(attempt, ends), "one has not ended"
-    assert worker.end(attempt, 1, ends[1], {}) is Ended.OK
+    assert worker.end(attempt, 1, ends[1], {}) is EndState.OK
     assert not ground.hand_over(attempt, [ends[0], with_id(b"another")])
     assert ground.hand_over(attempt, ends)
 
@@ -312,7 +312,7 @@ def test_a_result_without_an_attempt_is_nobodys(ground: Playground) -> None:
     worker = ground.worker()
     attempt = opened(ground, worker)
     end = with_id(b"end")
-    assert worker.end(attempt, 0, end, {}) is Ended.OK
+    assert worker.end(attempt, 0, end, {}) is EndState.OK
     assert not hand_over(
         ground.link, ground.keys, ground.entry, ROLLOUTS, result_of(ground.entry), ends=[end[:16]]
     )
@@ -416,7 +416,7 @@ def test_a_held_out_group_holds_no_slot_and_takes_the_same_way(board: Board) -> 
     asked = generator.begin(generator.consumer.lease(1, block_s=0)[0])
     assert asked is not None
     assert generator.answer(asked, record := with_id(b"turn"))
-    assert worker.end(attempt, 0, end := with_id(b"end"), {FIRST.key: record}) is Ended.OK
+    assert worker.end(attempt, 0, end := with_id(b"end"), {FIRST.key: record}) is EndState.OK
     assert hand_over(
         board.link, board.keys, entry, ROLLOUTS, result_of(entry), attempt=attempt.token, ends=[id_of(end)]
     )
@@ -457,7 +457,7 @@ def test_full_memory_refuses_nothing_of_a_group_that_is_there(ground: Playground
             record = with_id(b"turn")
             assert ground.answer(record, generator)
             ends.append(with_id(b"end"))
-            assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK
+            assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is EndState.OK
         assert ground.hand_over(attempt, ends)
         fields = codec.encode_prompt(a_prompt("1"))
         assert ground.board.learner.issue(1, 2, 10, 0, [NewGroup("1", fields, EPISODES)]).full
