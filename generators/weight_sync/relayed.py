@@ -51,7 +51,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class Part:
+class PartialBundle:
     """A partially received bundle."""
 
     bundle: Bundle
@@ -77,7 +77,7 @@ class RelayedReceiver:
         self._stop = threading.Event()
         self._folder: OwnFolder | None = None
         self._held: Held | None = None
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, PartialBundle] = {}
 
     @property
     def is_slow(self) -> bool:
@@ -197,7 +197,7 @@ class RelayedReceiver:
         """Write a chunk to its place in the bundle's file."""
         part = self._parts.get(bundle.name)
         if part is None:
-            part = Part(bundle, self._own_folder() / f"{bundle.name}.part", bundle.all_chunks)
+            part = PartialBundle(bundle, self._own_folder() / f"{bundle.name}.part", bundle.all_chunks)
             part.file.write_bytes(b"")
             self._parts[bundle.name] = part
         with part.file.open("r+b") as stream:
@@ -260,7 +260,7 @@ class RelayedReceiver:
         part = self._parts.get(bundle.name)
         return part.lacks if part else bundle.all_chunks
 
-    def _discard(self, part: Part) -> None:
+    def _discard(self, part: PartialBundle) -> None:
         part.file.unlink(missing_ok=True)
         self._parts.pop(part.bundle.name, None)
 

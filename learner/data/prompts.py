@@ -50,7 +50,7 @@ class DrawnRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PromptRows:
     """The rows of one source, and which of them become prompts."""
 
     rows: RowStore | RowList
@@ -60,7 +60,7 @@ class Part:
     epochs: int | None = None
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Row]) -> Part:
+    def of_rows(cls, rows: Sequence[Row]) -> PromptRows:
         """Return a part made of rows in memory, all of which become prompts."""
         return cls(rows=RowList(rows), kept=np.arange(len(rows)))
 
@@ -86,7 +86,7 @@ class PromptSource:
     def __init__(
         self,
         run: Run,
-        parts: Sequence[Part],
+        parts: Sequence[PromptRows],
         fingerprint: str,
         tokenizer: PreTrainedTokenizerBase,
         *,
@@ -229,7 +229,7 @@ def open_sources(
         RowError: a row without an answer, of an unknown task, or without a prompt; no row left.
     """
     limit = run.data.max_prompt_tokens if limit is None else limit
-    parts: list[Part] = []
+    parts: list[PromptRows] = []
     digests = []
     first = 0
     every = [ingest(run, source) for source in sources]
@@ -237,7 +237,7 @@ def open_sources(
         sources, every, _usable(run, sources, every, tokenizer, limit), strict=True
     ):
         parts.append(
-            Part(
+            PromptRows(
                 rows=found.rows,
                 kept=kept.places,
                 first=first,

@@ -31,7 +31,7 @@ from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
 from learner import incarnation, session
 from learner.data.held_out import HeldOut
-from learner.data.prompts import Part, PromptSource
+from learner.data.prompts import PromptRows, PromptSource
 from learner.data.row import Row
 from learner.groups.feeder import Feeder
 from learner.groups.intake import Intake
@@ -253,7 +253,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
         return SimpleNamespace(set_state=lambda *_: None, stop=lambda: None, meter=WorkMeter())
 
     def sources(run: Run, *_: Any, **__: Any) -> PromptSource:
-        return PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False)
+        return PromptSource(run, [PromptRows.of_rows(ROWS)], "f", tokenizer, shuffle=False)
 
     monkeypatch.setattr(incarnation, "Heartbeat", heartbeat)
 
