@@ -28,7 +28,7 @@ from config.run import Run
 from learner.data.gold import GoldTest, gold_tests
 from learner.data.ingest import Ingested, doubts, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
-from learner.data.order import Share, order_of
+from learner.data.order import SourceShare, order_of
 from learner.data.refused import Refused, RefusedRows
 from learner.data.row import Row, RowError
 from learner.data.store import RowList, RowStore
@@ -96,7 +96,7 @@ class PromptSource:
         self.fingerprint = fingerprint
         self._parts = parts
         self._tokenizer = tokenizer
-        shares = [Share(size=len(part.kept), weight=part.weight, epochs=part.epochs) for part in parts]
+        shares = [SourceShare(size=len(part.kept), weight=part.weight, epochs=part.epochs) for part in parts]
         self._order = order_of(shares, seed=run.seed, shuffle=shuffle)
 
     def __len__(self) -> int:

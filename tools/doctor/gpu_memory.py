@@ -15,7 +15,7 @@ from typing import Any
 from config.generators import VllmEngineConfig
 from config.gpus import Card
 from config.run import Run
-from generators.engines.vllm.memory import Share
+from generators.engines.vllm.memory import GpuMemoryShare
 from tools.doctor.findings import Check, Finding
 from tools.estimates.needs import Size
 from tools.estimates.rank_memory import GIB, RankMemory, Shape, rank_memory, shape_of
@@ -77,14 +77,14 @@ def table(run: Run, shape: Shape, rank: RankMemory, card_bytes: int | None) -> s
     )
 
 
-def share_line(run: Run, share: Share) -> str:
+def share_line(run: Run, share: GpuMemoryShare) -> str:
     """Return a generator's memory in one line."""
     count = run.generators.count
     many = "its one generator" if count == 1 else f"each of {count} generators"
     return f"estimate for {many}, GiB: {_parts(share)}"
 
 
-def _parts(share: Share) -> str:
+def _parts(share: GpuMemoryShare) -> str:
     return (
         f"weights {share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, "
         f"vLLM itself {share.runtime / GIB:.1f}: {max(share.total, share.asked) / GIB:.1f}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.run import Run
-from generators.engines.vllm.memory import Share, share_of
+from generators.engines.vllm.memory import GpuMemoryShare, share_of
 from generators.engines.vllm.settings import longest_sequence, room, side_by_side
 from generators.worker import groups_at_once
 from tools.estimates.needs import BYTES_OF, judge_weights_bytes
@@ -39,7 +39,7 @@ def token_bytes(run: Run, shape: Shape, *, width: int = 1) -> int:
     return 2 * shape.layers * heads * shape.head_width * BYTES_OF[run.model.dtype]
 
 
-def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share | None:
+def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> GpuMemoryShare | None:
     """Return a vLLM generator's share of each of its GPUs; None for other engines, or a share of an unknown GPU."""
     engine = run.generators.engine
     if not isinstance(engine, VllmEngineConfig) or (card_bytes is None and engine.kv_cache_mb is None):
@@ -49,7 +49,7 @@ def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share 
     )
 
 
-def judge_share(run: Run, *, card_bytes: int | None) -> Share | None:
+def judge_share(run: Run, *, card_bytes: int | None) -> GpuMemoryShare | None:
     """Return the served judge's share of each of its GPUs; None where none is served, or the GPU is unknown."""
     serve = run.judge.serve
     if serve is None or (card_bytes is None and serve.kv_cache_mb is None):

@@ -29,7 +29,7 @@ def was_judged(result: Result) -> bool:
     return "fault" not in result and (result["value"] is not None or not was_given_up(result["components"]))
 
 
-class Share(NamedTuple):
+class CountedShare(NamedTuple):
     """A share, as two counts."""
 
     number: int
@@ -78,14 +78,14 @@ class Counts:
     distances: list[float] = field(default_factory=list)  # |value - label| of each scored row
     seconds: list[float] = field(default_factory=list)
 
-    def shares(self) -> dict[str, Share]:
+    def shares(self) -> dict[str, CountedShare]:
         """Return the shares that measure the verifier."""
         scored, disagreeing = self.right + self.wrong, self.false_negatives + self.false_positives
         return {
-            "agreement": Share(scored - disagreeing, scored),
-            "false_positives": Share(self.false_positives, self.wrong),
-            "false_negatives": Share(self.false_negatives, self.right),
-            "unscorable": Share(self.unscorable, self.rows),
+            "agreement": CountedShare(scored - disagreeing, scored),
+            "false_positives": CountedShare(self.false_positives, self.wrong),
+            "false_negatives": CountedShare(self.false_negatives, self.right),
+            "unscorable": CountedShare(self.unscorable, self.rows),
         }
 
     def as_json(self) -> dict[str, Any]:
