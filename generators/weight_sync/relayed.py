@@ -38,7 +38,7 @@ POLL_S = 0.05  # between two tries for the next chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldVersion:
     """A version's verified files in a folder within this generator's."""
 
     version: int
@@ -76,7 +76,7 @@ class RelayedReceiver:
         self._has_loaded = False
         self._stop = threading.Event()
         self._folder: OwnFolder | None = None
-        self._held: Held | None = None
+        self._held: HeldVersion | None = None
         self._parts: dict[str, PartialBundle] = {}
 
     @property
@@ -235,7 +235,7 @@ class RelayedReceiver:
             self._held.discard()
             self._held = None
         files = split(made, made.with_suffix(""))
-        self._held = Held(version=last.version, checksum=last.checksum, files=files)
+        self._held = HeldVersion(version=last.version, checksum=last.checksum, files=files)
 
     def _begin_anew(self, last: Bundle, error: BadDelta) -> None:
         """Discard weights with a wrong checksum."""

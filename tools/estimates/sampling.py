@@ -20,7 +20,7 @@ from tools.estimates.rank_memory import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class GeneratorLoad:
     """The load of one generator."""
 
     cache_bytes: int  # of the KV cache on each of its GPUs, or in host memory; 0: unknown
@@ -57,20 +57,20 @@ def judge_share(run: Run, *, card_bytes: int | None) -> GpuMemoryShare | None:
     return share_of(serve.engine, weights_bytes=judge_weights_bytes(run), card_bytes=card_bytes or 0)
 
 
-def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
+def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> GeneratorLoad:
     """Return the load of one generator. Without a shape or a GPU, vLLM is assumed to fit `max_num_seqs`."""
     engine, size = run.generators.engine, run.sampling.group_size
     if isinstance(engine, HfEngineConfig):
         sequence = run.data.max_prompt_tokens + run.sampling.max_tokens
         tokens = engine.batch_groups * size * sequence
-        return Held(
+        return GeneratorLoad(
             cache_bytes=0 if shape is None else tokens * token_bytes(run, shape),
             cache_tokens=tokens,
             completions=engine.batch_groups * size,
             groups=groups_at_once(run, engine.batch_groups),
         )
     if not isinstance(engine, VllmEngineConfig):
-        return Held(cache_bytes=0, cache_tokens=0, completions=size, groups=groups_at_once(run, 1))
+        return GeneratorLoad(cache_bytes=0, cache_tokens=0, completions=size, groups=groups_at_once(run, 1))
     share = None if shape is None else generator_share(run, shape, card_bytes=card_bytes)
     sequence = longest_sequence(run, engine)
     if shape is None or share is None:
@@ -79,7 +79,7 @@ def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
     else:
         cache_bytes = share.kv_cache
         assumed = cache_tokens = cache_bytes // token_bytes(run, shape, width=engine.tensor_parallel)
-    return Held(
+    return GeneratorLoad(
         cache_bytes=cache_bytes,
         cache_tokens=cache_tokens,
         completions=side_by_side(
@@ -97,12 +97,12 @@ def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
     )
 
 
-def sampled_groups(run: Run, one: Held) -> float:
+def sampled_groups(run: Run, one: GeneratorLoad) -> float:
     """Return the groups that all generators sample concurrently, limited by their room and the budget."""
     return min(run.budget, run.generators.count * one.completions / run.sampling.group_size)
 
 
-def expected_lag(run: Run, one: Held) -> tuple[float, float]:
+def expected_lag(run: Run, one: GeneratorLoad) -> tuple[float, float]:
     """Return the mean lag of a trained token, in versions, where all wait for the generators, and for the learner.
 
     By Little's law G groups sampled concurrently take G / S steps of S groups. With weights loaded in flight, a token

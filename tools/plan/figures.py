@@ -34,7 +34,7 @@ from tools.estimates.needs import (
 from tools.estimates.operations import TERA, peak_of, step_operations
 from tools.estimates.rank_memory import GIB, Shape, rank_memory
 from tools.estimates.sampling import (
-    Held,
+    GeneratorLoad,
     expected_lag,
     generator_share,
     held,
@@ -83,7 +83,7 @@ class Plan:
     step_s: float  # seconds per step for the rates
 
     @property
-    def one(self) -> Held:
+    def one(self) -> GeneratorLoad:
         """The load of one generator."""
         return held(self.run, self.shape, card_bytes=self.cards.bytes)
 
@@ -384,7 +384,7 @@ def _turns(plan: Plan, completions: int) -> Iterator[Figure]:
     )
 
 
-def _deadline(run: Run, one: Held) -> Figure:
+def _deadline(run: Run, one: GeneratorLoad) -> Figure:
     """Return the rates below which groups die of `learner.group_deadline_s`."""
     deadline_s = run.learner.group_deadline_s
     tokens = run.budget * run.sampling.group_size * run.sampling.max_tokens

@@ -198,7 +198,7 @@ async def together(engine: VllmEngine, chat: Chat, asked: Sequence[Prompt]) -> l
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class RunningEngine:
     """An engine that runs, and the loop that it belongs to."""
 
     engine: VllmEngine
@@ -206,13 +206,13 @@ class Held:
     started_s: float
 
 
-def hold(place: StepPlace, run: Run) -> Held:
+def hold(place: StepPlace, run: Run) -> RunningEngine:
     """Return the session's engine for a run's model and types, started where there is none."""
     key = run.model.model_dump_json() + run.generators.engine.model_dump_json()
     return place.kept.get(key, lambda: _start(place, run))
 
 
-def _start(place: StepPlace, run: Run) -> Held:
+def _start(place: StepPlace, run: Run) -> RunningEngine:
     config = run.generators.engine
     if not isinstance(config, VllmEngineConfig):
         raise TypeError(f"this step is about vLLM, not {config.type}")
@@ -220,7 +220,7 @@ def _start(place: StepPlace, run: Run) -> Held:
     loop, engine = place.kept.stack.enter_context(asyncio.Runner()), VllmEngine(run, config)
     loop.run(engine.start())
     place.kept.stack.callback(lambda: loop.run(engine.close()))
-    return Held(engine=engine, loop=loop, started_s=time.monotonic() - began)
+    return RunningEngine(engine=engine, loop=loop, started_s=time.monotonic() - began)
 
 
 def _distances(

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.comparison import Turn
-from benchmarks.proofs.gpu.engine import IN_FLIGHT, Held, hold, prompts, run_of, together
+from benchmarks.proofs.gpu.engine import IN_FLIGHT, RunningEngine, hold, prompts, run_of, together
 from benchmarks.proofs.gpu.made_up import write_weights
 from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, StepPlace
 from benchmarks.rigs.new_weights import updating
@@ -69,7 +69,7 @@ def measures_updates(place: StepPlace) -> Found:
     )
 
 
-async def _round(held: Held, chat: Chat, asked: list[Prompt]) -> Turn:
+async def _round(held: RunningEngine, chat: Chat, asked: list[Prompt]) -> Turn:
     """Sample the requests, and count tokens."""
     began = time.monotonic()
     groups = await together(held.engine, chat, asked)
@@ -78,7 +78,7 @@ async def _round(held: Held, chat: Chat, asked: list[Prompt]) -> Turn:
 
 
 async def _with_updates(
-    held: Held, chat: Chat, asked: list[Prompt], files: Sequence[Path], every_s: float
+    held: RunningEngine, chat: Chat, asked: list[Prompt], files: Sequence[Path], every_s: float
 ) -> tuple[Turn, list[float]]:
     """Do the same while new weights come; returns the seconds of each update, too."""
     async with updating(held.engine, files, every_s) as took:
