@@ -42,7 +42,7 @@ class BranchPoint(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class CallPlace(Generic[T]):
     """The place of a call."""
 
     after: BranchPoint[T] | None  # None: it continues from no known answer
@@ -68,7 +68,7 @@ class Conversations(Generic[T]):
 
     def find(
         self, messages: Sequence[Message], tools: tuple[Message, ...], stops: Sequence[str] = ()
-    ) -> Found[T]:
+    ) -> CallPlace[T]:
         """Find what a call continues from: the longest history that ends with an answer, as shown to the agent.
 
         Args:
@@ -85,19 +85,19 @@ class Conversations(Generic[T]):
 
     def _find(
         self, meant: Sequence[Message], messages: Sequence[Message], tools: tuple[Message, ...]
-    ) -> Found[T]:
+    ) -> CallPlace[T]:
         digests = list(_digests(_of_tools(tools), meant))
         for last in range(len(messages) - 1, -1, -1):
             if messages[last]["role"] != POLICY:
                 continue
             if places := self._places.get(digests[last]):
                 after = _meant(places, messages[last])
-                return Found(after, _named(after.history, messages[last + 1 :]), tools)
+                return CallPlace(after, _named(after.history, messages[last + 1 :]), tools)
             break  # an unknown answer: everything after it is new
-        return Found(None, _named((), messages), tools)
+        return CallPlace(None, _named((), messages), tools)
 
     def add(
-        self, found: Found[T], turn: T, said: Message, shown: Message, *, is_auxiliary: bool = False
+        self, found: CallPlace[T], turn: T, said: Message, shown: Message, *, is_auxiliary: bool = False
     ) -> None:
         """Add an answer.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agents.asking import Asker, Counts
 from agents.gateway.calls import PlayCalls
-from agents.gateway.conversations import PLAIN, BranchPoint, Conversations, Found, cut_at
+from agents.gateway.conversations import PLAIN, BranchPoint, CallPlace, Conversations, cut_at
 from agents.gateway.dialects.dialect import ENDED, FAILED, ApiRequest, Begun, PolicyAnswer, Refused, Usage
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
@@ -115,7 +115,7 @@ class Session(PlayCalls):
         return answer
 
     async def _sampled(
-        self, asked: ApiRequest, found: Found[Turn], ids: Ids, *, is_beside: bool
+        self, asked: ApiRequest, found: CallPlace[Turn], ids: Ids, *, is_beside: bool
     ) -> tuple[Turn | None, End]:
         """Return the turn that answers; None where the returned limit is reached."""
         before = self.auxiliary - 1 if is_beside else self._asker.asked
@@ -129,14 +129,14 @@ class Session(PlayCalls):
         turn = await self._asker.sample(ids, most, after=after, stop=asked.stop, trains=not is_beside)
         return turn, End.DEADLINE
 
-    def _note(self, found: Found[Turn], turn: Turn, *, goes_on: bool) -> None:
+    def _note(self, found: CallPlace[Turn], turn: Turn, *, goes_on: bool) -> None:
         if goes_on and found.after is not None:
             self._counts.observed += len(turn.prompt_ids) - found.after.turn.length
         elif found.after is not None or found.is_rewritten:
             self._counts.breaks += 1
 
     def _said(
-        self, asked: ApiRequest, found: Found[Turn], turn: Turn, begun: Begun, *, is_beside: bool
+        self, asked: ApiRequest, found: CallPlace[Turn], turn: Turn, begun: Begun, *, is_beside: bool
     ) -> PolicyAnswer:
         """Keep a turn's message, and return it as shown to the agent."""
         ids, record = turn.prompt_ids, turn.record
@@ -151,14 +151,14 @@ class Session(PlayCalls):
         self.conversations.add(found, turn, message, shown, is_auxiliary=is_beside)
         return _answer(begun, turn, found, shown, stopped_at)
 
-    def _found(self, asked: ApiRequest) -> Found[Turn]:
+    def _found(self, asked: ApiRequest) -> CallPlace[Turn]:
         """Return the place of a call. Raises Refused."""
         if asked.is_plain:
-            return Found(None, asked.messages, PLAIN)
+            return CallPlace(None, asked.messages, PLAIN)
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         return self.conversations.find(messages, asked.tools, asked.stop)
 
-    def _prompt(self, found: Found[Turn], asked: ApiRequest) -> tuple[Ids, bool]:
+    def _prompt(self, found: CallPlace[Turn], asked: ApiRequest) -> tuple[Ids, bool]:
         """Return the prompt of a call, and whether it is the continued answer's tokens with a tail."""
         if asked.is_plain:
             return self._rendering.plain(text_of(asked.messages[-1])), False
@@ -186,7 +186,7 @@ class Session(PlayCalls):
 
 
 def _answer(
-    begun: Begun, turn: Turn, found: Found[Turn], shown: Message, stopped_at: str | None
+    begun: Begun, turn: Turn, found: CallPlace[Turn], shown: Message, stopped_at: str | None
 ) -> PolicyAnswer:
     record = turn.record
     return PolicyAnswer(

@@ -20,9 +20,9 @@ import pytest
 from benchmarks.proofs.gpu import __main__ as command
 from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
 from benchmarks.proofs.gpu.outcomes import (
-    Found,
     Missed,
     Skipped,
+    StepFigures,
     StepOutcome,
     StepPlace,
     StepVerdict,
@@ -108,12 +108,12 @@ def test_every_step_names_a_function_that_is_there_and_a_limit_or_a_reason_on_a_
         assert bool(step.no_cpu_form) or step.cpu_s > 0
 
 
-def passes(place: StepPlace, *, number: int) -> Found:
-    return Found(text=f"{number} tokens", facts={"number": number, "device": place.device})
+def passes(place: StepPlace, *, number: int) -> StepFigures:
+    return StepFigures(text=f"{number} tokens", facts={"number": number, "device": place.device})
 
 
 def outcome_of_function(
-    function: Callable[..., Found], patch: pytest.MonkeyPatch, folder: Path, **words: int
+    function: Callable[..., StepFigures], patch: pytest.MonkeyPatch, folder: Path, **words: int
 ) -> StepOutcome:
     patch.setattr("tests.support.gpu_steps.chosen", function)
     return outcome_of("x", "tests.support.gpu_steps:chosen", words, device="cpu", shared=folder)
@@ -134,7 +134,7 @@ def outcome_of_function(
 def test_whatever_a_step_raises_is_its_outcome(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, line: str
 ) -> None:
-    def raises(place: StepPlace) -> Found:
+    def raises(place: StepPlace) -> StepFigures:
         raise error
 
     assert outcome_of_function(raises, monkeypatch, tmp_path).line == line

@@ -8,32 +8,32 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks.proofs.gpu.outcomes import Found, StepOutcome, StepPlace, StepVerdict
+from benchmarks.proofs.gpu.outcomes import StepFigures, StepOutcome, StepPlace, StepVerdict
 from benchmarks.proofs.gpu.plan import Step
 
 CHILD = "child"  # the file with the id of a step's child
 
 
-def chosen(place: StepPlace) -> Found:
+def chosen(place: StepPlace) -> StepFigures:
     """Stand in until a test puts its own here."""
     raise NotImplementedError(place)
 
 
-def hangs(place: StepPlace) -> Found:
+def hangs(place: StepPlace) -> StepFigures:
     """Never end, and have a child."""
     _begins(place)
     signal.pause()
     raise AssertionError(place)
 
 
-def dies(place: StepPlace) -> Found:
+def dies(place: StepPlace) -> StepFigures:
     """End by a signal, and leave a child behind."""
     _begins(place)
     os.kill(os.getpid(), signal.SIGSEGV)
     raise AssertionError(place)
 
 
-def leaves(place: StepPlace) -> Found:
+def leaves(place: StepPlace) -> StepFigures:
     """End with a code, and leave a child behind."""
     _begins(place)
     sys.exit(3)
@@ -45,11 +45,11 @@ def _begins(place: StepPlace) -> None:
     print("begun", flush=True)  # noqa: T201 - for the log
 
 
-def counts(place: StepPlace) -> Found:
+def counts(place: StepPlace) -> StepFigures:
     """Count the steps of the session."""
     counted = place.kept.get("counted", list[str])
     counted.append("x")
-    return Found(text=f"{len(counted)} of process {os.getpid()}", facts={"pid": os.getpid()})
+    return StepFigures(text=f"{len(counted)} of process {os.getpid()}", facts={"pid": os.getpid()})
 
 
 class MadeUpWorker:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from agents.gateway.calls import PlayCalls
-from agents.gateway.conversations import PLAIN, Conversations, Found
+from agents.gateway.conversations import PLAIN, CallPlace, Conversations
 from agents.gateway.dialects.dialect import FAILED, ApiRequest, Begun, PolicyAnswer, Refused, Usage
 from broker.errors import PipelineError, RunFailed
 from broker.messages import End, Turn
@@ -197,8 +197,8 @@ class OutsideCalls(PlayCalls):
     async def _by_the_model(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         tools = PLAIN if asked.is_plain else asked.tools
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
-        found: Found[ModelReply] = (
-            Found(None, messages, tools)
+        found: CallPlace[ModelReply] = (
+            CallPlace(None, messages, tools)
             if asked.is_plain
             else self.conversations.find(messages, tools, asked.stop)
         )
@@ -214,7 +214,7 @@ class OutsideCalls(PlayCalls):
         return answer
 
     async def _sampled(
-        self, asked: ApiRequest, found: Found[ModelReply], begun: Begun, *, is_beside: bool
+        self, asked: ApiRequest, found: CallPlace[ModelReply], begun: Begun, *, is_beside: bool
     ) -> PolicyAnswer:
         limits = [one for one in (asked.most_tokens, self._turn_tokens) if one is not None]
         said = await self._outside.said(

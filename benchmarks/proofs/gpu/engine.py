@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from benchmarks.proofs.gpu.made_up import QWEN_0_5B, TINY, Shape, batch_of, write_model, write_weights
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, StepPlace
+from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlace
 from benchmarks.rigs.groups import demo_run, question, scored
 from broker.messages import Completion, Prompt, SampledGroup
 from config.generators import VllmEngineConfig
@@ -73,7 +73,7 @@ MISMATCH: dict[Device, Size] = {
 }
 
 
-def agrees_in_flight(place: StepPlace, *, enforce_eager: bool) -> Found:
+def agrees_in_flight(place: StepPlace, *, enforce_eager: bool) -> StepFigures:
     """Sample, load new weights in flight, sample again; compare every token with the learner's log-probability.
 
     Raises:
@@ -103,7 +103,7 @@ def agrees_in_flight(place: StepPlace, *, enforce_eager: bool) -> Found:
             f"engine and learner are {mean:.1e} nats apart, at most {largest:.1e}, and {other:.1e} under the wrong "
             f"version; allowed are {MEAN[size.dtype]} and {LARGEST[size.dtype]}"
         )
-    return Found(
+    return StepFigures(
         text=f"{size.shape.name} in {size.dtype}, {len(right):,} tokens: engine and learner {mean:.1e} nats apart, at "
         f"most {largest:.1e} ({other:.1e} under the wrong version); {crossed:.0%} of the completions in flight were "
         f"sampled by both versions; started in {held.started_s:.0f} s",
@@ -117,7 +117,7 @@ def agrees_in_flight(place: StepPlace, *, enforce_eager: bool) -> Found:
     )
 
 
-def measures_mismatch(place: StepPlace, *, head_dtype: Literal["float32", "model"]) -> Found:
+def measures_mismatch(place: StepPlace, *, head_dtype: Literal["float32", "model"]) -> StepFigures:
     """Time updates of the engine, then have the learner measure the mismatch on what the engine sampled.
 
     Raises:
@@ -152,7 +152,7 @@ def measures_mismatch(place: StepPlace, *, head_dtype: Literal["float32", "model
     update_s = median(updates_s)
     if not kl <= run.learner.mismatch.warn_above:
         raise Missed(f"mismatch_kl {kl:.1e}, and a run warns at {run.learner.mismatch.warn_above}")
-    return Found(
+    return StepFigures(
         text=f"{size.shape.name} in {size.dtype}, random weights, {metrics['tokens']:,.0f} tokens: mismatch_kl "
         f"{kl:.1e}, largest {largest:.1e} nats; an update of the idle engine {update_s:.2f} s (median of "
         f"{len(updates_s)}), the learner gathers the weights in {gathered_s:.2f} s, "

@@ -71,7 +71,7 @@ class StepPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StepFigures:
     """What a step that passed has measured.
 
     Args:

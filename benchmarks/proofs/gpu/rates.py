@@ -29,7 +29,7 @@ from benchmarks.proofs.gpu.made_up import (
     random_groups,
     write_model,
 )
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, StepPlace
+from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlace
 from benchmarks.rigs.groups import demo_run
 from config.run import Run
 from learner.training.batch import Batch
@@ -73,7 +73,7 @@ SIZES = (
 )
 
 
-def measures_the_learner(place: StepPlace) -> Found:
+def measures_the_learner(place: StepPlace) -> StepFigures:
     """Train steps on made-up groups, and measure. Raises Missed where the estimate is too low, or a number is none."""
     on_gpu = place.device == "cuda"
     free, memory = torch.cuda.mem_get_info() if on_gpu else (0, 0)
@@ -113,7 +113,7 @@ def measures_the_learner(place: StepPlace) -> Found:
     )
     relative = f"peak {card.tera:g} TFLOPS ({card.source}); " if card else ""
     none = "" if card else "MFU: no peak is known of this device; "
-    return Found(
+    return StepFigures(
         text=f"{size.shape.name}, {len(lengths)} sequences, {sum(lengths):,} tokens a step: {'; '.join(rates)}; "
         f"{measured}{relative}{none}memory: {used}, doctor's estimates {estimate / 1e9:.3g} GB between steps, "
         f"and {whole / 1e9:.3g} GB of a GPU in all",

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from benchmarks.proofs.gpu.outcomes import (
     Device,
-    Found,
     Kept,
     Missed,
     Skipped,
+    StepFigures,
     StepOutcome,
     StepPlace,
     StepVerdict,
@@ -56,7 +56,7 @@ def outcome_of(
     facts: Mapping[str, object] = {}
     try:
         module, _, attribute = function.partition(":")
-        run: Callable[..., Found] = getattr(import_module(module), attribute)
+        run: Callable[..., StepFigures] = getattr(import_module(module), attribute)
         place = StepPlace(folder=own, shared=shared, device=device, kept=kept or Kept(), is_fork=is_fork)
         with place.kept.stack if kept is None else nullcontext():
             found = run(place, **options)

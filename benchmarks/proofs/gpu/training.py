@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.proofs.gpu.made_up import TINY, write_model
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Skipped, StepPlace
+from benchmarks.proofs.gpu.outcomes import Device, Missed, Skipped, StepFigures, StepPlace
 from benchmarks.rigs.groups import demo_run
 from broker.weight_files import FILE
 from config.loading import to_yaml
@@ -44,7 +44,7 @@ def follows_the_reference(
     ranks: int = 1,
     offload_optimizer: bool = False,
     offload_weights: bool = False,
-) -> Found:
+) -> StepFigures:
     """Train a few steps, compare them with the reference's, then go on from the checkpoint in a fresh process.
 
     Raises:
@@ -91,7 +91,7 @@ def follows_the_reference(
     _require(f"weights {resumed:.1e} apart after a resume", resumed <= most, f"at most {most:.0e}")
     where = f"{ranks} {'NCCL' if place.device == 'cuda' else 'gloo'} rank{'s' * (ranks > 1)}"
     went_on = f"{resumed:.1e} apart" if resumed else "bit for bit"
-    return Found(
+    return StepFigures(
         text=f"{where}: gradients at most {apart:.2%} and weights {off:.1e} from float32 on the CPU, moved by "
         f"{moved:.1e}; a fresh process goes on from the checkpoint {went_on}",
         facts={"apart": apart, "weights": off, "moved": moved, "resumed": resumed, "ranks": ranks},

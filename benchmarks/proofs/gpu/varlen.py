@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.proofs.gpu.made_up import TINY, write_model
-from benchmarks.proofs.gpu.outcomes import Found, Missed, StepPlace
+from benchmarks.proofs.gpu.outcomes import Missed, StepFigures, StepPlace
 from benchmarks.rigs.reference_attention import reference_kernel
 from config.run import ModelConfig
 from learner.training.attention import KERNELS, choose_attention, torch_kernel
@@ -43,7 +43,7 @@ class Case:
 CASES = (Case(14, 2, 64), Case(12, 2, 128), Case(8, 8, 128, window=255))
 
 
-def agrees_with_sdpa(place: StepPlace) -> Found:
+def agrees_with_sdpa(place: StepPlace) -> StepFigures:
     """Compare the kernel where there is one, and the learner's model. Raises Missed where an error is too large."""
     device = torch.device(place.device)
     dtype = torch.bfloat16 if place.device == "cuda" else torch.float32
@@ -62,7 +62,7 @@ def agrees_with_sdpa(place: StepPlace) -> Found:
         raise Missed(f"the learner's model is off by {error:.1e}, at most {most:.0e}")
     own = "" if place.device == "cuda" else ", a reference in the kernel's place: it has no CPU form"
     parts.append(f"the learner's log-probabilities and gradients within {error:.1e}{own}")
-    return Found(text="; ".join(parts), facts={"model": error})
+    return StepFigures(text="; ".join(parts), facts={"model": error})
 
 
 def kernel_error(case: Case, device: torch.device) -> float:
