@@ -74,7 +74,7 @@ def _restarts() -> Restarts:
 
 
 @dataclass(slots=True, kw_only=True)
-class PoolSlot:
+class PooledProcess:
     """One process's place in the pool, with the process that currently fills it."""
 
     name: str  # for people
@@ -106,7 +106,7 @@ class PoolSlot:
 class RolePool:
     """Keep the processes of one role alive, of one run on one machine."""
 
-    def __init__(self, joined: Joined, parts: Sequence[PoolSlot]) -> None:
+    def __init__(self, joined: Joined, parts: Sequence[PooledProcess]) -> None:
         self._joined = joined
         self.parts = parts
 
@@ -139,7 +139,7 @@ class RolePool:
         finally:
             self._end()
 
-    def _keep(self, part: PoolSlot) -> int | None:
+    def _keep(self, part: PooledProcess) -> int | None:
         """Start the part's process if it does not run. Returns the pool's exit code if it has failed too often."""
         now = time.monotonic()
         if part.process is not None:
