@@ -18,7 +18,7 @@ from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from agents.episode import EpisodeFailed, reward_of, section_of
 from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway
-from agents.gateway.session import Limits, Session, Unfit
+from agents.gateway.session import Limits, Session, UnfitEpisode
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering
 from agents.sequences import segments_of
@@ -221,7 +221,7 @@ class AgentPlay:
                 raise error
             case TurnFailed() as error:
                 raise EpisodeFailed(str(error)) from error
-            case Unfit() as error:
+            case UnfitEpisode() as error:
                 raise EpisodeFailed(f"row {self._prompt.row}: {error}", again=False) from error
             case BadMessage() as error:  # no readable record
                 raise EpisodeFailed(str(error), again=False) from error

@@ -35,7 +35,7 @@ class Limits:
     tokens: int  # of a conversation, after the first prompt
 
 
-class Unfit(Exception):
+class UnfitEpisode(Exception):
     """The episode can't be played with this row, this model and these tools; the message says why."""
 
 
@@ -181,7 +181,7 @@ class Session(PlayCalls):
     def _unfit(self, reason: str, *, is_beside: bool) -> Refused:
         """Return the refusal of an unplayable episode, or of a call outside its task."""
         if not is_beside:
-            self._fail(Unfit(reason))
+            self._fail(UnfitEpisode(reason))
         return Refused(reason, where="messages")
 
 

@@ -21,7 +21,7 @@ import aiohttp
 
 from agents.environments.child.games import SEEDS
 from agents.environments.child.prepared import Prepared
-from agents.environments.child.schemas import ServerGone, Unfit, arguments_of
+from agents.environments.child.schemas import ServerGone, UnfitArguments, arguments_of
 
 Messages = List[Dict[str, Any]]
 
@@ -265,7 +265,7 @@ class OpenEnv:
             return Taken(None, call, f"there is no tool {name!r}; there is {', '.join(names)}")
         try:
             arguments = arguments_of(asked.get("arguments"))
-        except Unfit as error:
+        except UnfitArguments as error:
             return Taken(None, call, f"{name}: {error}")
         if not self._has_tools:
             return Taken(arguments, call)

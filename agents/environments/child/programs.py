@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from agents.environments.child.schemas import ServerGone, Unfit, fitted
+from agents.environments.child.schemas import ServerGone, UnfitArguments, fitted
 
 SCHEMAS = {
     "python": (
@@ -70,7 +70,7 @@ class Programs:
         """Return whether the call failed, and its output. Raises ServerGone and Unfit."""
         parameter = SCHEMAS[tool][0]
         if [*arguments] != [parameter]:
-            raise Unfit(f"it takes {parameter}, and nothing else")
+            raise UnfitArguments(f"it takes {parameter}, and nothing else")
         text = fitted(arguments[parameter], str, parameter)
         self._session = self._session or self._make(self._sandbox, limits=self._limits)
         try:

@@ -17,7 +17,13 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from agents.environments.child.imports import imported
 from agents.environments.child.prepared import Prepared
-from agents.environments.child.schemas import ServerGone, Signature, Unfit, arguments_of, signature_of
+from agents.environments.child.schemas import (
+    ServerGone,
+    Signature,
+    UnfitArguments,
+    arguments_of,
+    signature_of,
+)
 
 
 class ToolReply(NamedTuple):
@@ -108,7 +114,7 @@ class Tools:
             return True, f"there is no tool {name!r}; there is {', '.join(self._callers)}"
         try:
             return False, self._callers[name](arguments_of(asked.get("arguments")))
-        except Unfit as error:
+        except UnfitArguments as error:
             return True, f"{name}: {error}"
         except (MemoryError, ServerGone):
             raise

@@ -20,7 +20,7 @@ import aiohttp
 
 from agents.environments.child.own_loop.function import AgentFailed, Unmeasured, finish_of
 from agents.environments.child.prepared import Prepared
-from agents.environments.child.schemas import ServerGone, Unfit, arguments_of
+from agents.environments.child.schemas import ServerGone, UnfitArguments, arguments_of
 from agents.environments.child.tools import cut
 
 Items = List[Dict[str, Any]]
@@ -239,7 +239,7 @@ class NemoGym:
             return _result(call["call_id"], f"there is no tool {name!r}; there is {there}")
         try:
             arguments = arguments_of(call["arguments"])
-        except Unfit as error:
+        except UnfitArguments as error:
             return _result(call["call_id"], f"{name}: {error}")
         said = await self._server.post(f"/{quote(name, safe='')}", arguments)
         return _result(call["call_id"], cut(said.text, self._most))
