@@ -1,6 +1,6 @@
 """Keep the calls of one episode's agent, for any source of answers: from the gateway's requests to the play's end.
 
-In: a call in the form of `ApiRequest`, with its digest. Out: a task that ends with a `PolicyAnswer` or `Refused`. A
+In: a call in the form of `ApiRequest`, with its digest. Out: a task that ends with a `PolicyAnswer` or `CallRefused`. A
 client that retries, and says so, gets the answer of its first call. A call whose client has disconnected is still
 answered: it is part of the episode. At a limit the agent is told in its own API, and should end; one that continues is
 refused. In `agents.gateway.session` the policy answers. Belongs to one event loop.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.gateway.auxiliary import is_auxiliary
-from agents.gateway.dialects.dialect import ENDED, ApiRequest, Begun, PolicyAnswer, Refused, Usage
+from agents.gateway.dialects.dialect import ENDED, ApiRequest, Begun, CallRefused, PolicyAnswer, Usage
 from broker.messages import End
 from broker.messages import Turn as Message
 from config.episodes.own_loop import AuxiliaryCall
@@ -35,7 +35,7 @@ class AgentCall:
     """One call of an agent."""
 
     begun: Begun
-    answer: asyncio.Task[PolicyAnswer]  # or `Refused`; its waiters must not cancel it
+    answer: asyncio.Task[PolicyAnswer]  # or `CallRefused`; its waiters must not cancel it
 
 
 class PlayCalls(ABC):
@@ -68,11 +68,11 @@ class PlayCalls(ABC):
 
     @abstractmethod
     async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
-        """Answer a call. Raises Refused."""
+        """Answer a call. Raises CallRefused."""
 
     @abstractmethod
     def count(self, asked: ApiRequest) -> int:
-        """Count the tokens of a call's prompt, without requesting or recording anything. Raises Refused."""
+        """Count the tokens of a call's prompt, without requesting or recording anything. Raises CallRefused."""
 
     @property
     def is_at_work(self) -> bool:
@@ -86,12 +86,12 @@ class PlayCalls(ABC):
             digest: of the request.
             is_retry: whether its client says that it retries.
         Raises:
-            Refused: the episode has ended.
+            CallRefused: the episode has ended.
         """
         if is_retry and digest in self._calls:
             return self._calls[digest]
         if self._is_closed or self.failure is not None:
-            raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+            raise CallRefused("this episode has ended", status=ENDED, code="episode_ended")
         self._begun[digest] += 1
         name = hashlib.blake2b(digest + b"%d" % self._begun[digest], digest_size=16).hexdigest()
         begun = Begun(id=name, model=self._model, created=self._created)
@@ -131,11 +131,11 @@ class PlayCalls(ABC):
         self.failed.set()
 
     def _said_before(self, asked: ApiRequest) -> tuple[Message, ...]:
-        """Return all messages up to the answer that a call names. Raises Refused."""
+        """Return all messages up to the answer that a call names. Raises CallRefused."""
         if not asked.previous:
             return ()
         if (found := self._kept.get(asked.previous)) is None:
-            raise Refused(
+            raise CallRefused(
                 "previous_response_id names no response of this episode that was stored",
                 code="previous_response_not_found",
                 where="previous_response_id",
@@ -148,7 +148,7 @@ class PlayCalls(ABC):
             self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)
 
     def _at_limit(self, limit: End, begun: Begun, *, given: int, is_beside: bool) -> PolicyAnswer:
-        """Tell the agent about a limit, in a last message. Raises Refused for one that keeps calling.
+        """Tell the agent about a limit, in a last message. Raises CallRefused for one that keeps calling.
 
         Args:
             given: number of prompt tokens of the call.
@@ -158,7 +158,7 @@ class PlayCalls(ABC):
             self.ended_by = self.ended_by or limit
         self._told += 1
         if self._told > MOST_BEHIND_END:
-            raise Refused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")
+            raise CallRefused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")
         return PolicyAnswer(
             id=begun.id,
             model=begun.model,

@@ -33,9 +33,9 @@ from agents.gateway.dialects.dialect import (
     TOO_SLOW,
     UNKNOWN_KEY,
     ApiRequest,
+    CallRefused,
     Dialect,
     PolicyAnswer,
-    Refused,
 )
 from agents.gateway.dialects.messages import Messages
 from agents.gateway.dialects.responses import Responses
@@ -173,16 +173,16 @@ class Gateway:
             self._ended.append(key)
 
     def _session(self, request: web.Request) -> PlayCalls:
-        """Return the session of a call. Raises Refused."""
+        """Return the session of a call. Raises CallRefused."""
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         key = bearer.strip() if scheme.lower() == "bearer" else ""
         key = key or request.headers.get("x-api-key") or request.headers.get("x-goog-api-key") or ""
         if (session := self._sessions.get(key)) is not None:
             return session
         if key in self._ended:
-            raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+            raise CallRefused("this episode has ended", status=ENDED, code="episode_ended")
         reason = "this is no key of an episode" if key else "there is no key of an episode in the request"
-        raise Refused(reason, status=UNKNOWN_KEY, code="invalid_api_key")
+        raise CallRefused(reason, status=UNKNOWN_KEY, code="invalid_api_key")
 
     def _handler(self, dialect: Dialect | None, handle: Handle) -> Handler:
         """Return the handler of a route, in the dialect of its path, or of the client where dialects share the path."""
@@ -193,7 +193,7 @@ class Gateway:
             try:
                 session = self._session(request)
                 return await handle(request, spoken, session)
-            except Refused as refused:
+            except CallRefused as refused:
                 if session is not None:
                     session.refusal = str(refused)
                 return _refusal(spoken, refused)
@@ -224,7 +224,7 @@ class Gateway:
 
 
 async def _answered(request: web.Request, dialect: Dialect, session: PlayCalls) -> web.StreamResponse:
-    """Answer a call of the policy. Raises Refused."""
+    """Answer a call of the policy. Raises CallRefused."""
     asked, digest = await _asked(request, dialect)
     is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
     call = session.call(asked, digest, is_retry=is_retry)
@@ -235,7 +235,7 @@ async def _answered(request: web.Request, dialect: Dialect, session: PlayCalls) 
 
 
 async def _counted(request: web.Request, dialect: Dialect, session: PlayCalls) -> web.StreamResponse:
-    """Answer with the number of prompt tokens of a call. Raises Refused."""
+    """Answer with the number of prompt tokens of a call. Raises CallRefused."""
     asked, _ = await _asked(request, dialect)
     return _json({"input_tokens": session.count(asked)})
 
@@ -244,50 +244,50 @@ async def _unknown(request: web.Request, dialect: Dialect, session: PlayCalls) -
     del dialect, session
     known = ", ".join(f"POST {path}" for path in [*(each.path for each in DIALECTS), COUNT])
     reason = f"there is no {request.method} {request.path[:200]}; there is {known}, GET /v1/models"
-    raise Refused(reason, status=NOT_FOUND, code="unknown_url")
+    raise CallRefused(reason, status=NOT_FOUND, code="unknown_url")
 
 
 async def _asked(request: web.Request, dialect: Dialect) -> tuple[ApiRequest, bytes]:
-    """Return the parsed request, and its digest. Raises Refused."""
+    """Return the parsed request, and its digest. Raises CallRefused."""
     try:
         if (request.content_length or 0) > MOST_BYTES:
             raise web.HTTPRequestEntityTooLarge(MOST_BYTES, request.content_length or 0)
         async with asyncio.timeout(BODY_S):
             data = await request.read()
     except TimeoutError:
-        raise Refused(f"the request did not arrive within {BODY_S:g} s", status=TOO_SLOW) from None
+        raise CallRefused(f"the request did not arrive within {BODY_S:g} s", status=TOO_SLOW) from None
     except web.HTTPRequestEntityTooLarge:
         reason = f"a request has at most {MOST_BYTES >> 20} MB"
-        raise Refused(reason, status=TOO_LARGE, code="request_too_large") from None
+        raise CallRefused(reason, status=TOO_LARGE, code="request_too_large") from None
     except web.RequestPayloadError as error:
-        raise Refused(f"the body can't be read: {error}") from error
+        raise CallRefused(f"the body can't be read: {error}") from error
     try:
         return dialect.read(_body(data)), hashlib.blake2b(
             request.path.encode() + data, digest_size=16
         ).digest()
     except RecursionError as error:
-        raise Refused("the request is nested too deeply") from error
+        raise CallRefused("the request is nested too deeply") from error
 
 
 def _body(data: bytes) -> Mapping[str, Any]:
-    """Return a request's JSON object. Raises Refused."""
+    """Return a request's JSON object. Raises CallRefused."""
     try:
         body = json.loads(data.decode())
         if b"\\ud" in data.lower():  # possibly half a surrogate pair: no message can carry that
             body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError as error:
-        raise Refused("the request is nested too deeply") from error
+        raise CallRefused("the request is nested too deeply") from error
     except ValueError as error:
-        raise Refused(f"the body is no JSON: {error}") from error
+        raise CallRefused(f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):
-        raise Refused("the body is no JSON object")
+        raise CallRefused("the body is no JSON object")
     return body
 
 
 def _of(call: AgentCall) -> PolicyAnswer:
-    """Return the result of a call. Raises Refused."""
+    """Return the result of a call. Raises CallRefused."""
     if call.answer.cancelled():
-        raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+        raise CallRefused("this episode has ended", status=ENDED, code="episode_ended")
     return call.answer.result()
 
 
@@ -309,7 +309,7 @@ async def _streamed(
         await asyncio.wait({call.answer}, timeout=QUIET_S)
     try:
         text = "".join(dialect.events(asked, _of(call), signs))
-    except Refused as refused:
+    except CallRefused as refused:
         text = dialect.error_event(refused)
     await response.write(text.encode())
     await response.write_eof()
@@ -322,7 +322,7 @@ def _json(body: Mapping[str, Any], status: int = 200, **headers: str) -> web.Res
     )
 
 
-def _refusal(dialect: Dialect, refused: Refused) -> web.Response:
+def _refusal(dialect: Dialect, refused: CallRefused) -> web.Response:
     headers = {} if refused.status == TOO_SLOW else {"x-should-retry": "false"}
     return _json(dialect.error(refused), refused.status, **headers)
 

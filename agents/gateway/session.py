@@ -1,6 +1,6 @@
 """Answer each call of an episode's agent with a turn of the policy, recorded before the answer.
 
-In: a call in the form of `ApiRequest`. Out: a `PolicyAnswer`, or `Refused`. The prompt of a call that continues an
+In: a call in the form of `ApiRequest`. Out: a `PolicyAnswer`, or `CallRefused`. The prompt of a call that continues an
 answer is exactly that one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. At a
 limit the policy is not asked, and the agent's last message is not recorded. Belongs to one play of an episode, in the
 worker's event loop.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agents.asking import Asker, Counts
 from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, BranchPoint, CallPlace, Conversations, cut_at
-from agents.gateway.dialects.dialect import ENDED, FAILED, ApiRequest, Begun, PolicyAnswer, Refused, Usage
+from agents.gateway.dialects.dialect import ENDED, FAILED, ApiRequest, Begun, CallRefused, PolicyAnswer, Usage
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
 from agents.sequences import Turn
@@ -64,32 +64,34 @@ class Session(PlayCalls):
         self.conversations = Conversations[Turn]()
 
     def count(self, asked: ApiRequest) -> int:
-        """Count the tokens of a call's prompt, without requesting or recording anything. Raises Refused."""
+        """Count the tokens of a call's prompt, without requesting or recording anything. Raises CallRefused."""
         try:
             ids, _ = self._prompt(self._found(asked), asked)
         except (Unrenderable, RecursionError) as error:
-            raise Refused(_reason(error)) from error
+            raise CallRefused(_reason(error)) from error
         return len(ids)
 
     async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         try:
             return await self._by_the_policy(asked, begun)
-        except Refused:
+        except CallRefused:
             raise
         except (TurnFailed, Superseded, HasEnded) as error:
             self._fail(error)
             reason = f"this episode has ended: {error}" if str(error) else "this episode has ended"
-            raise Refused(reason, status=ENDED, code="episode_ended") from error
+            raise CallRefused(reason, status=ENDED, code="episode_ended") from error
         except (Unrenderable, RecursionError) as error:
-            raise Refused(_reason(error)) from error
+            raise CallRefused(_reason(error)) from error
         except Exception as error:
             self._fail(error)
-            raise Refused("this episode failed", status=FAILED) from error
+            raise CallRefused("this episode failed", status=FAILED) from error
 
     async def _by_the_policy(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         found, is_beside = self._found(asked), self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
-            raise Refused("the last message is the assistant's: the policy answers others", where="messages")
+            raise CallRefused(
+                "the last message is the assistant's: the policy answers others", where="messages"
+            )
         if (
             found.after is None
             and not found.is_rewritten
@@ -152,7 +154,7 @@ class Session(PlayCalls):
         return _answer(begun, turn, found, shown, stopped_at)
 
     def _found(self, asked: ApiRequest) -> CallPlace[Turn]:
-        """Return the place of a call. Raises Refused."""
+        """Return the place of a call. Raises CallRefused."""
         if asked.is_plain:
             return CallPlace(None, asked.messages, PLAIN)
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
@@ -178,11 +180,11 @@ class Session(PlayCalls):
                 return ids, True
         return self._rendering.first(found.history, found.tools), False
 
-    def _unfit(self, reason: str, *, is_beside: bool) -> Refused:
+    def _unfit(self, reason: str, *, is_beside: bool) -> CallRefused:
         """Return the refusal of an unplayable episode, or of a call outside its task."""
         if not is_beside:
             self._fail(UnfitEpisode(reason))
-        return Refused(reason, where="messages")
+        return CallRefused(reason, where="messages")
 
 
 def _answer(

@@ -29,7 +29,7 @@ from learner.data.gold import GoldTest, gold_tests
 from learner.data.ingest import Ingested, doubts, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
 from learner.data.order import SourceShare, order_of
-from learner.data.refused import Refused, RefusedRows
+from learner.data.refused import RefusedRows, SourceRefusals
 from learner.data.row import Row, RowError
 from learner.data.store import RowList, RowStore
 from tasks.chat_template import template_name
@@ -364,7 +364,7 @@ def within_limit(
 
 
 def _without_refused(
-    source: SourceConfig, found: Ingested, kept: NDArray[np.int64], refused: Refused
+    source: SourceConfig, found: Ingested, kept: NDArray[np.int64], refused: SourceRefusals
 ) -> NDArray[np.int64]:
     """Return the indices of rows that their scorer accepts, and log how many it refuses.
 

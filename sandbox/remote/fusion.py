@@ -39,7 +39,7 @@ from sandbox.program import (
     SandboxMissing,
     SandboxUnavailable,
 )
-from sandbox.remote.exchange import Refused, compile_failed, post_run, rest_s
+from sandbox.remote.exchange import RunRefused, compile_failed, post_run, rest_s
 from sandbox.remote.outcome import WHOLE_OUTPUT_BYTES, for_fusion, outcome_of, seconds_of
 from sandbox.remote.probe import PROBE_S, Probe, versions_of
 from sandbox.remote.probed_servers import ProbedServers, SandboxServer
@@ -141,7 +141,7 @@ class FusionSandbox:
         servers = self._open()
         failed: list[SandboxServer] = []
         reasons: list[str] = []
-        refusals: list[Refused] = []
+        refusals: list[RunRefused] = []
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
@@ -155,7 +155,7 @@ class FusionSandbox:
                         if time.monotonic() < deadline:
                             continue
                         reason = f"busy for {self._patience_s:g} s"
-                    except Refused as refused:
+                    except RunRefused as refused:
                         refusals.append(refused)
                         reason = str(refused)
                     except ServerTrouble as trouble:
@@ -207,7 +207,7 @@ class FusionSandbox:
                 max_bytes=1 << 20,
                 timeout_s=PROBE_S + self._margin_s,
             )
-        except (Refused, Busy) as error:
+        except (RunRefused, Busy) as error:
             raise ServerTrouble(f"it does not take its probe: {error}") from None
         if trouble := probe.trouble(reply):
             raise ServerTrouble(trouble)

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, CallPlace, Conversations
-from agents.gateway.dialects.dialect import FAILED, ApiRequest, Begun, PolicyAnswer, Refused, Usage
+from agents.gateway.dialects.dialect import FAILED, ApiRequest, Begun, CallRefused, PolicyAnswer, Usage
 from broker.errors import PipelineError, RunFailed
 from broker.messages import End, Turn
 from config.endpoint import base_url
@@ -192,7 +192,7 @@ class OutsideCalls(PlayCalls):
             return await self._by_the_model(asked, begun)
         except PipelineError as error:
             self._fail(error)
-            raise Refused(f"the model did not answer: {error}", status=FAILED) from error
+            raise CallRefused(f"the model did not answer: {error}", status=FAILED) from error
 
     async def _by_the_model(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         tools = PLAIN if asked.is_plain else asked.tools
@@ -204,7 +204,9 @@ class OutsideCalls(PlayCalls):
         )
         is_beside = self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
-            raise Refused("the last message is the assistant's: the policy answers others", where="messages")
+            raise CallRefused(
+                "the last message is the assistant's: the policy answers others", where="messages"
+            )
         if (self.auxiliary - 1 if is_beside else self._started) >= self._turns:
             answer = self._at_limit(End.TURNS, begun, given=self.count(asked), is_beside=is_beside)
         else:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.gateway.dialects.chat import DONE, error_of, usage_of, wants_usage
-from agents.gateway.dialects.dialect import COMMENT, ApiRequest, Begun, PolicyAnswer, Refused, event
+from agents.gateway.dialects.dialect import COMMENT, ApiRequest, Begun, CallRefused, PolicyAnswer, event
 from agents.gateway.dialects.fields import a_limit, model_in, refuse_what_biases, stops_in
 from tasks.turns import text_of
 
@@ -20,12 +20,12 @@ class Completions:
     path = "/v1/completions"
 
     def read(self, body: Mapping[str, Any]) -> ApiRequest:
-        """Read a request. Raises Refused."""
+        """Read a request. Raises CallRefused."""
         overridden = refuse_what_biases(body)
         prompt = body.get("prompt")
         text = prompt[0] if isinstance(prompt, list) and len(prompt) == 1 else prompt
         if not isinstance(text, str) or not text:
-            raise Refused("prompt is one text: ids, and several prompts, can't be had", where="prompt")
+            raise CallRefused("prompt is one text: ids, and several prompts, can't be had", where="prompt")
         return ApiRequest(
             model=model_in(body),
             messages=({"role": "user", "content": text},),
@@ -57,11 +57,11 @@ class Completions:
             yield event({**_body(answer, "", None), "choices": [], "usage": usage_of(answer.usage)})
         yield DONE
 
-    def error(self, refused: Refused) -> dict[str, Any]:
+    def error(self, refused: CallRefused) -> dict[str, Any]:
         """Return the body of an error."""
         return error_of(refused)
 
-    def error_event(self, refused: Refused) -> str:
+    def error_event(self, refused: CallRefused) -> str:
         """Return an error as an event: OpenAI's client raises it."""
         return event(error_of(refused))
 

@@ -1,6 +1,6 @@
 """Define the interface of the gateway's APIs: requests are read into one form, and answers written from one.
 
-In: a request's body. Out: `ApiRequest`. Then in: `PolicyAnswer`, or `Refused`. Out: a body, or events of a stream.
+In: a request's body. Out: `ApiRequest`. Then in: `PolicyAnswer`, or `CallRefused`. Out: a body, or events of a stream.
 Pure; the server and the session use it through the Protocol `Dialect`.
 """
 
@@ -17,7 +17,7 @@ BAD_REQUEST, UNKNOWN_KEY, NOT_FOUND, TOO_SLOW, ENDED, TOO_LARGE, FAILED = 400, 4
 COMMENT: Final = ": the policy is at it\n\n"  # in a stream: no client of OpenAI's parses it as an event
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The policy does not answer a request.
 
     Attributes:
@@ -85,7 +85,7 @@ class Dialect(Protocol):
     path: str
 
     def read(self, body: Mapping[str, Any]) -> ApiRequest:
-        """Read a request. Raises Refused."""
+        """Read a request. Raises CallRefused."""
         ...
 
     def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
@@ -100,11 +100,11 @@ class Dialect(Protocol):
         """Yield the events of a stream, each as it is sent, after `signs` signs of life."""
         ...
 
-    def error(self, refused: Refused) -> dict[str, Any]:
+    def error(self, refused: CallRefused) -> dict[str, Any]:
         """Return the body of an error."""
         ...
 
-    def error_event(self, refused: Refused) -> str:
+    def error_event(self, refused: CallRefused) -> str:
         """Return an error as an event of a started stream."""
         ...
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agents.gateway.dialects.chat import error_of
-from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, Refused, Usage, event
+from agents.gateway.dialects.dialect import ApiRequest, Begun, CallRefused, PolicyAnswer, Usage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -55,18 +55,18 @@ class Responses:
     path = "/v1/responses"
 
     def read(self, body: Mapping[str, Any]) -> ApiRequest:
-        """Read a request. Raises Refused."""
+        """Read a request. Raises CallRefused."""
         overridden = refuse_what_biases(body)
         refuse_any(body, ("background", "conversation", "prompt"), "is not there: send the input itself")
         text = body.get("text")
         refuse_format(text.get("format") if isinstance(text, Mapping) else None, "text.format")
         include = body.get("include")
         if isinstance(include, list) and _LOGPROBS in include:
-            raise Refused(f"include: {_LOGPROBS} is not there in training", where="include")
+            raise CallRefused(f"include: {_LOGPROBS} is not there in training", where="include")
         instructions = text_in(body.get("instructions"), "instructions")
         previous = body.get("previous_response_id")
         if not isinstance(previous, str | None):
-            raise Refused("previous_response_id is a text", where="previous_response_id")
+            raise CallRefused("previous_response_id is a text", where="previous_response_id")
         return ApiRequest(
             model=model_in(body),
             messages=tuple(_messages(body.get("input"))),
@@ -117,11 +117,11 @@ class Responses:
             yield named("output_item.done", output_index=place, item=item)
         yield named(whole["status"], response=whole)
 
-    def error(self, refused: Refused) -> dict[str, Any]:
+    def error(self, refused: CallRefused) -> dict[str, Any]:
         """Return the body of an error."""
         return error_of(refused)
 
-    def error_event(self, refused: Refused) -> str:
+    def error_event(self, refused: CallRefused) -> str:
         """Return an error as an event: in the API's own form, and in the form that OpenAI's client raises."""
         body = error_of(refused)
         return event({**body["error"], **body, "type": "error", "sequence_number": 0}, is_named=True)
@@ -132,13 +132,13 @@ def _named(kind: str, number: int, **fields: Any) -> str:
 
 
 def _messages(given: Any) -> Iterator[Turn]:
-    """Yield the messages of a list of items. Raises Refused."""
+    """Yield the messages of a list of items. Raises CallRefused."""
     if isinstance(given, str):
         yield {"role": "user", "content": given}
         return
     items = a_list_of_objects(given, "input")
     if not items:
-        raise Refused("input is empty", where="input")
+        raise CallRefused("input is empty", where="input")
     answer: Turn | None = None
     for place, item in enumerate(items):
         kind, message = _message(item, f"input[{place}]")
@@ -171,14 +171,14 @@ def _add(answer: Turn, part: Turn) -> None:
 
 
 def _message(item: Mapping[str, Any], where: str) -> tuple[str, Turn]:
-    """Return an item's type, and the message that it is, or is part of. Raises Refused."""
+    """Return an item's type, and the message that it is, or is part of. Raises CallRefused."""
     kind = item.get("type") or "message"
     match kind:
         case "message":
             role = item.get("role")
             if not isinstance(role, str) or role not in _ROLES:
                 known = ", ".join(_ROLES)
-                raise Refused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
+                raise CallRefused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
             return kind, {"role": _ROLES[role], "content": text_in(item.get("content"), f"{where}.content")}
         case "function_call":
             name = _full_name(item.get("namespace"), item.get("name"))
@@ -189,7 +189,7 @@ def _message(item: Mapping[str, Any], where: str) -> tuple[str, Turn]:
             return kind, {"role": "tool", "content": said, "tool_call_id": a_name(item, "call_id", where)}
         case "reasoning":
             return kind, {"role": "assistant", "content": "", "reasoning_content": _thought(item, where)}
-    raise Refused(
+    raise CallRefused(
         f"{where} is of type {shown(kind)}: the policy reads messages, calls of functions and their outputs",
         where=where,
     )
@@ -210,7 +210,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
         if tool.get("type") != "function":
             kind = shown(tool.get("type"))
             reason = f"{where} is of type {kind}: a tool of the policy's is a function; turn this one off in the agent"
-            raise Refused(reason, where=where)
+            raise CallRefused(reason, where=where)
         tools.append(tool_of({**tool, "name": _full_name(namespace, tool.get("name"))}, where))
     return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
 
@@ -218,7 +218,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
 def _functions(
     given: Sequence[Mapping[str, Any]], where: str
 ) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """Yield tools with their namespaces, "" for none, and their places. Raises Refused."""
+    """Yield tools with their namespaces, "" for none, and their places. Raises CallRefused."""
     for place, tool in enumerate(given):
         here = f"{where}[{place}]"
         if tool.get("type") != "namespace":
