@@ -1,6 +1,6 @@
 """HTTP client for the servers of models, of sandboxes and of rewards.
 
-In: a method, an address and a body. Out: a `HttpAnswer` with any status, or an error that names the cause:
+In: a method, an address and a body. Out: an `HttpAnswer` with any status, or an error that names the cause:
 - the server's: `ServerTrouble` (another server may work), `ServerAway` (it may be back soon) or `Busy`;
 - the configuration's: `BadAddress`.
 `Client` belongs to one event loop. `BlockingClient` is for threads, and has its own loop. Both use the proxy and trust

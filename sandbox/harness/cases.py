@@ -144,7 +144,7 @@ class Run:
         raise Failed(" ".join(f"{type(error).__name__}: {text}".split())[:160].rstrip(": ")) from None
 
     def refuse_missing(self) -> None:
-        """Raise Unfit where something that failed may have failed for want of a package."""
+        """Raise UnfitForTests where something that failed may have failed for want of a package."""
         if self.missing:
             raise UnfitForTests(f"the tests need {' and '.join(self.missing)}, which can't be imported here")
 

@@ -67,7 +67,7 @@ class Programs:
         return found
 
     def call(self, tool: str, arguments: Dict[str, Any]) -> Tuple[bool, str]:
-        """Return whether the call failed, and its output. Raises ServerGone and Unfit."""
+        """Return whether the call failed, and its output. Raises ServerGone and UnfitArguments."""
         parameter = SCHEMAS[tool][0]
         if [*arguments] != [parameter]:
             raise UnfitArguments(f"it takes {parameter}, and nothing else")
