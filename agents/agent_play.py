@@ -18,7 +18,7 @@ from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from agents.episode import EpisodeFailed, reward_of, section_of
 from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway
-from agents.gateway.session import Limits, Session, UnfitEpisode
+from agents.gateway.session import Limits, PlaySession, UnfitEpisode
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering
 from agents.sequences import segments_of
@@ -75,7 +75,7 @@ class AgentPlay:
             first_tokens=run.data.max_prompt_tokens,
             tokens=prompt.max_tokens,
         )
-        self._session = Session(
+        self._session = PlaySession(
             self._asker,
             rendering,
             limits,

@@ -39,7 +39,7 @@ class UnfitEpisode(Exception):
     """The episode can't be played with this row, this model and these tools; the message says why."""
 
 
-class Session(PlayCalls):
+class PlaySession(PlayCalls):
     """The calls of one play of an episode, answered by the policy.
 
     Args:

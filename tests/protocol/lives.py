@@ -160,7 +160,7 @@ class Life(Process):
         self.link = link
         self.max_lag = run.learner.max_lag
         link.fence = lambda: self.fence
-        self.session = session.Session(run, link)
+        self.session = session.TrainingSession(run, link)
         self.policy = ChainPolicy()
         self.failure = ""
         self.is_killed = False

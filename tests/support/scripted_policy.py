@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.asking import Asker, Counts
 from agents.gateway.server import Access, Gateway
-from agents.gateway.session import Limits, Session
+from agents.gateway.session import Limits, PlaySession
 from agents.openings import Openings
 from agents.rendering.scripted import ScriptedRendering
 from agents.sequences import Turn, segments_of
@@ -87,7 +87,7 @@ class Served:
     """One episode at a gateway."""
 
     access: Access
-    session: Session
+    session: PlaySession
     asker: ScriptedAsker
     gateway: Gateway
     counts: Counts
@@ -110,7 +110,7 @@ async def served(
     """Serve an episode whose policy says these texts, one a turn."""
     asker, counts = ScriptedAsker(*texts), Counts()
     limits = Limits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
-    session = Session(
+    session = PlaySession(
         asker,
         ScriptedRendering(),
         limits,

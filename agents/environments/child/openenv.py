@@ -54,7 +54,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
     return Prepared(functools.partial(OpenEnv, section), is_async=True)
 
 
-class Session:
+class OpenEnvSession:
     """A session with a server: each message gets one answer."""
 
     def __init__(self, section: Dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class OpenEnv:
     takes_messages = True
 
     def __init__(self, section: Dict[str, Any]) -> None:
-        self._section, self._session = section, Session(section)
+        self._section, self._session = section, OpenEnvSession(section)
         self._form, self._field = section["action"], section["action_field"]
         self._schema: Dict[str, Any] = {}
         self._has_tools = False  # whether the tools are the environment's own, by MCP

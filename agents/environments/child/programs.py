@@ -37,7 +37,7 @@ class Programs:
             from config.scorers import ScorersConfig
             from sandbox.choice import build_sandbox
             from sandbox.local.sandbox import LocalSandbox
-            from sandbox.local.session import Session
+            from sandbox.local.session import SandboxSession
             from sandbox.program import Limits, SandboxMissing, SandboxUnavailable
         finally:
             sys.path.remove(section["source"])
@@ -46,9 +46,9 @@ class Programs:
             raise SandboxMissing(
                 f"`programs` needs walls on this machine, and scorers.sandbox={section['walls']}"
             )
-        self._sandbox, self._unavailable, self._make = found, SandboxUnavailable, Session
+        self._sandbox, self._unavailable, self._make = found, SandboxUnavailable, SandboxSession
         self._limits = Limits(memory_bytes=section["program_memory_mb"] << 20)
-        self._session: Optional[Session] = None
+        self._session: Optional[SandboxSession] = None
 
     @property
     def schemas(self) -> List[Dict[str, Any]]:
