@@ -46,7 +46,7 @@ SLOW_MS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class RedisFacts:
     """A Redis server's description of itself."""
 
     address: str
@@ -73,7 +73,7 @@ def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
     yield latency(server.latency_ms)
 
 
-def ask(url: str) -> Server:
+def ask(url: str) -> RedisFacts:
     """Query a Redis about itself. Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
     with closing(RedisLink(url, outage_s=0)) as link:
         address = link.address
@@ -89,7 +89,7 @@ def ask(url: str) -> Server:
         before_s = time.time()
         seconds, micros = client.time()
         ahead_s = seconds + micros / 1e6 - (before_s + time.time()) / 2
-    return Server(address=address, info=info, clock_ahead_s=ahead_s, latency_ms=1000 * median(took))
+    return RedisFacts(address=address, info=info, clock_ahead_s=ahead_s, latency_ms=1000 * median(took))
 
 
 def unreachable(url: str, error: Exception) -> Finding:

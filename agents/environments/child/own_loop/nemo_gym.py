@@ -46,7 +46,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
     return Prepared(functools.partial(NemoGym, section), is_async=True)
 
 
-class Server:
+class NemoGymServer:
     """A server within one session, identified by its cookies."""
 
     def __init__(self, section: Dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ class NemoGym:
 
     async def reset(self, row: Dict[str, Any], seed: int) -> None:  # noqa: ARG002
         """Begin a session. Raises ServerGone, and LookupError for a row or a server that is not NeMo Gym's."""
-        self._server = Server(self._section)
+        self._server = NemoGymServer(self._section)
         kind = self._section["agent"] or _agent_for(await self._server.routes(), self._section["url"])
         found = row.get(ROW) or {}
         if ASKED not in found:
