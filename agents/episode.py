@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from agents.asking import Asker, Counts, seed_by
 from agents.environments.environments import Environments, Episode
-from agents.environments.seam import Beginning, EnvironmentFailed, Step
+from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Spoken, Unrenderable
 from agents.sequences import Turn, segments_of
@@ -185,7 +185,7 @@ class EpisodePlay:
             f"{self._seconds:.0f} s at work, and environment.deadline_s={self._section.deadline_s:g}",
         )
 
-    def _note(self, said: Message, step: Step) -> None:
+    def _note(self, said: Message, step: EnvironmentStep) -> None:
         self._said += step.messages
         self._rewards.append(step.reward)
         self._worked_s += step.seconds
@@ -193,7 +193,7 @@ class EpisodePlay:
         self._counts.calls += len(said.get("tool_calls") or ())
         self._counts.tool_errors += sum(bool(one.get("is_error")) for one in step.messages)
 
-    def _following(self, turn: Turn, step: Step) -> Ids:
+    def _following(self, turn: Turn, step: EnvironmentStep) -> Ids:
         """Return the ids of the next prompt."""
         history = [*self._opening, *self._said[: len(self._said) - len(step.messages)]]
         record = turn.record
@@ -257,12 +257,12 @@ def reward_of(
     return EnvironmentReward(value=value, low=low, high=high, turns=tuple(rewards))
 
 
-def _about(spoken: Spoken) -> Step | None:
+def _about(spoken: Spoken) -> EnvironmentStep | None:
     """Return a message about an unreadable tool call; None for none, or where other calls are readable."""
     if not spoken.unread or spoken.message.get("tool_calls"):
         return None
     told = {"role": "user", "content": f"The tool call can't be read: {spoken.unread}", "is_error": True}
-    return Step(messages=(told,), reward=None, terminated=False, truncated=False, seconds=0.0)
+    return EnvironmentStep(messages=(told,), reward=None, terminated=False, truncated=False, seconds=0.0)
 
 
 def section_of(run: Run, task: str) -> EnvironmentConfig:

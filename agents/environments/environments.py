@@ -17,7 +17,15 @@ from typing import Any, Final
 
 from agents.environments.child.serving import EXIT_MEMORY
 from agents.environments.processes import OWN_SIGNALS, Child, EnvironmentChildEnded, Parent, Reply, how_ended
-from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, FailureStage, Finish, Kind, Step
+from agents.environments.seam import (
+    Beginning,
+    Disturbed,
+    EnvironmentFailed,
+    EnvironmentStep,
+    FailureStage,
+    Finish,
+    Kind,
+)
 from broker.messages import Turn
 from config.episodes.environment_section import EnvironmentSection
 from config.episodes.own_loop import AgentSection
@@ -97,7 +105,7 @@ class Episode:
         self._is_open = True
         child.episodes.add(self._number)
 
-    async def step(self, said: Turn) -> Step:
+    async def step(self, said: Turn) -> EnvironmentStep:
         """Pass the policy's message to the environment, and return its answer.
 
         Args:
@@ -108,7 +116,7 @@ class Episode:
         """
         reply = await self.ask(FailureStage.STEP, self._task.section.step_deadline_s, said=said)
         found = reply["result"]
-        return Step(
+        return EnvironmentStep(
             messages=tuple(map(_masked, found["messages"])),
             reward=found["reward"],
             terminated=found["terminated"],

@@ -50,7 +50,7 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class EnvironmentStep:
     """The environment's answer to one turn of the policy."""
 
     messages: tuple[Turn, ...]  # of the role `tool` or `user`, for the policy

@@ -68,7 +68,7 @@ FULL, SMOKE = Size(), Size(hidden=64, vocabulary=500, tokens=8, steps=4, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MeasuredDelta:
     """What was measured of one delta."""
 
     made: Made
@@ -85,7 +85,7 @@ class Chain:
 
     folder: Path
     files: list[Path] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[MeasuredDelta] = field(default_factory=list)
 
 
 def measure(size: Size) -> list[Comparison]:
@@ -121,7 +121,7 @@ def _trained(training: TrainedWeights, folder: Path, size: Size) -> Chain:
     return chain
 
 
-def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> Step:
+def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> MeasuredDelta:
     copy = delta.with_suffix(".copy")
     with WeightStream([before]) as old, WeightStream([after]) as new:
         started = time.perf_counter()
@@ -132,7 +132,7 @@ def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> Step:
     _compare_bytes(copy, after)
     copy_s = timed(lambda: _received(lambda: _copy(after, copy), copy)).seconds if is_counted else None
     copy.unlink()
-    return Step(
+    return MeasuredDelta(
         made=made,
         full_bytes=after.stat().st_size,
         encode_s=encoded - started,

@@ -28,7 +28,17 @@ from benchmarks.proofs.gpu.outcomes import (
     StepVerdict,
     read_outcome,
 )
-from benchmarks.proofs.gpu.plan import ALONE, BUDGET_S, BY_NAME, SAMPLES, STEPS, TRAINS, Step, chosen, takes
+from benchmarks.proofs.gpu.plan import (
+    ALONE,
+    BUDGET_S,
+    BY_NAME,
+    SAMPLES,
+    STEPS,
+    TRAINS,
+    GpuStep,
+    chosen,
+    takes,
+)
 from benchmarks.proofs.gpu.rates import size_for
 from benchmarks.proofs.gpu.shared_card import GENERATOR, Killer
 from benchmarks.proofs.gpu.step import outcome_of
@@ -158,8 +168,8 @@ def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def step_of(
     name: str, function: str = "", *, lane: str = TRAINS, limit_s: float = 60.0, session: str = ""
-) -> Step:
-    return Step(
+) -> GpuStep:
+    return GpuStep(
         name=name,
         what="",
         function=f"tests.support.gpu_steps:{function}",
@@ -172,7 +182,7 @@ def step_of(
     )
 
 
-def ended(worker: Worker, step: Step, limit_s: float = 60.0) -> StepOutcome:
+def ended(worker: Worker, step: GpuStep, limit_s: float = 60.0) -> StepOutcome:
     worker.begin(step, limit_s)
     found: list[StepOutcome] = []
 

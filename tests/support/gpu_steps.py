@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from benchmarks.proofs.gpu.outcomes import StepFigures, StepOutcome, StepPlace, StepVerdict
-from benchmarks.proofs.gpu.plan import Step
+from benchmarks.proofs.gpu.plan import GpuStep
 
 CHILD = "child"  # the file with the id of a step's child
 
@@ -59,10 +59,10 @@ class MadeUpWorker:
 
     def __init__(self, *_: Any) -> None:
         self.is_alive = True
-        self._step: Step | None = None
+        self._step: GpuStep | None = None
         self._looks = 0
 
-    def begin(self, step: Step, limit_s: float) -> None:
+    def begin(self, step: GpuStep, limit_s: float) -> None:
         self._step, self._looks = step, int(limit_s)
         self.events.append(f"{step.name} begins")
 

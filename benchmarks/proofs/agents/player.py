@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agents.environments.environments import Environments
-from agents.environments.seam import Beginning, EnvironmentFailed, Finish, Step
+from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep, Finish
 from agents.gateway.calls import PlayCalls
 from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, Usage
 from agents.gateway.server import Gateway
@@ -46,7 +46,7 @@ class Played(PlayEnd):
     """One episode, turn by turn."""
 
     beginning: Beginning | None
-    steps: Sequence[Step]
+    steps: Sequence[EnvironmentStep]
 
     @property
     def said(self) -> list[str]:
@@ -191,7 +191,7 @@ class Player:
         Args:
             say: makes a turn, by its place and what was read last.
         """
-        steps: list[Step] = []
+        steps: list[EnvironmentStep] = []
         beginning: Beginning | None = None
         token = f"proof-{self._count()}"
         try:

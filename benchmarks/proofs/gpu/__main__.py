@@ -39,7 +39,7 @@ from benchmarks.proofs.gpu.plan import (
     SESSIONS,
     STEPS,
     TRAINS,
-    Step,
+    GpuStep,
     chosen,
     takes,
 )
@@ -204,7 +204,7 @@ class Proof:
         new.replace(self.out / "table.md")
         return lines
 
-    def without_known(self, steps: Sequence[Step]) -> list[Step]:
+    def without_known(self, steps: Sequence[GpuStep]) -> list[GpuStep]:
         """Note what needs no run: a step that passed at an earlier start, and one that has no form for this device."""
         left = []
         for step in steps:
@@ -217,7 +217,7 @@ class Proof:
                 left.append(step)
         return left
 
-    def run(self, steps: Sequence[Step]) -> None:
+    def run(self, steps: Sequence[GpuStep]) -> None:
         """Run steps: two lanes side by side, then one after the other what has the card to itself."""
         if not steps:
             return
@@ -277,7 +277,7 @@ class Proof:
             (self.out / f"{step.name}.done").write_text(self._mark(), encoding="utf-8")
         self.note(outcome)
 
-    def _is_done(self, step: Step) -> bool:
+    def _is_done(self, step: GpuStep) -> bool:
         return _text_of(self.out / f"{step.name}.done") == self._mark()
 
     def _mark(self) -> str:
@@ -289,9 +289,9 @@ class Proof:
 class Lane:
     """Steps that go one after the other."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[GpuStep]) -> None:
         self.waiting = deque(steps)
-        self.running: tuple[Step, Worker] | None = None
+        self.running: tuple[GpuStep, Worker] | None = None
 
     @property
     def is_done(self) -> bool:

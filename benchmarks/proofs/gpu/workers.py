@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.proofs.gpu.outcomes import Device, Kept, StepOutcome, StepVerdict, in_one_line, read_outcome
-from benchmarks.proofs.gpu.plan import Step
+from benchmarks.proofs.gpu.plan import GpuStep
 from benchmarks.proofs.gpu.step import outcome_of
 from broker.processes import die_with_parent, how_it_ended
 
@@ -79,11 +79,11 @@ class Worker:
         self._process.start()
         self._group = self._process.pid  # of its children too; None once they were killed
         theirs.close()
-        self._step: Step | None = None
+        self._step: GpuStep | None = None
         self._began = self._deadline = 0.0
         self._is_cut_off = False
 
-    def begin(self, step: Step, limit_s: float) -> None:
+    def begin(self, step: GpuStep, limit_s: float) -> None:
         """Have the process run a step."""
         self._step, self._began = step, time.monotonic()
         self._deadline = self._began + limit_s
