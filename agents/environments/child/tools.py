@@ -71,7 +71,7 @@ class Tools:
     async def reset(self, row: Any, seed: int) -> None:  # noqa: ARG002
         """Begin with the row's messages. Raises ConnectionError where a server is unreachable."""
         for name, section in self._sections.items():
-            server = importlib.import_module("agents.environments.child.servers").Server(name, section)
+            server = importlib.import_module("agents.environments.child.servers").McpServer(name, section)
             self._servers.append(server)
             for schema in await server.connect():
                 tool = schema["function"]["name"]
