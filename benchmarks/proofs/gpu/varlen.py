@@ -31,7 +31,7 @@ MODEL_MOST = {"cuda": 0.05, "cpu": 1e-4}  # in bfloat16, both sides of it; in fl
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class KernelCase:
     """One comparison of the kernel."""
 
     heads: int
@@ -40,7 +40,7 @@ class Case:
     window: int = -1  # tokens before itself that a token sees; -1: all
 
 
-CASES = (Case(14, 2, 64), Case(12, 2, 128), Case(8, 8, 128, window=255))
+CASES = (KernelCase(14, 2, 64), KernelCase(12, 2, 128), KernelCase(8, 8, 128, window=255))
 
 
 def agrees_with_sdpa(place: StepPlace) -> StepFigures:
@@ -65,7 +65,7 @@ def agrees_with_sdpa(place: StepPlace) -> StepFigures:
     return StepFigures(text="; ".join(parts), facts={"model": error})
 
 
-def kernel_error(case: Case, device: torch.device) -> float:
+def kernel_error(case: KernelCase, device: torch.device) -> float:
     """Compare the kernel's output and gradients in bfloat16 with the reference's in float32."""
     generator = torch.Generator(device).manual_seed(0)
     tokens = sum(LENGTHS)
