@@ -29,7 +29,7 @@ from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.audit.notes import NAME
 from tools.confirmation import agrees
 from tools.dead.dead_letters import (
-    Choice,
+    DeadLetterChoice,
     ListedDeadLetter,
     Records,
     ask_again,
@@ -59,7 +59,7 @@ class Context:
     keys: Keys
     folder: Path  # the journal
     records: Records
-    choice: Choice
+    choice: DeadLetterChoice
     options: argparse.Namespace
 
     def dead_letters(self, *, with_payload: bool = False) -> Iterable[ListedDeadLetter]:
@@ -75,10 +75,10 @@ class Context:
 def run(options: argparse.Namespace) -> int:
     """Carry out the subverb. 0: done; 1: not all of it. Raises PipelineError where nothing could be done."""
     verb = options.subverb
-    choice = Choice(
+    choice = DeadLetterChoice(
         entries=tuple(options.entries), stage=options.stage, reason=options.reason, group=options.group
     )
-    if verb != "list" and choice == Choice() and not options.all:
+    if verb != "list" and choice == DeadLetterChoice() and not options.all:
         raise UsageError("say which letters: their entries, a filter, or --all")
     with (
         server.ensure_readable(options.run, options.runs_dir) as url,
@@ -96,7 +96,9 @@ def _list(context: Context) -> int:
     elif dead_letters:
         sys.stdout.write(as_table(dead_letters, context.now()))
     else:
-        sys.stdout.write("no dead letters\n" if context.choice == Choice() else "no dead letter is so\n")
+        sys.stdout.write(
+            "no dead letters\n" if context.choice == DeadLetterChoice() else "no dead letter is so\n"
+        )
     return 0
 
 

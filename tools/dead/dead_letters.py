@@ -61,7 +61,7 @@ class ListedDeadLetter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class DeadLetterChoice:
     """The chosen dead letters; by default all."""
 
     entries: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> 
 
 
 def read_dead_letters(
-    link: RedisLink, keys: Keys, records: Records, choice: Choice, *, with_payload: bool = False
+    link: RedisLink, keys: Keys, records: Records, choice: DeadLetterChoice, *, with_payload: bool = False
 ) -> Iterator[ListedDeadLetter]:
     """Yield the chosen dead letters, the oldest first.
 

@@ -21,7 +21,7 @@ from tests.support.told import Millrace, Patch, Told
 from tests.support.waiting import wait_until
 from tools.audit.notes import read_notes
 from tools.dead.command import age
-from tools.dead.dead_letters import Choice, ask_again, open_records, read_dead_letters
+from tools.dead.dead_letters import DeadLetterChoice, ask_again, open_records, read_dead_letters
 
 Dead = Callable[..., Told]
 DeadLetters = dict[str, str]
@@ -197,7 +197,7 @@ def test_a_retried_group_is_issued_and_its_dead_letter_is_gone(
 
 def test_a_dead_letter_that_goes_meanwhile_is_not_asked_for(chain: Chain, dead_letters: DeadLetters) -> None:
     records = open_records(chain.link, chain.keys, chain.journal.folder, strict=True)
-    chosen = Choice(entries=(dead_letters["0"], dead_letters["1"]))
+    chosen = DeadLetterChoice(entries=(dead_letters["0"], dead_letters["1"]))
     found = list(read_dead_letters(chain.link, chain.keys, records, chosen))
     chain.client.xdel(chain.keys("dead"), dead_letters["0"])
     assert ask_again(chain.link, chain.keys, found, records) == ["1-r1"]
