@@ -36,7 +36,7 @@ class SetComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class EvaluationComparison:
     """The comparison of two results."""
 
     names: tuple[str, str]
@@ -57,7 +57,7 @@ class Comparison:
 
 def compare(
     first: EvaluationResult, second: EvaluationResult, *, names: tuple[str, str], by: By = "right"
-) -> Comparison:
+) -> EvaluationComparison:
     """Compare two results.
 
     Args:
@@ -86,10 +86,12 @@ def compare(
             for side in (0, 1)
         ]
         sets += [found for found in [_of_set(ALL, *together)] if found is not None]
-    return Comparison(names=names, by=by, sets=sets, notes=list(_notes(first, second, common, names)))
+    return EvaluationComparison(
+        names=names, by=by, sets=sets, notes=list(_notes(first, second, common, names))
+    )
 
 
-def lines(found: Comparison) -> Iterator[str]:
+def lines(found: EvaluationComparison) -> Iterator[str]:
     """Yield the comparison for people."""
     yield f"first   {found.names[0]}"
     yield f"second  {found.names[1]}"
