@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from agents.asking import Asker, Counts, seed_by
+from agents.asking import Asker, EpisodeCounts, seed_by
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from agents.episode import EpisodeFailed, reward_of, section_of
@@ -61,7 +61,7 @@ class AgentPlay:
         environments: Environments,
         rendering: Rendering,
         gateway: Gateway,
-        counts: Counts,
+        counts: EpisodeCounts,
         openings: Openings,
         is_late: Callable[[], bool],
     ) -> None:

@@ -31,7 +31,7 @@ ENVIRONMENTS = (
 
 
 @dataclass(slots=True)
-class Counts:
+class EpisodeCounts:
     """Counts of a worker's episodes so far."""
 
     turns: int = 0
@@ -83,7 +83,7 @@ class Asker:
         attempt: Attempt,
         *,
         desk: TurnDesk,
-        counts: Counts,
+        counts: EpisodeCounts,
         is_late: Callable[[], bool],
     ) -> None:
         self._prompt, self._k, self._attempt = prompt, k, attempt

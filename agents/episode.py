@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from agents.asking import Asker, Counts, seed_by
+from agents.asking import Asker, EpisodeCounts, seed_by
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep
 from agents.openings import Openings
@@ -64,7 +64,7 @@ class EpisodePlay:
         desk: TurnDesk,
         environments: Environments,
         rendering: Rendering,
-        counts: Counts,
+        counts: EpisodeCounts,
         openings: Openings,
         is_late: Callable[[], bool],
     ) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from agents.asking import Counts
+from agents.asking import EpisodeCounts
 from agents.environments.environments import Environments
 from agents.environments.seam import Disturbed
 from agents.episode import EpisodeFailed, EpisodePlay, section_of
@@ -72,7 +72,7 @@ class GroupPlay:
         rendering: Rendering,
         gateway: Gateway | None,
         in_thread: Callable[..., Any],
-        counts: Counts,
+        counts: EpisodeCounts,
         lost_since: Callable[[float], float],
     ) -> None:
         self._run, self._consumer, self._entry = run, consumer, entry

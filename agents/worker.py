@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agents.asking import Counts
+from agents.asking import EpisodeCounts
 from agents.environments.environments import Environments
 from agents.group import GroupPlay
 from agents.lost_time import LostTime
@@ -71,7 +71,7 @@ class AgentWorker:
         self._tasks: dict[asyncio.Task[None], int] = {}  # -> number of the group's episodes
         self._plays: dict[str, asyncio.Task[None]] = {}  # by entry
         self._meter = WorkMeter()  # of the heartbeat, once there is one
-        self._counts = Counts()
+        self._counts = EpisodeCounts()
         self._lost = LostTime()
         self._gateway: Gateway | None = None
         self._began: dict[str, float] = {}  # groups in progress -> Unix seconds of their start

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.asking import Asker, Counts
+from agents.asking import Asker, EpisodeCounts
 from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, BranchPoint, CallPlace, Conversations, cut_at
 from agents.gateway.dialects.dialect import ENDED, FAILED, ApiRequest, Begun, CallRefused, PolicyAnswer, Usage
@@ -51,7 +51,7 @@ class PlaySession(PlayCalls):
         asker: Asker,
         rendering: Rendering,
         limits: Limits,
-        counts: Counts,
+        counts: EpisodeCounts,
         openings: Openings,
         *,
         model: str,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.asking import Asker, Counts
+from agents.asking import Asker, EpisodeCounts
 from agents.gateway.server import Access, Gateway
 from agents.gateway.session import Limits, PlaySession
 from agents.openings import Openings
@@ -90,7 +90,7 @@ class Served:
     session: PlaySession
     asker: ScriptedAsker
     gateway: Gateway
-    counts: Counts
+    counts: EpisodeCounts
     closing: AsyncExitStack  # of the clients
 
     @property
@@ -108,7 +108,7 @@ async def served(
     beside: Sequence[AuxiliaryCall] = (),
 ) -> AsyncIterator[Served]:
     """Serve an episode whose policy says these texts, one a turn."""
-    asker, counts = ScriptedAsker(*texts), Counts()
+    asker, counts = ScriptedAsker(*texts), EpisodeCounts()
     limits = Limits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
     session = PlaySession(
         asker,

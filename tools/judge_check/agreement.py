@@ -66,7 +66,7 @@ class CountedShare(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class AgreementCounts:
     """The counts of one source, or of all."""
 
     rows: int = 0  # rows that the verifier answered
@@ -124,8 +124,8 @@ class Agreement:
     """
 
     def __init__(self, threshold: float, samples: int) -> None:
-        self.overall = Counts()
-        self.sources: dict[str, Counts] = {}
+        self.overall = AgreementCounts()
+        self.sources: dict[str, AgreementCounts] = {}
         self.disagreements: list[Disagreement] = []
         self.versions: Counter[str] = Counter()  # scorers and versions -> rows
         self.unscorable: Counter[str] = Counter()  # rows by reason
@@ -144,7 +144,7 @@ class Agreement:
         value: float | None = result["value"]
         is_right = row.label >= self._threshold
         says_right = value is not None and value >= self._threshold
-        for counts in (self.overall, self.sources.setdefault(row.source, Counts())):
+        for counts in (self.overall, self.sources.setdefault(row.source, AgreementCounts())):
             counts.rows += 1
             counts.seconds.append(result["seconds"])
             if value is None:
@@ -218,7 +218,7 @@ class Agreement:
         named = [*sorted(self.sources.items()), (ALL, self.overall)]
         yield from _aligned([titles, *([name, *self._cells(counts)] for name, counts in named)])
 
-    def _cells(self, counts: Counts) -> Iterable[str]:
+    def _cells(self, counts: AgreementCounts) -> Iterable[str]:
         found = counts.as_json()
         yield str(counts.rows)
         yield from map(str, counts.shares().values())
