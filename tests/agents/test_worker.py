@@ -23,7 +23,7 @@ from broker.monitoring.work_meter import PLAYED
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Episodes
 from broker.protocol.streams import Entry
-from generators.decoding import Decoder
+from generators.decoding import CompletionDecoder
 from generators.engines.scripted import ScriptedChat
 from tests.support.arena import SIZE, Arena, run_of
 from tests.support.generator_floor import FloorEngine
@@ -120,7 +120,7 @@ async def test_what_the_policy_brought_about_is_scored_as_it_stands(
         assert (completion.ended_by, completion.finish_reason) == (ended_by, FinishReason.LENGTH)
         assert sum(turn["role"] == "assistant" for turn in completion.messages) == 1
         silent = replace(completion, text="")
-        assert Decoder(ScriptedChat()).text(ground.rollout("0").prompt, silent) == completion.text
+        assert CompletionDecoder(ScriptedChat()).text(ground.rollout("0").prompt, silent) == completion.text
         assert completion.text == completion.messages[0]["content"] != ""
 
 
