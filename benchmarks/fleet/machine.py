@@ -37,7 +37,7 @@ class ShellResult:
         return next((line for line in reversed(self.text.splitlines()) if line.strip()), "")
 
 
-class Engine:
+class ContainerProgram:
     """The program that knows containers.
 
     Args:
@@ -103,7 +103,7 @@ class Machine:
         variables: of every line that is typed from now on.
     """
 
-    def __init__(self, engine: Engine, name: str, *, image: str, network: str) -> None:
+    def __init__(self, engine: ContainerProgram, name: str, *, image: str, network: str) -> None:
         self._engine = engine
         self.name = name
         self._image = image

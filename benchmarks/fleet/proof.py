@@ -23,7 +23,7 @@ from functools import partial
 from benchmarks import results
 from benchmarks.compose.proof import as_table
 from benchmarks.compose.stack import MeasuredBar, NotInTime, wait_for
-from benchmarks.fleet.machine import Engine, Machine, MachineError
+from benchmarks.fleet.machine import ContainerProgram, Machine, MachineError
 from benchmarks.pages.pages import Line, fences, is_command
 from broker.keys import Keys
 
@@ -55,7 +55,7 @@ print(*found)
 class Fleet:
     """The two machines, and the secret between them."""
 
-    engine: Engine
+    engine: ContainerProgram
     a: Machine
     b: Machine
     password: str
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commit = results.commit()
     heading = results.heading("A fleet of two machines", redis=REDIS)
     found: list[MeasuredBar] = []
-    engine = Engine(args.engine, build_words=args.build.split())
+    engine = ContainerProgram(args.engine, build_words=args.build.split())
     with contextlib.ExitStack() as stack:
         try:
             for held in prove(engine, stack):
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(held.is_held for held in found) and results.commit() == commit else 1
 
 
-def prove(engine: Engine, stack: contextlib.ExitStack) -> Iterator[MeasuredBar]:
+def prove(engine: ContainerProgram, stack: contextlib.ExitStack) -> Iterator[MeasuredBar]:
     """Build the image, start both machines, and yield every bar."""
     engine.build(
         results.ROOT, results.ROOT / "deploy/docker/Dockerfile", "millrace-learner", target="learner"

@@ -25,7 +25,7 @@ from agents.environments.child.workplaces.rewards import NoReward, reward_in
 
 if TYPE_CHECKING:
     from agents.environments.child.own_loop.walled import Walled
-    from agents.environments.child.workplaces.engine import Engine
+    from agents.environments.child.workplaces.engine import ContainerEngine
     from tasks.harbor import HarborTask
 
 TEMPLATE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")  # ${NAME}, ${NAME:-default}
@@ -66,7 +66,7 @@ class Kind:
         return self._walls
 
     @functools.cached_property
-    def engine(self) -> Engine:
+    def engine(self) -> ContainerEngine:
         """Return the container engine. Raises PlaceBroken, where there is none."""
         from agents.environments.child.workplaces.engine import find_engine
 
