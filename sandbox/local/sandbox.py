@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sandbox.local import toolchain
 from sandbox.local.disk_space import compiler_without_disk_space, require_disk_space
-from sandbox.local.environment import OURS, Environment, make_environment, versions
+from sandbox.local.environment import OURS, VirtualEnvironment, make_environment, versions
 from sandbox.local.folders import remove_folder
 from sandbox.local.kept.process import can_be_kept
 from sandbox.local.orders import Order
@@ -82,7 +82,7 @@ class LocalSandbox:
         self._versions: dict[Language, str] | None = None
         self._packages: dict[tuple[str, ...], Path] = {}
         self._kept: dict[tuple[object, ...], Path] = {}  # a program's sources and files -> folder
-        self._made_environment: Environment | None = None
+        self._made_environment: VirtualEnvironment | None = None
 
     @property
     def name(self) -> str:
@@ -322,7 +322,7 @@ class LocalSandbox:
         return self._interpreter
 
     @property
-    def python_environment(self) -> Environment:
+    def python_environment(self) -> VirtualEnvironment:
         """Return the environment that Python programs run in, for commands that want its packages."""
         return self._environment()
 
@@ -363,7 +363,7 @@ class LocalSandbox:
             reasons.append(f"{candidate.path}: {is_old if said else 'does not run inside'}")
         raise SandboxMissing(f"no sandbox by {self.name} for Python: {'; '.join(reasons)}")
 
-    def _environment(self) -> Environment:
+    def _environment(self) -> VirtualEnvironment:
         """Return the environment that Python programs run in, made once."""
         with self._lock:
             base = self._supervisors.base()
@@ -445,7 +445,7 @@ class PreparedProgram:
         language: Language,
         folder: Path,
         packages: Path | None,
-        environment: Environment | None,
+        environment: VirtualEnvironment | None,
         *,
         is_kept: bool = False,
     ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.environments.child.imports import imported
 from agents.environments.child.workplaces import bash_agent
-from agents.environments.child.workplaces.place import Environment, Workplace
+from agents.environments.child.workplaces.place import Workplace, WorkplaceEnvironment
 
 if TYPE_CHECKING:
     from agents.environments.child.own_loop.walled import Walled
@@ -70,7 +70,7 @@ class PlacedAgent:
                 self._words, row=self._row, key=key, socket=socket, seed=self._seed, env=self._env
             )
         else:
-            environment = Environment(
+            environment = WorkplaceEnvironment(
                 self.place, deadline_s=self._section["command_deadline_s"], env=self._env
             )
             await self._solve(base_url + "/v1", key, self._row, environment)

@@ -88,7 +88,7 @@ class Workplace(Protocol):
         ...
 
 
-class Environment:
+class WorkplaceEnvironment:
     """The place, as given to an agent that is a function."""
 
     def __init__(self, place: Workplace, *, deadline_s: float, env: Mapping[str, str]) -> None:
