@@ -41,7 +41,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AnswerFinding:
     """What is to be said of an answer: a verdict, or the test that decides."""
 
     is_right: bool
@@ -59,7 +59,7 @@ class SimulationQuestion(Protocol):
         """The program of the row; None where a comparison decides, and nothing is run."""
         ...
 
-    def finding(self, response: str) -> Finding:
+    def finding(self, response: str) -> AnswerFinding:
         """Return what an answer comes to. Raises Unanswered."""
         ...
 
@@ -80,7 +80,7 @@ class CodeIO:
     reference: Reference | None = None  # for inputs: any one is right that gives the same output
     wanted: str = ""  # what the reference must give, as an expression of its tests
 
-    def finding(self, response: str) -> Finding:
+    def finding(self, response: str) -> AnswerFinding:
         """See SimulationQuestion."""
         answered = answered_value(response, self.predict)
         if self.predict == "input" and not isinstance(answered, dict):
@@ -88,7 +88,7 @@ class CodeIO:
         if self.reference is None:
             return _compared(answered, self.value, is_json=True)
         call = f"{self.reference.entry}(**{_written(answered)})"
-        return Finding(
+        return AnswerFinding(
             is_right=False, reason=f"with the input {shown(answered)}", test=f"assert {call} == {self.wanted}"
         )
 
@@ -114,7 +114,7 @@ class CruxEvalOutput:
     output: Any = None  # what it gives; meaningless where the reference is to say it
     reference: Reference | None = None
 
-    def finding(self, response: str) -> Finding:
+    def finding(self, response: str) -> AnswerFinding:
         """See SimulationQuestion."""
         answered = read_assertion(response, self.entry, self.own)
         if not _is_same_call(answered.call, self.call):
@@ -122,7 +122,7 @@ class CruxEvalOutput:
         value = literal(answered.value)
         if self.reference is None:
             return _compared(value, self.output, is_json=False)
-        return Finding(
+        return AnswerFinding(
             is_right=False,
             reason=f"with the output {shown(value)}",
             test=f"assert Data({_written(value)}, False) == {self.call_text}",
@@ -143,14 +143,14 @@ class CruxEvalInput:
     wanted: str  # the same as an expression of the tests
     reference: Reference
 
-    def finding(self, response: str) -> Finding:
+    def finding(self, response: str) -> AnswerFinding:
         """See SimulationQuestion."""
         answered = read_assertion(response, self.entry, self.own)
         if not same(literal(answered.value), self.output, is_json=False):
             raise Unanswered(f"the assertion is about another output than {shown(self.output)}")
         positional, named = arguments(answered.call)
         call = f"{self.entry}(*{_written(positional)}, **{_written(named)})"
-        return Finding(
+        return AnswerFinding(
             is_right=False,
             reason=f"with the input {_shown_node(answered.call)}",
             test=f"assert {call} == {self.wanted}",
@@ -309,9 +309,9 @@ def _is_same_call(call: ast.Call, other: ast.Call) -> bool:
     return same(mine, theirs, is_json=False) and same(my_names, their_names, is_json=False)
 
 
-def _compared(answered: Any, expected: Any, *, is_json: bool) -> Finding:
+def _compared(answered: Any, expected: Any, *, is_json: bool) -> AnswerFinding:
     is_right = same(answered, expected, is_json)
-    return Finding(is_right=is_right, reason=f"answered {shown(answered)}, expected {shown(expected)}")
+    return AnswerFinding(is_right=is_right, reason=f"answered {shown(answered)}, expected {shown(expected)}")
 
 
 def _written(value: Any) -> str:

@@ -24,7 +24,7 @@ from sandbox.program import Sandbox
 from scorers.code.scorer import CodeTests
 from scorers.last_row import LastRow
 from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
-from scorers.simulation.rows import Finding, Reference, SimulationQuestion, question_of
+from scorers.simulation.rows import AnswerFinding, Reference, SimulationQuestion, question_of
 from scorers.simulation.values import data_source
 from scorers.text.extract import Unanswered, answering_part
 
@@ -146,7 +146,7 @@ class Simulation:
         return make_score(self, value, reason, started=started, components=components or {})
 
 
-def _finding(text: str, question: SimulationQuestion) -> Finding:
+def _finding(text: str, question: SimulationQuestion) -> AnswerFinding:
     """Return what a completion comes to. Raises Unanswered."""
     return question.finding(answering_part(text))
 

@@ -16,7 +16,7 @@ from config.generators import VllmEngineConfig
 from config.gpus import Card
 from config.run import Run
 from generators.engines.vllm.memory import GpuMemoryShare
-from tools.doctor.findings import Check, Finding
+from tools.doctor.findings import Check, CheckFinding
 from tools.estimates.needs import Size
 from tools.estimates.rank_memory import GIB, RankMemory, Shape, rank_memory, shape_of
 from tools.estimates.sampling import generator_share, judge_share
@@ -28,7 +28,7 @@ COLUMNS = ("weights", "gradients", "optimizer", "activations", "head", "CUDA", "
 TIGHT = 0.95  # of a GPU: above it the estimate's error decides
 
 
-def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Iterator[Finding]:
+def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Iterator[CheckFinding]:
     """Yield the findings about a run's GPUs; none where it has none, or where its model's size is unknown."""
     if size is None or not wants_gpus(run, seen):
         return
@@ -91,7 +91,7 @@ def _parts(share: GpuMemoryShare) -> str:
     )
 
 
-def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[Finding]:
+def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[CheckFinding]:
     """Yield whether each GPU's contents fit; GPUs with equal contents share a finding."""
     alike: dict[tuple[tuple[tuple[str, int], ...], int], list[int]] = defaultdict(list)
     for index, parts in sorted(takers(run, shape, rank, seen).items()):

@@ -20,7 +20,7 @@ from config.gpus import are_hidden
 from config.learner.training import DeepSpeedConfig
 from config.run import Run
 from learner.launch.preflight import check_places
-from tools.doctor.findings import Check, Finding, Level
+from tools.doctor.findings import Check, CheckFinding, Level
 from tools.doctor.gateway import check_gateway
 from tools.doctor.libraries import kv_cache, version_of
 from tools.doctor.probe import installed
@@ -69,7 +69,7 @@ def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) 
         raise ConfigError("\n".join(f"{found.seen}\n  -> {found.do}" for found in problems))
 
 
-def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
+def check_engine(run: Run, machine: Machine) -> Iterator[CheckFinding]:
     """Check that the engine and the learner can start on this machine's devices, with the installed libraries."""
     engine = run.generators.engine
     needed = {
@@ -105,7 +105,7 @@ def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
         )
 
 
-def check_folder(run: Run) -> Iterator[Finding]:
+def check_folder(run: Run) -> Iterator[CheckFinding]:
     """Find a folder of runs in which no folder can be made."""
     place = run.folder.absolute()
     there = next(each for each in (place, *place.parents) if each.exists())
@@ -122,7 +122,7 @@ def own_questions(run: Run, words: Sequence[str]) -> list[ProbeQuestion]:
     return [ProbeQuestion(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
 
 
-def check_scorers(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
+def check_scorers(answer: ProbeAnswer, run: Run) -> Iterator[CheckFinding]:
     """Check that the run's own scorers can be imported and built here."""
     if answer.trouble.startswith(NO_ANSWER):
         yield SCORERS.note(f"the import of {_paths(run)} gives {answer.trouble}")
@@ -137,7 +137,7 @@ def check_scorers(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
         yield SCORERS.ok(f"{_paths(run)} can be imported")
 
 
-def check_environments(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
+def check_environments(answer: ProbeAnswer, run: Run) -> Iterator[CheckFinding]:
     """Check that each task's environment can be imported here and starts in a child, and what its policy sees."""
     tasks = ", ".join(filter(run.plays, run.scorers.tasks))
     if answer.trouble.startswith(NO_ANSWER):
@@ -166,7 +166,7 @@ def _paths(run: Run) -> str:
 
 
 # The check of each answer to `own_questions`.
-OWN: Mapping[str, Callable[[ProbeAnswer, Run], Iterator[Finding]]] = {
+OWN: Mapping[str, Callable[[ProbeAnswer, Run], Iterator[CheckFinding]]] = {
     "scorers": check_scorers,
     "environments": check_environments,
 }

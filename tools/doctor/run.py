@@ -21,7 +21,7 @@ from config.scorer_kinds import CustomConfig, ScorerConfig
 from learner.launch.preflight import FILES, check_places, single_answers
 from scorers.served_model.wire import Wire
 from scorers.time_shares import LEAST_S
-from tools.doctor.findings import Check, Finding
+from tools.doctor.findings import Check, CheckFinding
 from tools.doctor.questions import NO_ANSWER, ProbeAnswer, ProbeQuestion
 from web.client import Busy
 
@@ -38,7 +38,7 @@ def questions(words: Sequence[str]) -> list[ProbeQuestion]:
     return [ProbeQuestion(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
 
 
-def check_paths(run: Run) -> Iterator[Finding]:
+def check_paths(run: Run) -> Iterator[CheckFinding]:
     """Check the keys that name a file or a folder, as `millrace up` does before it starts anything."""
     try:
         check_places(run)
@@ -49,14 +49,14 @@ def check_paths(run: Run) -> Iterator[Finding]:
         yield PATHS.ok("all that the configuration names is there")
 
 
-def check_groups(run: Run) -> Finding:
+def check_groups(run: Run) -> CheckFinding:
     """Check that a group has several answers to compare."""
     if says := single_answers(run):
         return GROUPS.problem(says, do="sampling.group_size=8")
     return GROUPS.ok(f"{run.sampling.group_size} answers a group are compared with each other")
 
 
-def check_deadlines(run: Run) -> Finding:
+def check_deadlines(run: Run) -> CheckFinding:
     """Check that a group of slow answers is scored within its deadline, and report the time per answer."""
     whole_s, scoring_s, size = run.learner.group_deadline_s, run.scoring_deadline_s, run.sampling.group_size
     note, most_s = None, scoring_s
@@ -87,7 +87,7 @@ def check_deadlines(run: Run) -> Finding:
     )
 
 
-def tokenizer(answer: ProbeAnswer, run: Run) -> Finding:
+def tokenizer(answer: ProbeAnswer, run: Run) -> CheckFinding:
     """Check that every role can load the tokenizer without a network."""
     path = run.model.path
     if not answer.trouble:
@@ -104,7 +104,7 @@ def tokenizer(answer: ProbeAnswer, run: Run) -> Finding:
     )
 
 
-def template(answer: ProbeAnswer, run: Run) -> Finding:
+def template(answer: ProbeAnswer, run: Run) -> CheckFinding:
     """Check that the policy would see its tasks' tools and their answers, where the tasks could begin."""
     if untold := answer.facts["untold"]:
         return TEMPLATE.note(f"whether {run.model.path} shows tools can't be told: {untold}")
@@ -117,7 +117,7 @@ def template(answer: ProbeAnswer, run: Run) -> Finding:
     return TEMPLATE.ok(f"the model's template shows tools: {shown}" if shown else "no task has tools")
 
 
-def model_files(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
+def model_files(answer: ProbeAnswer, run: Run) -> Iterator[CheckFinding]:
     """Report the model's files that its own library refuses, and a head that its config does not declare."""
     path = run.model.path
     if answer.trouble and not (Path(path).is_dir() or is_path(path)):
@@ -138,7 +138,7 @@ def model_files(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
         yield MODEL_FILES.ok(f"{path}: what is beside its weights can be written again")
 
 
-def settings(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
+def settings(answer: ProbeAnswer, run: Run) -> Iterator[CheckFinding]:
     """Check that the engine accepts the model and the settings; nothing where it is not installed here."""
     kind, path = run.generators.engine.type, run.model.path
     if answer.trouble and not (Path(path).is_dir() or is_path(path)):
@@ -154,7 +154,7 @@ def settings(answer: ProbeAnswer, run: Run) -> Iterator[Finding]:
         yield SETTINGS.ok(f"the engine {kind} takes the model and the settings")
 
 
-def data(answer: ProbeAnswer, run: Run) -> Finding:
+def data(answer: ProbeAnswer, run: Run) -> CheckFinding:
     """Check that every row of the data is usable."""
     if bad := answer.facts.get("bad_rows"):
         return DATA.problem(
@@ -191,7 +191,7 @@ def own_scorers(run: Run) -> dict[str, CustomConfig]:
     return {key: section for key, section in scorers_of(run) if isinstance(section, CustomConfig)}
 
 
-def check_endpoints(run: Run) -> Iterator[Finding]:
+def check_endpoints(run: Run) -> Iterator[CheckFinding]:
     """Yield for each endpoint whether it serves the configured model."""
     serve = run.judge.serve
     for key, endpoint in run.scorers.endpoints():
@@ -206,7 +206,7 @@ def check_endpoints(run: Run) -> Iterator[Finding]:
             yield asyncio.run(check_endpoint(key, url, endpoint))
 
 
-async def check_endpoint(key: str, url: str, endpoint: EndpointConfig) -> Finding:
+async def check_endpoint(key: str, url: str, endpoint: EndpointConfig) -> CheckFinding:
     """Check that one server serves the configured model."""
     check = Check(AREA, "endpoint")
     wire = Wire(api_key(endpoint.key_variable), timeout_s=REPLY_S)

@@ -14,7 +14,7 @@ from tests.conftest import RedisServer
 from tests.support.findings import OK, PROBLEM
 from tests.support.told import Millrace, Patch
 from tools.doctor import command, machine
-from tools.doctor.findings import Finding, lines_of, readable
+from tools.doctor.findings import CheckFinding, lines_of, readable
 from tools.doctor.questions import ProbeAnswer, ProbeQuestion, ask
 
 pytestmark = pytest.mark.process
@@ -37,7 +37,7 @@ def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_
 
 def test_findings_are_read_in_a_hundred_columns_and_a_command_follows_an_arrow() -> None:
     do = "redis-cli CONFIG SET a b"
-    finding = Finding(area="redis", name="persistence", level=PROBLEM, seen="word " * 60, do=do)
+    finding = CheckFinding(area="redis", name="persistence", level=PROBLEM, seen="word " * 60, do=do)
     lines = list(lines_of([finding, replace(finding, level=OK, seen="short", do="")]))
     assert (lines[0], lines[-1]) == ("redis", "  ok       persistence   short")
     assert max(map(len, lines)) <= 100

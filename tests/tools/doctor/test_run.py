@@ -21,7 +21,7 @@ from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor import light, probe
 from tools.doctor import run as doctor_run
-from tools.doctor.findings import Finding, Level, lines_of
+from tools.doctor.findings import CheckFinding, Level, lines_of
 from tools.doctor.questions import ProbeAnswer, ProbeQuestion, ask
 
 pytestmark = pytest.mark.process
@@ -149,7 +149,7 @@ def test_what_a_models_files_will_cost_is_said_before_the_start(
     assert_found(files_of(model), level, seen, "")
 
 
-def files_of(model: Path) -> Finding:
+def files_of(model: Path) -> CheckFinding:
     """Return what is found of a model's files, asked in this process."""
     words = _words(model.parent, model)
     facts = probe.answer("model", words)
