@@ -22,9 +22,9 @@ from agents.environments.seam import (
     Disturbed,
     EnvironmentFailed,
     EnvironmentStep,
+    FailureKind,
     FailureStage,
     Finish,
-    Kind,
 )
 from broker.messages import Turn
 from config.episodes.environment_section import EnvironmentSection
@@ -180,21 +180,23 @@ class Episode:
             reply = await self._child.ask(self._number, stage.value, deadline_s, **what)
         except TimeoutError:
             raise self._failed(
-                stage, Kind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}"
+                stage, FailureKind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}"
             ) from None
         except EnvironmentChildEnded as error:
             raise self._ended(stage, error) from None
         except (TypeError, ValueError, RecursionError) as error:
-            raise self._failed(stage, Kind.ERROR, f"what it is to be told can't travel: {error}") from None
+            raise self._failed(
+                stage, FailureKind.ERROR, f"what it is to be told can't travel: {error}"
+            ) from None
         if "deadline" in reply:
             where = f", while at\n{reply['deadline']}" if reply["deadline"] else ""
             raise self._failed(
-                stage, Kind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}{where}"
+                stage, FailureKind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}{where}"
             )
         if "error" in reply:
             raise self._failed(
                 stage,
-                Kind.ERROR,
+                FailureKind.ERROR,
                 reply["error"],
                 is_foreign=reply["is_unreachable"],
                 is_unreachable=reply["is_unreachable"],
@@ -209,17 +211,19 @@ class Episode:
                 f"task {self._task.name}: its process ended {how_ended(status)}, and not for its sake"
             )
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_MEMORY:
-            return self._failed(stage, Kind.MEMORY, f"memory_mb={self._task.section.memory_mb} is used up")
+            return self._failed(
+                stage, FailureKind.MEMORY, f"memory_mb={self._task.section.memory_mb} is used up"
+            )
         is_outside = os.WIFSIGNALED(status) and os.WTERMSIG(status) not in OWN_SIGNALS
         by_whom = ", from outside: by a person, or for want of memory on this machine" if is_outside else ""
         is_alone = len(self._child.episodes) == 1 or ended.running == self._number
         what = f"its process ended {how_ended(status)}{by_whom}"
-        return self._failed(stage, Kind.EXITED, what, is_foreign=is_outside or not is_alone)
+        return self._failed(stage, FailureKind.EXITED, what, is_foreign=is_outside or not is_alone)
 
     def _failed(
         self,
         stage: FailureStage,
-        kind: Kind,
+        kind: FailureKind,
         what: str,
         *,
         is_foreign: bool = False,
@@ -325,7 +329,7 @@ def _beginning(found: Reply, messages: Sequence[Turn], task: str, *, may_be_empt
     given = tuple(found["messages"]) if found["is_whole"] else (*messages, *found["messages"])
     if not given and not may_be_empty:
         what = f"task {task}: neither the row nor reset has a message to begin with"
-        raise EnvironmentFailed(what, stage=FailureStage.RESET, kind=Kind.ERROR)
+        raise EnvironmentFailed(what, stage=FailureStage.RESET, kind=FailureKind.ERROR)
     low_high = found["reward_range"]
     return Beginning(
         messages=given,

@@ -25,7 +25,7 @@ from typing import Any, Final
 from agents.environments.child.frames import LENGTH_BYTES, framed, length_of, message_of
 from agents.environments.child.serving import MARK_BYTES
 from agents.environments.output import Output
-from agents.environments.seam import Disturbed, EnvironmentFailed, FailureStage, Kind
+from agents.environments.seam import Disturbed, EnvironmentFailed, FailureKind, FailureStage
 from agents.environments.verl_tool_file import children_read
 from broker.processes import spawn
 from config.episodes.environment_section import EnvironmentSection
@@ -138,7 +138,7 @@ class Parent:
                 await ready
         except TimeoutError:
             raise self._failed(
-                f"its imports took longer than start_deadline_s={seconds:g}", Kind.DEADLINE
+                f"its imports took longer than start_deadline_s={seconds:g}", FailureKind.DEADLINE
             ) from None
         except OSError as error:
             raise self._failed(f"it is gone: {error}") from error
@@ -210,10 +210,10 @@ class Parent:
         return EnvironmentFailed(
             f"task {self._task}: there is no process for an episode: {reason}",
             stage=FailureStage.START,
-            kind=Kind.START,
+            kind=FailureKind.START,
         )
 
-    def _failed(self, reason: str, kind: Kind = Kind.START) -> EnvironmentFailed:
+    def _failed(self, reason: str, kind: FailureKind = FailureKind.START) -> EnvironmentFailed:
         said = self._output.last_lines
         self.kill()
         printed = f"\nit printed last:\n{said}" if said else ""
@@ -257,7 +257,7 @@ class Parent:
             self.stops_episodes = message["stops_episodes"]
             ready.set_result(None)
         elif "failed" in message and not ready.done():
-            ready.set_exception(self._failed(message["failed"], Kind.ERROR))
+            ready.set_exception(self._failed(message["failed"], FailureKind.ERROR))
         elif "forked" in message:
             self._has_forked(message)
         elif "ended" in message and message["ended"] in self._children:

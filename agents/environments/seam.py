@@ -26,7 +26,7 @@ class FailureStage(StrEnum):
     JUDGE = "judge"  # of such an agent's result
 
 
-class Kind(StrEnum):
+class FailureKind(StrEnum):
     """How an environment failed."""
 
     START = "start"  # no process to play in
@@ -78,7 +78,7 @@ class EnvironmentFailed(Retryable):
         message: str,
         *,
         stage: FailureStage,
-        kind: Kind,
+        kind: FailureKind,
         is_policys: bool = False,
         is_unreachable: bool = False,
     ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.proofs.agents.__main__ import KINDS, Kind, KindOutcome, _outcome, as_table, is_proven
+from benchmarks.proofs.agents.__main__ import KINDS, KindOutcome, ProvenKind, _outcome, as_table, is_proven
 from benchmarks.proofs.agents.clients import compare
 from benchmarks.proofs.agents.player import calls
 from benchmarks.proofs.agents.recorded_run import Sampled
@@ -40,8 +40,8 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
     (functions,) = [kind for kind in KINDS if kind.name == "tools"]
     kinds = [
         functions,
-        Kind(name="wrong", title="wrong", play=wrong),
-        Kind(name="short", title="short", play=cut_short),
+        ProvenKind(name="wrong", title="wrong", play=wrong),
+        ProvenKind(name="short", title="short", play=cut_short),
     ]
     played, missed, ended = [_outcome(kind, tmp_path) for kind in kinds]
     assert (played.episodes, len(played.held), is_proven([played])) == (2, 3, True)
@@ -49,7 +49,7 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
     assert "NOT: played to its end: IndexError no answer" in as_table([ended])[-1]
     assert not any(map(is_proven, ([missed], [ended], [])))
     left_out = KindOutcome(
-        kind=Kind(name="none", title="none", play=wrong), package="", episodes=0, held={},
+        kind=ProvenKind(name="none", title="none", play=wrong), package="", episodes=0, held={},
         skipped="no such package", seconds=0.0,
     )  # fmt: skip
     assert is_proven([played, left_out])
@@ -57,7 +57,7 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
 
 
 def test_what_is_left_out_is_told_and_counts_for_nothing(tmp_path: Path) -> None:
-    outcome = _outcome(Kind(name="part", title="part", play=in_part), tmp_path)
+    outcome = _outcome(ProvenKind(name="part", title="part", play=in_part), tmp_path)
     assert (outcome.held, is_proven([outcome])) == ({}, False)
     assert as_table([outcome])[-1].endswith(": left out: in a container, for want of an engine.")
 

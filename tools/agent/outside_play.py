@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from agents.agent_play import begun
 from agents.environments.environments import Environments, Episode
-from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Finish, Kind
+from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, FailureKind, Finish
 from agents.episode import reward_of, section_of
 from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway, gateway_of
@@ -200,7 +200,7 @@ async def _driven(
             finish = await playing.run(access.base_url, access.key, most_s, socket=access.socket)
         except EnvironmentFailed as error:
             is_told = calls.ended_by is not None or calls.failure is not None  # to stop, and crashed
-            if not is_told and error.kind is not Kind.DEADLINE:
+            if not is_told and error.kind is not FailureKind.DEADLINE:
                 raise
             remark, end = str(error), End.DEADLINE
     if calls.failure is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.environments.child.workplaces.rewards import NoReward, reward_in
-from agents.environments.seam import EnvironmentFailed, FailureStage, Kind
+from agents.environments.seam import EnvironmentFailed, FailureKind, FailureStage
 from broker.errors import BadMessage
 from config.episodes.own_loop import HarborConfig
 from sandbox.choice import check_walls
@@ -171,7 +171,7 @@ def test_a_row_that_can_not_be_played_says_why(play: Played, folder: Path) -> No
             play.wait(play.begin("obey", given))
         assert (failed.value.stage, failed.value.kind, failed.value.is_policys) == (
             FailureStage.RESET,
-            Kind.ERROR,
+            FailureKind.ERROR,
             False,
         )
 

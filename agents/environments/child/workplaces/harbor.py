@@ -38,10 +38,10 @@ class VerifierBroke(Exception):
 def prepare(section: dict[str, Any]) -> Prepared:
     """Import the agent, and find walls: without them, tasks that need them fail by name."""
     sys.path.append(section["source"])  # permanently: some of it is imported on first use
-    return Prepared(functools.partial(HarborAgent, Kind(section)), is_async=True)
+    return Prepared(functools.partial(HarborAgent, HarborKind(section)), is_async=True)
 
 
-class Kind:
+class HarborKind:
     """The common part of a task's episodes."""
 
     def __init__(self, section: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ class Kind:
 class HarborAgent(PlacedAgent):
     """An agent in a task directory."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: HarborKind) -> None:
         super().__init__(kind.section, kind.solve)
         self._kind = kind
 
