@@ -18,7 +18,7 @@ from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from agents.episode import EpisodeFailed, reward_of, section_of
 from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway
-from agents.gateway.session import Limits, PlaySession, UnfitEpisode
+from agents.gateway.session import EpisodeLimits, PlaySession, UnfitEpisode
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering
 from agents.sequences import segments_of
@@ -69,7 +69,7 @@ class AgentPlay:
         self._environments, self._gateway, self._counts = environments, gateway, counts
         self._section = section_of(run, prompt.task)
         self._asker = Asker(prompt, k, attempt, desk=desk, counts=counts, is_late=is_late)
-        limits = Limits(
+        limits = EpisodeLimits(
             turns=self._section.max_turns,
             turn_tokens=self._section.turn_tokens,
             first_tokens=run.data.max_prompt_tokens,

@@ -26,7 +26,7 @@ from tasks.turns import POLICY, text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class EpisodeLimits:
     """The limits of one episode."""
 
     turns: int
@@ -50,7 +50,7 @@ class PlaySession(PlayCalls):
         self,
         asker: Asker,
         rendering: Rendering,
-        limits: Limits,
+        limits: EpisodeLimits,
         counts: EpisodeCounts,
         openings: Openings,
         *,

@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.asking import Asker, EpisodeCounts
 from agents.gateway.server import Access, Gateway
-from agents.gateway.session import Limits, PlaySession
+from agents.gateway.session import EpisodeLimits, PlaySession
 from agents.openings import Openings
 from agents.rendering.scripted import ScriptedRendering
 from agents.sequences import Turn, segments_of
@@ -109,7 +109,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     """Serve an episode whose policy says these texts, one a turn."""
     asker, counts = ScriptedAsker(*texts), EpisodeCounts()
-    limits = Limits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
+    limits = EpisodeLimits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
     session = PlaySession(
         asker,
         ScriptedRendering(),
