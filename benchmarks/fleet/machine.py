@@ -88,7 +88,7 @@ class ContainerProgram:
         """Remove it with all that runs there, if it is there."""
         subprocess.run([self._program, "rm", "--force", name], check=False, capture_output=True)
 
-    def copy(self, source: Machine, file: str, target: Machine, to: str) -> None:
+    def copy(self, source: FleetMachine, file: str, target: FleetMachine, to: str) -> None:
         """Copy a file or a folder between two machines, by way of this one, as a person does with scp."""
         with tempfile.TemporaryDirectory() as folder:
             self.ask("cp", f"{source.name}:{HOME}/{file}", f"{folder}/copy")
@@ -96,7 +96,7 @@ class ContainerProgram:
             self.ask("cp", f"{folder}/copy", f"{target.name}:{HOME}/{to}")
 
 
-class Machine:
+class FleetMachine:
     """One container, with a folder of its own and a shell.
 
     Attributes:

@@ -23,7 +23,7 @@ from functools import partial
 from benchmarks import results
 from benchmarks.compose.proof import as_table
 from benchmarks.compose.stack import MeasuredBar, NotInTime, wait_for
-from benchmarks.fleet.machine import ContainerProgram, Machine, MachineError
+from benchmarks.fleet.machine import ContainerProgram, FleetMachine, MachineError
 from benchmarks.pages.pages import Line, fences, is_command
 from broker.keys import Keys
 
@@ -56,8 +56,8 @@ class Fleet:
     """The two machines, and the secret between them."""
 
     engine: ContainerProgram
-    a: Machine
-    b: Machine
+    a: FleetMachine
+    b: FleetMachine
     password: str
 
     def url(self, authority: str) -> str:
@@ -105,7 +105,7 @@ def prove(engine: ContainerProgram, stack: contextlib.ExitStack) -> Iterator[Mea
     engine.make_network(NETWORK)
     machines = []
     for name in (HOST, "machine-b"):
-        machines.append(Machine(engine, name, image=IMAGE, network=NETWORK))
+        machines.append(FleetMachine(engine, name, image=IMAGE, network=NETWORK))
         stack.callback(machines[-1].remove)
         machines[-1].start()
     fleet = Fleet(engine=engine, a=machines[0], b=machines[1], password=secrets.token_hex(12))
@@ -137,7 +137,7 @@ def kind(line: str) -> str:
     return next((word for word in re.findall(r"[\w-]+", line) if word in WAITS), "")
 
 
-def type_all(fleet: Fleet, machine: Machine, lines: Sequence[str], *, but: Sequence[str] = ()) -> None:
+def type_all(fleet: Fleet, machine: FleetMachine, lines: Sequence[str], *, but: Sequence[str] = ()) -> None:
     """Type lines on a machine, one after the other; what goes on is left running under its name."""
     for line in lines:
         if line.startswith("export REDIS_URL="):
@@ -151,7 +151,7 @@ def type_all(fleet: Fleet, machine: Machine, lines: Sequence[str], *, but: Seque
             machine.types(typed(line, fleet))
 
 
-def _is_ready(machine: Machine) -> bool:
+def _is_ready(machine: FleetMachine) -> bool:
     said = machine.log("redis-server")
     if machine.code("redis-server"):
         raise MachineError(f"redis-server ended: {said[-400:]}")

@@ -45,14 +45,14 @@ def sees_gpu(devices: Path = Path("/dev")) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class CheckedMachine:
     """The light checks' view of this machine; tests replace it."""
 
     has_gpu: bool = field(default_factory=sees_gpu)
     has: Callable[[str], str] = installed  # returns a distribution's version, or ""
 
 
-def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) -> None:
+def check_light(run: Run, words: Sequence[str], machine: CheckedMachine | None = None) -> None:
     """Refuse a run that would fail at every start here.
 
     Raises:
@@ -62,14 +62,14 @@ def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) 
     check_places(run)
     if run.broker.url is not None:
         check_url(run.broker.url.get_secret_value())
-    findings = [*check_engine(run, machine or Machine()), *check_folder(run), *check_gateway(run)]
+    findings = [*check_engine(run, machine or CheckedMachine()), *check_folder(run), *check_gateway(run)]
     for question, answer in ask(own_questions(run, words), deadline_s=IMPORT_S):
         findings += OWN[question.name](answer, run)
     if problems := [found for found in findings if found.level is Level.PROBLEM]:
         raise ConfigError("\n".join(f"{found.seen}\n  -> {found.do}" for found in problems))
 
 
-def check_engine(run: Run, machine: Machine) -> Iterator[CheckFinding]:
+def check_engine(run: Run, machine: CheckedMachine) -> Iterator[CheckFinding]:
     """Check that the engine and the learner can start on this machine's devices, with the installed libraries."""
     engine = run.generators.engine
     needed = {
