@@ -40,7 +40,7 @@ class Draw:
     epoch: int  # passes over the pool, or over that source, before this one
 
 
-class Order(Protocol):
+class DrawOrder(Protocol):
     """The order of a run's draws."""
 
     @property
@@ -53,7 +53,7 @@ class Order(Protocol):
         ...
 
 
-def order_of(shares: Sequence[SourceShare], *, seed: int, shuffle: bool) -> Order:
+def order_of(shares: Sequence[SourceShare], *, seed: int, shuffle: bool) -> DrawOrder:
     """Return the order of sources with rows. Each of `shares` has at least size 1."""
     if any(share.weight is not None or share.epochs is not None for share in shares):
         return _Turns(shares, seed=seed, shuffle=shuffle)

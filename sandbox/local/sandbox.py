@@ -25,7 +25,7 @@ from sandbox.local.disk_space import compiler_without_disk_space, require_disk_s
 from sandbox.local.environment import OURS, VirtualEnvironment, make_environment, versions
 from sandbox.local.folders import remove_folder
 from sandbox.local.kept.process import can_be_kept
-from sandbox.local.orders import Order
+from sandbox.local.orders import RunOrder
 from sandbox.local.program_files import write_program
 from sandbox.local.self_test import self_test
 from sandbox.local.supervisors import Supervisor, Supervisors, unavailable
@@ -275,7 +275,7 @@ class LocalSandbox:
         """
         return self._supervisors.take()
 
-    def _begun(self, order: Order, by: Supervisor | None = None) -> Supervisor:
+    def _begun(self, order: RunOrder, by: Supervisor | None = None) -> Supervisor:
         supervisor = by or self._supervisors.take()
         supervisor.start(order)
         return supervisor
@@ -291,13 +291,13 @@ class LocalSandbox:
         env: Mapping[str, str] | None = None,
         writable: tuple[Path, str] | None = None,
         interpreter: Interpreter | None = None,
-    ) -> Order:
+    ) -> RunOrder:
         interpreter = interpreter or self._interpreter
         shown = [(path, path) for path in toolchain.SYSTEM]
         if language is Language.PYTHON and interpreter is not None and interpreter.prefix is not None:
             shown.append((interpreter.prefix, interpreter.prefix))
         shown += [(str(here), inside) for here, inside in readable.items()]
-        return Order(
+        return RunOrder(
             walls=self._walls,
             argv=argv,
             env={**ENVIRONMENT, **(env or {})},

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from benchmarks.comparison import Comparison, Turn, median_interval, take_turns
-from benchmarks.rigs.clients.raw_client import Client, Order, client
+from benchmarks.rigs.clients.raw_client import Client, ConversationOrder, client
 from benchmarks.rigs.episodes.process_rig import SHOW, ProcessRig, process_rig, seconds_of
 from benchmarks.rigs.groups import demo_run, new_group, prompt
 from benchmarks.rigs.random_model import save_folder, save_weights, tiny_model
@@ -151,8 +151,8 @@ def _by_server(server: int, url: str, asking: Client, size: Size, way: Way) -> T
     return Turn(counts["sampled"] / size.tokens, beside_engine(server) - before)
 
 
-def _order(url: str, size: Size, options: Mapping[str, Any], *, opens: bool) -> Order:
-    return Order(
+def _order(url: str, size: Size, options: Mapping[str, Any], *, opens: bool) -> ConversationOrder:
+    return ConversationOrder(
         url=url,
         conversations=size.groups * GROUP,
         at_once=GROUP,

@@ -11,10 +11,10 @@ from collections import Counter
 import pytest
 
 from learner.data.digits import PHRASINGS, Problem, digit_problems, fingerprint, problems
-from learner.data.order import SLOTS, Draw, Order, SourceShare, order_of
+from learner.data.order import SLOTS, Draw, DrawOrder, SourceShare, order_of
 
 
-def draws(order: Order, first: int, count: int) -> list[Draw]:
+def draws(order: DrawOrder, first: int, count: int) -> list[Draw]:
     return [order.draw(number) for number in range(first, first + count)]
 
 
