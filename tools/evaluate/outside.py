@@ -37,7 +37,7 @@ from learner.data.prompts import load_tokenizer
 from scorers.child.frames import Result as Scored
 from scorers.rows.row_workers import RowWorkers
 from tools.agent.outside import OutsideModel
-from tools.agent.outside_play import Played, play_one, scored_as, scoring_line
+from tools.agent.outside_play import ScoredPlay, play_one, scored_as, scoring_line
 from tools.evaluate.results import EvaluatedRow, EvaluationResult, digest_of, row_from
 from tools.runs.folder import held
 
@@ -187,7 +187,7 @@ class _Evaluation:
             sys.stdout.write(f"evaluated {len(done)} of {len(self._rows)} rows\n")
             sys.stdout.flush()
 
-    async def _sample(self, prompt: Prompt, k: int, model: OutsideModel) -> Played:
+    async def _sample(self, prompt: Prompt, k: int, model: OutsideModel) -> ScoredPlay:
         """Play a sample, again where its environment or agent failed, and score it."""
         for left in reversed(range(self._run.agents.max_attempts)):
             async with self._room:
@@ -203,7 +203,7 @@ class _Evaluation:
         return scored_as(played, found)
 
 
-def _row_of(name: str, prompt: Prompt, played: Sequence[Played]) -> EvaluatedRow:
+def _row_of(name: str, prompt: Prompt, played: Sequence[ScoredPlay]) -> EvaluatedRow:
     """Return the row as in an evaluation of the policy: where all samples begin alike, their start is the problem."""
     openings = [one.opening for one in played if one.conversation.messages]
     if openings and all(one == openings[0] for one in openings):
@@ -221,7 +221,7 @@ def _row_of(name: str, prompt: Prompt, played: Sequence[Played]) -> EvaluatedRow
     )
 
 
-def _shown(one: Played) -> dict[str, Any]:
+def _shown(one: ScoredPlay) -> dict[str, Any]:
     return {
         "opening": one.opening,
         "conversation": one.conversation,

@@ -42,7 +42,7 @@ class PlayEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played(PlayEnd):
+class PlayedEpisode(PlayEnd):
     """One episode, turn by turn."""
 
     beginning: Beginning | None
@@ -146,7 +146,7 @@ class Player:
         row: Mapping[str, Any] | None = None,
         seed: int = 17,
         before_last: Callable[[], None] | None = None,
-    ) -> Played:
+    ) -> PlayedEpisode:
         """Play an episode, to the end that the environment gives it or that of the turns."""
 
         def say(place: int, _: str) -> str | Turn:
@@ -156,14 +156,14 @@ class Player:
 
         return self._wait(self._play(say, len(turns), row or {}, seed))
 
-    def play_by(self, answer: Callable[[str], str], *, most: int, seed: int = 17) -> Played:
+    def play_by(self, answer: Callable[[str], str], *, most: int, seed: int = 17) -> PlayedEpisode:
         """Play an episode in which each turn depends on what was read last."""
         return self._wait(self._play(lambda _, read: answer(read), most, {}, seed))
 
-    def play_together(self, number: int, *turns: str | Turn) -> list[Played]:
+    def play_together(self, number: int, *turns: str | Turn) -> list[PlayedEpisode]:
         """Play as many episodes at the same time."""
 
-        async def all_of_them() -> list[Played]:
+        async def all_of_them() -> list[PlayedEpisode]:
             plays = (self._play(lambda place, _: turns[place], len(turns), {}, 17) for _ in range(number))
             return list(await asyncio.gather(*plays))
 
@@ -185,7 +185,7 @@ class Player:
 
     async def _play(
         self, say: Callable[[int, str], str | Turn], most: int, row: Mapping[str, Any], seed: int
-    ) -> Played:
+    ) -> PlayedEpisode:
         """Play at most so many turns.
 
         Args:
@@ -208,8 +208,8 @@ class Player:
             finally:
                 await episode.close()
         except EnvironmentFailed as error:
-            return Played(beginning=beginning, steps=steps, failure=error)
-        return Played(beginning=beginning, steps=steps, failure=None)
+            return PlayedEpisode(beginning=beginning, steps=steps, failure=error)
+        return PlayedEpisode(beginning=beginning, steps=steps, failure=None)
 
     async def _run(
         self, turns: Sequence[str | Turn], row: Mapping[str, Any], seed: int, *, judged: bool
