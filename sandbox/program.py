@@ -106,7 +106,7 @@ class ProgramOutcome:
     is_crowded: bool = False  # the same user's other programs took of the processes that it was promised
 
 
-class Prepared(Protocol):
+class ReadyProgram(Protocol):
     """A program that is ready to run."""
 
     @property
@@ -163,7 +163,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
+    def prepare(self, program: Program) -> AbstractContextManager[ReadyProgram]:
         """Make a program ready; leaving the context removes what was made.
 
         Raises:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from sandbox.program import Limits, Prepared, ProgramOutcome, SandboxUnavailable
+from sandbox.program import Limits, ProgramOutcome, ReadyProgram, SandboxUnavailable
 
 WAIT_S: Final = 10.0  # that may be lost beyond as long as the answer itself has
 
@@ -48,7 +48,7 @@ class TimeBudget:
         if self._whole is not None:
             self._whole.charge(seconds)
 
-    def run(self, prepared: Prepared, stdin: bytes, limits: Limits) -> ProgramOutcome:
+    def run(self, prepared: ReadyProgram, stdin: bytes, limits: Limits) -> ProgramOutcome:
         """Have a program run, and charge what it took.
 
         Raises:

@@ -262,7 +262,7 @@ class FusionProgram:
         self.compiler_s = 0.0
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
-        """Run the program once on one of the servers. Raises as `sandbox.program.Prepared.run`."""
+        """Run the program once on one of the servers. Raises as `sandbox.program.ReadyProgram.run`."""
         if self.failure is None:
             answer = self._settle(stdin, limits or Limits())
             if (

@@ -90,7 +90,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedRows:
     """The result of a preparation."""
 
     chosen: list[int]  # numbers of the spool's rows
@@ -102,7 +102,7 @@ class Prepared:
 Placed = tuple[RowOrigin, dict[str, Any]]
 
 
-def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepared:
+def prepare(preparation: Preparation, request: Request, spool: Spool) -> PreparedRows:
     """Fill `spool` with a preparation's rows, and choose the drawn ones.
 
     Raises:
@@ -124,7 +124,7 @@ def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepare
     if not chosen:
         raise BadRecord(f"no row of {preparation.name} is left: {work.tally}")
     found = [work.quarantine[number] for number in sorted(work.quarantine)]
-    return Prepared(chosen=chosen, tally=work.tally, origin=opened.origin, quarantined=found)
+    return PreparedRows(chosen=chosen, tally=work.tally, origin=opened.origin, quarantined=found)
 
 
 class _Work:

@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 import aiohttp
 
 from agents.environments.child.games import SEEDS
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.schemas import ServerGone, UnfitArguments, arguments_of
 
 Messages = List[Dict[str, Any]]
@@ -47,11 +47,11 @@ class ServerError(Exception):
         super().__init__(f"the OpenEnv server says {self.code}: {said.get('message', '')}")
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Return the environment; its server is first contacted at an episode's beginning. Raises LookupError."""
     if (variable := section["key_variable"]) and variable not in os.environ:
         raise LookupError(f"the agents' environment has no {variable}, which key_variable names")
-    return Prepared(functools.partial(OpenEnv, section), is_async=True)
+    return PreparedKind(functools.partial(OpenEnv, section), is_async=True)
 
 
 class OpenEnvSession:

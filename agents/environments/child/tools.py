@@ -16,7 +16,7 @@ import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from agents.environments.child.imports import imported
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.schemas import (
     ServerGone,
     Signature,
@@ -36,7 +36,7 @@ class ToolReply(NamedTuple):
 SHORTEST_PLACE = 4  # shortest folder name that is removed from errors
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import the functions and read their schemas. Raises TypeError for an unsuitable one."""
     programs, servers = None, section["servers"]
     if section["programs"]:  # whose imports come before the user's
@@ -47,7 +47,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
     is_async = bool(servers) or any(inspect.iscoroutinefunction(one.function) for one in signatures)
     make = functools.partial(Tools, signatures, servers, programs, section["result_characters"])
     make()  # duplicate names fail before anything is played
-    return Prepared(make, is_async)
+    return PreparedKind(make, is_async)
 
 
 class Tools:

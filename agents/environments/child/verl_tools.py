@@ -17,13 +17,13 @@ import types
 from typing import Any, Dict, List, Optional, Tuple
 
 from agents.environments.child.imports import find_beside_the_start, imported
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.tools import ToolReply, Tools
 
 KWARGS = "tools_kwargs"
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import classes and functions. Raises the import's errors."""
     find_beside_the_start()
     if section["servers"]:
@@ -39,7 +39,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
     def made() -> List[Any]:  # in each child, since a fork does not keep threads
         return [_made(entry, one) for entry, one in zip(section["entries"], classes)] + functions
 
-    return Prepared(lambda: VerlTools(made(), section), is_async=True)
+    return PreparedKind(lambda: VerlTools(made(), section), is_async=True)
 
 
 def _made(entry: Dict[str, Any], tool_class: Any) -> Any:

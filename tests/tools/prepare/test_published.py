@@ -25,7 +25,7 @@ from tools.main import main
 from tools.prepare.catalogue import PREPARATIONS
 from tools.prepare.preparation import Made, Preparation
 from tools.prepare.spool import Spool
-from tools.prepare.stages import Prepared, Request, prepare
+from tools.prepare.stages import PreparedRows, Request, prepare
 
 pytestmark = pytest.mark.process
 
@@ -48,7 +48,7 @@ CONFIG = all_tasks()
 class Outcome:
     """What became of a set's source."""
 
-    prepared: Prepared
+    prepared: PreparedRows
     rows: list[dict[str, Any]]
 
 
@@ -60,7 +60,7 @@ def untested(preparation: Preparation) -> Preparation:
     return replace(preparation, tests_references=False)
 
 
-def rows_of(spool: Spool, prepared: Prepared, path: Path) -> list[dict[str, Any]]:
+def rows_of(spool: Spool, prepared: PreparedRows, path: Path) -> list[dict[str, Any]]:
     spool.write(path, prepared.chosen)
     rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
     return rows

@@ -17,7 +17,7 @@ from tools.main import main
 from tools.prepare.catalogue import find
 from tools.prepare.preparation import Hub, Preparation
 from tools.prepare.spool import Spool
-from tools.prepare.stages import Prepared, Request, prepare
+from tools.prepare.stages import PreparedRows, Request, prepare
 
 pytestmark = pytest.mark.process
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def carried_out(preparation: Preparation, request: Request, folder: Path) -> Prepared:
+def carried_out(preparation: Preparation, request: Request, folder: Path) -> PreparedRows:
     with Spool(folder) as spool:
         return prepare(preparation, request, spool)
 

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import aiohttp
 
 from agents.environments.child.own_loop.function import AgentFailed, Unmeasured, finish_of
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.schemas import ServerGone, UnfitArguments, arguments_of
 from agents.environments.child.tools import cut
 
@@ -41,9 +41,9 @@ class NemoGymReply(NamedTuple):
     text: str
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Return the environment; its server is first contacted at an episode's beginning."""
-    return Prepared(functools.partial(NemoGym, section), is_async=True)
+    return PreparedKind(functools.partial(NemoGym, section), is_async=True)
 
 
 class NemoGymServer:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.workplaces.agent import Finish, PlacedAgent, seen, solver_of, walls_of
 from agents.environments.child.workplaces.place import PlaceBroken, UnfitRow, Workplace
 from agents.environments.child.workplaces.rewards import NoReward, reward_in
@@ -35,10 +35,10 @@ class VerifierBroke(Exception):
     """The tests of a task did not reward the agent's work; the message says why."""
 
 
-def prepare(section: dict[str, Any]) -> Prepared:
+def prepare(section: dict[str, Any]) -> PreparedKind:
     """Import the agent, and find walls: without them, tasks that need them fail by name."""
     sys.path.append(section["source"])  # permanently: some of it is imported on first use
-    return Prepared(functools.partial(HarborAgent, HarborKind(section)), is_async=True)
+    return PreparedKind(functools.partial(HarborAgent, HarborKind(section)), is_async=True)
 
 
 class HarborKind:
