@@ -35,7 +35,7 @@ FULL, SMOKE = Size(), Size(groups=4, completions=2, rounds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ScorerProblem:
     """A reference with answers, of which the even ones are right."""
 
     reference: str
@@ -93,14 +93,14 @@ def _verified(rewards: list[float] | tuple[float | None, ...]) -> int:
     return len(rewards)
 
 
-def _problems(size: Size, number: int) -> list[Problem]:
+def _problems(size: Size, number: int) -> list[ScorerProblem]:
     """Make the problems of one round: the same for both sides, others in every round."""
     kinds = _kinds(random.Random(number))  # noqa: S311 - no secret
     problems = []
     for _ in range(size.groups):
         reference, right, wrong = next(kinds)
         problems.append(
-            Problem(reference, tuple(right if k % 2 == 0 else wrong for k in range(size.completions)))
+            ScorerProblem(reference, tuple(right if k % 2 == 0 else wrong for k in range(size.completions)))
         )
     return problems
 

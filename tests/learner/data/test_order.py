@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from learner.data.digits import PHRASINGS, Problem, digit_problems, fingerprint, problems
+from learner.data.digits import PHRASINGS, DigitProblem, digit_problems, fingerprint, problems
 from learner.data.order import SLOTS, Draw, DrawOrder, SourceShare, order_of
 
 
@@ -111,7 +111,7 @@ ALL_TRAIN, ALL_EVAL = 27_732, 9_564  # 37,296 together: (9*8*7 + 9*8*7*6 + 9*8*7
     ],
 )
 def test_the_answer_is_what_the_operation_says(operation: str, digits: str, answer: str) -> None:
-    assert Problem(operation, digits).answer == answer
+    assert DigitProblem(operation, digits).answer == answer
 
 
 def test_the_first_held_out_rows_are_these_and_every_way_to_ask_occurs() -> None:
