@@ -41,7 +41,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class DifficultyRequest:
     """The request, except the models."""
 
     full: float
@@ -49,7 +49,9 @@ class Request:
     bounds: tuple[Bound, ...]
 
 
-def write_files(out: Path, config: Run, measured: Sequence[Measured], request: Request) -> list[str]:
+def write_files(
+    out: Path, config: Run, measured: Sequence[Measured], request: DifficultyRequest
+) -> list[str]:
     """Write every file into `out`, and return a line for each.
 
     Raises:

@@ -42,7 +42,7 @@ TRIES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class PrepareRequest:
     """The command's request."""
 
     split: str = "train"
@@ -102,7 +102,7 @@ class PreparedRows:
 Placed = tuple[RowOrigin, dict[str, Any]]
 
 
-def prepare(preparation: Preparation, request: Request, spool: Spool) -> PreparedRows:
+def prepare(preparation: Preparation, request: PrepareRequest, spool: Spool) -> PreparedRows:
     """Fill `spool` with a preparation's rows, and choose the drawn ones.
 
     Raises:
@@ -130,7 +130,7 @@ def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepare
 class _Work:
     """The stages of one preparation, each of which takes rows and yields the kept ones."""
 
-    def __init__(self, preparation: Preparation, request: Request) -> None:
+    def __init__(self, preparation: Preparation, request: PrepareRequest) -> None:
         self._preparation = preparation
         self._request = request
         self._split = preparation.splits[request.split]
