@@ -48,7 +48,7 @@ Convert = Callable[[Any, Theirs], KeyTranslation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class KeyRule:
     """The translation of one key of verl's."""
 
     key: str
@@ -87,7 +87,7 @@ def refused(words: str) -> KeyTranslation:
 
 def taken(
     key: str, ours: str, read: Callable[[Any], Any] = text, about: str = "as it is", *, default: Any = UNSET
-) -> Rule:
+) -> KeyRule:
     """Take a value unchanged; null leaves ours unset."""
 
     def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
@@ -95,14 +95,16 @@ def taken(
             return nothing_here("null: unset here, too")
         return KeyTranslation(verdict=KeyVerdict.TAKEN, settings={ours: read(value)})
 
-    return Rule(key=key, verdict=KeyVerdict.TAKEN, ours=ours, about=about, convert=convert, default=default)
+    return KeyRule(
+        key=key, verdict=KeyVerdict.TAKEN, ours=ours, about=about, convert=convert, default=default
+    )
 
 
 def mapped(
     key: str, ours: str, about: str, convert: Convert, *, default: Any = UNSET, is_open: bool = False
-) -> Rule:
+) -> KeyRule:
     """Convert a value."""
-    return Rule(
+    return KeyRule(
         key=key,
         verdict=KeyVerdict.MAPPED,
         ours=ours,
@@ -115,14 +117,14 @@ def mapped(
 
 def part_of(
     key: str, lead: str, ours: str, about: str, *, default: Any = UNSET, is_switch: bool = False
-) -> Rule:
+) -> KeyRule:
     """Leave a value to another key's rule, which also reads it; if that is a switch, only while it is on."""
 
     def convert(_value: Any, theirs: Theirs) -> KeyTranslation:
         is_read = not is_switch or theirs.flag(lead)
         return settings(f"with {lead}") if is_read else nothing_here(f"{lead} is off")
 
-    return Rule(
+    return KeyRule(
         key=key,
         verdict=KeyVerdict.MAPPED,
         ours=ours,
@@ -133,25 +135,25 @@ def part_of(
     )
 
 
-def nothing(key: str, why: str) -> Rule:
+def nothing(key: str, why: str) -> KeyRule:
     """Find no meaning for a key here, whatever its value."""
-    return Rule(
+    return KeyRule(
         key=key, verdict=KeyVerdict.NOTHING, about=why, convert=lambda _value, _theirs: nothing_here(why)
     )
 
 
-def only(key: str, why: str, *values: Any, else_: str) -> Rule:
+def only(key: str, why: str, *values: Any, else_: str) -> KeyRule:
     """Find no meaning for some values, and refuse all others with what to do instead."""
 
     def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         return nothing_here(why) if value is None or _is_same(value, values) else refused(else_)
 
-    return Rule(
+    return KeyRule(
         key=key, verdict=KeyVerdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert
     )
 
 
-def of_verl(key: str) -> Rule:
+def of_verl(key: str) -> KeyRule:
     """Take a class of verl's own; other classes are unknown here."""
 
     def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
@@ -159,7 +161,7 @@ def of_verl(key: str) -> Rule:
             return nothing_here("a class of verl's")
         return refused("a class that is not verl's own: what it does is not here")
 
-    return Rule(
+    return KeyRule(
         key=key,
         verdict=KeyVerdict.NOTHING,
         about="a class of verl's; refused where it is another one's",
@@ -188,9 +190,9 @@ __all__ = [
     "ANY",
     "UNSET",
     "Account",
+    "KeyRule",
     "KeyTranslation",
     "KeyVerdict",
-    "Rule",
     "flag",
     "mapped",
     "nothing",

@@ -7,8 +7,8 @@ from typing import Any, Final
 from config.learner.objective import VERL_ESTIMATORS
 from tools.imports.hardware import REQUIRED, is_async, split
 from tools.imports.rule import (
+    KeyRule,
     KeyTranslation,
-    Rule,
     flag,
     mapped,
     nothing,
@@ -312,7 +312,7 @@ def _override(value: Any, _theirs: Theirs) -> KeyTranslation:
     return refused(f"the model's config is its folder's: write it into config.json there, as {value!r}")
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     taken(f"{MODEL}.path", "model.path", default="~/models/deepseek-llm-7b-chat"),
     taken(f"{MODEL}.enable_gradient_checkpointing", "learner.gradient_checkpointing", flag, default=True),
     taken(f"{MODEL}.enable_activation_offload", "learner.offload_activations", flag),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tools.imports.rule import (
+    KeyRule,
     KeyTranslation,
-    Rule,
     flag,
     mapped,
     nothing,
@@ -95,7 +95,7 @@ def _most_batches(value: Any, theirs: Theirs) -> KeyTranslation:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     nothing("critic.*", NO_CRITIC),
     mapped(
         ESTIMATOR,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tools.imports.rule import (
+    KeyRule,
     KeyTranslation,
-    Rule,
     flag,
     mapped,
     nothing,
@@ -197,7 +197,7 @@ def _cap(value: Any, theirs: Theirs) -> KeyTranslation:
 
 
 _TYPE: Final = "learner.objective.type, learner.objective.correction.rollout_is"
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(IS, _TYPE, "decoupled_ppo; in bypass mode with loss_type reinforce: reinforce", _weights),
     part_of(IS_THRESHOLD, IS, f"{OURS}.rollout_is_threshold, max_weight", "as it is"),
     mapped(RS, f"{OURS}.rollout_rs", "token_k1, seq_sum_k1, seq_mean_k1, and their older names", _rejects),

@@ -9,9 +9,9 @@ from typing import Any, Final
 from config.places import is_there
 from tools.imports.hardware import is_async, updates
 from tools.imports.rule import (
+    KeyRule,
     KeyTranslation,
     KeyVerdict,
-    Rule,
     flag,
     mapped,
     nothing,
@@ -152,7 +152,7 @@ def _images(value: Any, theirs: Theirs) -> KeyTranslation:
     return nothing_here("prompts are text; a row's images and videos are not read")
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(
         TRAIN, "data.train", "a file, folder or hub name", _train, default="~/data/rlhf/gsm8k/train.parquet"
     ),
@@ -208,7 +208,7 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing("data.audio_key", "prompts are text; a row's sounds are not read"),
     nothing("data.mm_processor_kwargs", "prompts are text"),
     *(
-        Rule(
+        KeyRule(
             key=key,
             verdict=KeyVerdict.NOTHING,
             about="the tools are those of multi_turn; refused where that is off",

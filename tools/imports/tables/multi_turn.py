@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from tools.imports.rule import (
     Convert,
+    KeyRule,
     KeyTranslation,
-    Rule,
     flag,
     mapped,
     nothing,
@@ -93,7 +93,7 @@ def data_tools(value: Any, theirs: Theirs) -> KeyTranslation:
     return refused(f"an answer is one turn without tools: {ENABLE} and {FILES[0]} say which tools there are")
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(ENABLE, OURS, "with tools: an environment of type verl_tools; without any it is refused", _enable),
     mapped(FILES[0], f"{OURS}.tool_config_path", "as it is, where it is on", _part("tool_config_path")),
     mapped(FILES[1], f"{OURS}.function_tool_path", "as it is, where it is on", _part("function_tool_path")),

@@ -12,8 +12,8 @@ from typing import Any, Final, get_args
 from config.scorer_kinds import VerifierMode
 from config.scorers import ScorersConfig
 from tools.imports.rule import (
+    KeyRule,
     KeyTranslation,
-    Rule,
     flag,
     mapped,
     nothing,
@@ -259,7 +259,7 @@ def _buffer(value: Any, _theirs: Theirs) -> KeyTranslation:
     return settings("penalties.overlong of each task") if flag(value) else nothing_here("off")
 
 
-def of_overlong(section: str) -> tuple[Rule, ...]:
+def of_overlong(section: str) -> tuple[KeyRule, ...]:
     """Return the rules of DAPO's buffer, in one of verl's two places for it."""
     lead, ours = f"{section}.enable", "scorers.tasks.*.penalties.overlong"
     return (
@@ -277,7 +277,7 @@ def of_overlong(section: str) -> tuple[Rule, ...]:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(f"{API}.enable", "scorers.tasks", "a scorer of type reward_api", _enable),
     mapped(f"{API}.api_url", "scorers.tasks.*.scorer.urls", "one, or a list", _of_api("urls")),
     mapped(f"{API}.timeout", "scorers.tasks.*.scorer.timeout_s", "seconds", _of_api("timeout_s")),

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from tools.imports.hardware import WIDTH, split
 from tools.imports.rule import (
+    KeyRule,
     KeyTranslation,
-    Rule,
     flag,
     mapped,
     nothing,
@@ -40,7 +40,7 @@ def is_vllm(theirs: Theirs) -> bool:
     return theirs.text(f"{ROLLOUT}.name") != "hf"
 
 
-def of_vllm(key: str, ours: str, read: Any, about: str = "as it is") -> Rule:
+def of_vllm(key: str, ours: str, read: Any, about: str = "as it is") -> KeyRule:
     """Take a key of vLLM only."""
 
     def convert(value: Any, theirs: Theirs) -> KeyTranslation:
@@ -52,7 +52,7 @@ def of_vllm(key: str, ours: str, read: Any, about: str = "as it is") -> Rule:
             verdict=taken("", "").verdict, settings={f"generators.engine.{ours}": read(value)}
         )
 
-    return Rule(
+    return KeyRule(
         key=f"{ROLLOUT}.{key}",
         verdict=taken("", "").verdict,
         ours=f"generators.engine.{ours}",
@@ -89,7 +89,7 @@ def _held_out_temperature(value: Any, theirs: Theirs) -> KeyTranslation:
     return settings("0: greedy", evaluation__temperature=0.0)
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(
         f"{ROLLOUT}.name",
         "generators.engine.type",

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from tools.imports.hardware import APART, REQUIRED, STALENESS, SYNC_STEP, is_async, updates
 from tools.imports.rule import (
+    KeyRule,
     KeyTranslation,
-    Rule,
     mapped,
     nothing,
     nothing_here,
@@ -106,7 +106,7 @@ GROUP: Final = mapped(
     "Hydra's parts: verl's own mean verl's defaults; refused otherwise, but with --verl",
     _group,
 )
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped("model_engine", "", "the learner is DeepSpeed's, whichever engine verl has", _engine),
     *(
         part_of(key, "trainer.n_gpus_per_node", _LEARNERS, "GPUs that generate")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from tools.imports.hardware import GPUS, split, updates
 from tools.imports.rule import (
+    KeyRule,
     KeyTranslation,
-    Rule,
     mapped,
     nothing,
     nothing_here,
@@ -135,7 +135,7 @@ def _project(_value: Any, theirs: Theirs) -> KeyTranslation:
     return nothing_here("no logger has projects")
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(NAME, "name", "other characters become `-`", _name, default="imported"),
     mapped("trainer.project_name", "learner.loggers", "of Weights & Biases and trackio", _project),
     mapped(
