@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from benchmarks.proofs.gpu import __main__ as command
-from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
+from benchmarks.proofs.gpu.made_up import QWEN_0_5B, ModelShape
 from benchmarks.proofs.gpu.outcomes import (
     Missed,
     Skipped,
@@ -353,7 +353,7 @@ def test_a_card_has_the_peak_of_its_makers_sheet_or_none(card: str, tera: float 
 
 def test_the_operations_of_a_step_are_those_of_its_products() -> None:
     # One layer of one head, 2 numbers a token: q, k, v, o have 4 weights each, the MLP 3 x 2 x 4 = 24, together 40.
-    shape = Shape(name="", hidden=2, inner=4, layers=1, heads=1, groups=1, vocabulary=10)
+    shape = ModelShape(name="", hidden=2, inner=4, layers=1, heads=1, groups=1, vocabulary=10)
     assert shape.layer_parameters == 40
     # 5 tokens x 40 x 6 = 1200; 3 trained x 20 x 6 = 360; (4 + 9) x 2 x 6 = 156.
     assert step_operations(shape, [2, 3], trained_tokens=3) == 1200 + 360 + 156

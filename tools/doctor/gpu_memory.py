@@ -18,7 +18,7 @@ from config.run import Run
 from generators.engines.vllm.memory import GpuMemoryShare
 from tools.doctor.findings import Check, CheckFinding
 from tools.estimates.needs import Size
-from tools.estimates.rank_memory import GIB, RankMemory, Shape, rank_memory, shape_of
+from tools.estimates.rank_memory import GIB, DecoderShape, RankMemory, rank_memory, shape_of
 from tools.estimates.sampling import generator_share, judge_share
 from tools.up.role_commands import gpus_of_generator, judge_gpus
 
@@ -53,7 +53,7 @@ def wants_gpus(run: Run, seen: Sequence[Card]) -> bool:
     )
 
 
-def table(run: Run, shape: Shape, rank: RankMemory, card_bytes: int | None) -> str:
+def table(run: Run, shape: DecoderShape, rank: RankMemory, card_bytes: int | None) -> str:
     """Return a rank's memory by term, as two aligned lines."""
     figures = (
         rank.weights,
@@ -91,7 +91,7 @@ def _parts(share: GpuMemoryShare) -> str:
     )
 
 
-def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[CheckFinding]:
+def places(run: Run, shape: DecoderShape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[CheckFinding]:
     """Yield whether each GPU's contents fit; GPUs with equal contents share a finding."""
     alike: dict[tuple[tuple[tuple[str, int], ...], int], list[int]] = defaultdict(list)
     for index, parts in sorted(takers(run, shape, rank, seen).items()):
@@ -125,7 +125,9 @@ def _smaller(parts: Sequence[tuple[str, int]]) -> str:
     return f"a smaller kv_cache_mb or gpu_memory_utilization, or a larger tensor_parallel, of {where}"
 
 
-def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> dict[int, dict[str, int]]:
+def takers(
+    run: Run, shape: DecoderShape, rank: RankMemory, seen: Sequence[Card]
+) -> dict[int, dict[str, int]]:
     """Return the bytes that ranks, generators and the judge take of each GPU, in this process's numbering."""
     found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for number in range(run.learner.ranks):
@@ -143,7 +145,7 @@ def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> di
     return {index: parts for index, parts in found.items() if index < len(seen)}
 
 
-def remedy(run: Run, shape: Shape, *, card_bytes: int, excess: float) -> str:
+def remedy(run: Run, shape: DecoderShape, *, card_bytes: int, excess: float) -> str:
     """Return the first setting that frees enough, or that none does alone."""
     before = rank_memory(run, shape, card_bytes=card_bytes).total
     tried = []

@@ -16,7 +16,7 @@ from generators.engines.vllm.memory import GpuMemoryShare, share_of
 from generators.engines.vllm.settings import longest_sequence, room, side_by_side
 from generators.worker import groups_at_once
 from tools.estimates.needs import BYTES_OF, judge_weights_bytes
-from tools.estimates.rank_memory import Shape
+from tools.estimates.rank_memory import DecoderShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class GeneratorLoad:
     groups: int  # leased at once, including those that wait in the engine
 
 
-def token_bytes(run: Run, shape: Shape, *, width: int = 1) -> int:
+def token_bytes(run: Run, shape: DecoderShape, *, width: int = 1) -> int:
     """Return the size of a token's keys and values on one GPU: 2 x layers x key heads x head dimension x element bytes.
 
     Args:
@@ -39,7 +39,7 @@ def token_bytes(run: Run, shape: Shape, *, width: int = 1) -> int:
     return 2 * shape.layers * heads * shape.head_width * BYTES_OF[run.model.dtype]
 
 
-def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> GpuMemoryShare | None:
+def generator_share(run: Run, shape: DecoderShape, *, card_bytes: int | None) -> GpuMemoryShare | None:
     """Return a vLLM generator's share of each of its GPUs; None for other engines, or a share of an unknown GPU."""
     engine = run.generators.engine
     if not isinstance(engine, VllmEngineConfig) or (card_bytes is None and engine.kv_cache_mb is None):
@@ -57,7 +57,7 @@ def judge_share(run: Run, *, card_bytes: int | None) -> GpuMemoryShare | None:
     return share_of(serve.engine, weights_bytes=judge_weights_bytes(run), card_bytes=card_bytes or 0)
 
 
-def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> GeneratorLoad:
+def held(run: Run, shape: DecoderShape | None, *, card_bytes: int | None) -> GeneratorLoad:
     """Return the load of one generator. Without a shape or a GPU, vLLM is assumed to fit `max_num_seqs`."""
     engine, size = run.generators.engine, run.sampling.group_size
     if isinstance(engine, HfEngineConfig):

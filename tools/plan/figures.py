@@ -32,7 +32,7 @@ from tools.estimates.needs import (
     weights_bytes,
 )
 from tools.estimates.operations import TERA, peak_of, step_operations
-from tools.estimates.rank_memory import GIB, Shape, rank_memory
+from tools.estimates.rank_memory import GIB, DecoderShape, rank_memory
 from tools.estimates.sampling import (
     GeneratorLoad,
     expected_lag,
@@ -77,7 +77,7 @@ class Plan:
 
     run: Run
     size: Size | None  # None: the model's files are not here, and its name does not give it
-    shape: Shape | None  # None where `size` is None
+    shape: DecoderShape | None  # None where `size` is None
     cards: Planned
     answer_tokens: int  # mean per answer
     step_s: float  # seconds per step for the rates
@@ -113,7 +113,7 @@ def figures(plan: Plan) -> Iterator[Figure]:
     yield from stores(plan)
 
 
-def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
+def memory(plan: Plan, size: Size, shape: DecoderShape) -> Iterator[Figure]:
     """Yield the memory of a rank and of a generator, on their GPUs or on the host."""
     if plan.is_on_gpus:
         yield _rank(plan, shape)
@@ -146,7 +146,7 @@ def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
         yield _cache(plan, shape)
 
 
-def _rank(plan: Plan, shape: Shape) -> Figure:
+def _rank(plan: Plan, shape: DecoderShape) -> Figure:
     learner = plan.run.learner
     rank = rank_memory(plan.run, shape, card_bytes=plan.cards.bytes)
     terms = {
@@ -171,7 +171,7 @@ def _rank(plan: Plan, shape: Shape) -> Figure:
     )
 
 
-def _generator(plan: Plan, shape: Shape) -> Figure | None:
+def _generator(plan: Plan, shape: DecoderShape) -> Figure | None:
     share = generator_share(plan.run, shape, card_bytes=plan.cards.bytes)
     if share is None:
         return None
@@ -233,7 +233,7 @@ def _host(plan: Plan, size: Size) -> Figure:
     )
 
 
-def _cache(plan: Plan, shape: Shape) -> Figure:
+def _cache(plan: Plan, shape: DecoderShape) -> Figure:
     one = plan.one
     place = "each GPU" if plan.engine_marks else "the device's memory"
     text = f"{one.completions} completions of a generator side by side at full length"

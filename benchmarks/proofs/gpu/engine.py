@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from benchmarks.proofs.gpu.made_up import QWEN_0_5B, TINY, Shape, batch_of, write_model, write_weights
+from benchmarks.proofs.gpu.made_up import QWEN_0_5B, TINY, ModelShape, batch_of, write_model, write_weights
 from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlace
 from benchmarks.rigs.groups import demo_run, question, scored
 from broker.messages import Completion, Prompt, SampledGroup
@@ -56,7 +56,7 @@ Group = tuple[Completion, ...]
 class Size:
     """What is sampled, and of which model."""
 
-    shape: Shape
+    shape: ModelShape
     dtype: Literal["float32", "bfloat16"]
     max_tokens: int
     groups: int

@@ -24,7 +24,7 @@ from benchmarks.proofs.gpu.made_up import (
     QWEN_0_5B,
     QWEN_1_5B,
     TINY,
-    Shape,
+    ModelShape,
     batch_of,
     random_groups,
     write_model,
@@ -58,7 +58,7 @@ class Size:
     """
 
     least_bytes: float
-    shape: Shape
+    shape: ModelShape
     longest: int
     groups: int
     micro_batch: int
