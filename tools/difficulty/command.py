@@ -30,7 +30,7 @@ from tools.arguments import UsageError, add_config, add_workers, given_config
 from tools.collect.launch import collected, plan_of
 from tools.difficulty.bounds import Bound, parse_bounds
 from tools.difficulty.files import DifficultyRequest, Measured, write_files
-from tools.difficulty.rates import Rate, RateKey, Summary
+from tools.difficulty.rates import Rate, RateKey, RateSummary
 from tools.doctor.light import check_light
 from tools.rescore.command import Rescorer
 
@@ -187,7 +187,7 @@ def _measure(model: Model, options: argparse.Namespace) -> Measured:
         run=model.run,
         rates=rates,
         unsampled=dead,
-        summary=Summary.of(rates),
+        summary=RateSummary.of(rates),
         sets=results.sets,
     )
 
