@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.errors import BadMessage
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
-from broker.monitoring.counters import Tally
+from broker.monitoring.counters import ProcessTally
 from config.scorer_kinds import QUEUES, QueueName, SlowQueue
 from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
@@ -32,7 +32,7 @@ class RequestScorer(GroupScorer):
         self,
         config: ScorersConfig,
         queues: Collection[QueueName] = QUEUES,
-        tally: Tally | None = None,
+        tally: ProcessTally | None = None,
         shared: Shared | None = None,
     ) -> None:
         """Build no scorer yet."""

@@ -15,7 +15,7 @@ from benchmarks.proofs.metamorphic.references import NoReference, Reference, onl
 from benchmarks.proofs.metamorphic.rewrites import RIGHT, WRONG
 from benchmarks.proofs.metamorphic.scoring import PROBED, Pair, RewriteVerdict, pairs
 from benchmarks.proofs.metamorphic.structure import Span, shape_of, statements
-from benchmarks.proofs.metamorphic.tally import Tally
+from benchmarks.proofs.metamorphic.tally import VerdictTally
 
 pytestmark = pytest.mark.process
 
@@ -266,7 +266,7 @@ def probed(value: float | None) -> RewriteVerdict:
 def test_one_wrong_score_of_a_hundred_breaks_the_bar(
     expected: float, value: float | None, reason: str, is_proven: bool
 ) -> None:
-    tally = Tally()
+    tally = VerdictTally()
     right = RewriteVerdict(ONE, "integer", Pair("1.0", "spaces", "math", 1.0), 1.0, "")
     for _ in range(99):
         tally.add([probed(0.0), right])
@@ -278,7 +278,7 @@ def test_one_wrong_score_of_a_hundred_breaks_the_bar(
 
 
 def test_more_than_one_unscorable_reference_of_fifty_breaks_the_bar_and_nothing_proves_nothing() -> None:
-    tally = Tally()
+    tally = VerdictTally()
     assert not tally.is_proven()
     for number in range(50):
         tally.add([probed(None if number < 1 else 0.0)])

@@ -18,7 +18,7 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Announcement, Prompt, SampledGroup, ScoredGroup
-from broker.monitoring.counters import Tally
+from broker.monitoring.counters import ProcessTally
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.consumer import Consumer
 from broker.protocol.streams import dead_letter_entry, hand_over
@@ -104,7 +104,7 @@ class InFlight:
             pipe.execute()
         worker = Consumer(chain.link, chain.keys, ROLLOUTS, CONSUMER, lease_s=LEASE_S, worker=WORKER)
         worker.begin(chain.entry("13"))
-        tally = Tally()
+        tally = ProcessTally()
         tally.count("math", "math", {"groups": 12, "completions": 24, "unscorable": 1}, seconds=0.36)
         tally.write(chain.client, chain.keys, is_due=True)
 

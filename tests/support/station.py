@@ -24,7 +24,7 @@ from broker.connection import RedisLink
 from broker.joining import Joined
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import JsonObject, SampledGroup, Score, ScoredGroup, ScoreStatus
-from broker.monitoring.counters import Tally
+from broker.monitoring.counters import ProcessTally
 from broker.monitoring.heartbeat import Heartbeat
 from broker.processes import spawn
 from broker.protocol.streams import entries_of, hand_over
@@ -74,7 +74,7 @@ class ScriptedScorer:
         self.before = before
         self.seen: list[str] = []
         self.how: list[dict[str, Any]] = []  # patience_s and queue
-        self.tally = Tally()
+        self.tally = ProcessTally()
 
     def score(self, rollout: SampledGroup, worker: str, **how: Any) -> ScoredGroup:
         self.how.append(how)

@@ -65,7 +65,7 @@ class RowOrigin:
 
 
 @dataclass(slots=True)
-class Tally:
+class LeftOutTally:
     """The number of records that each stage left out, in the order of the stages."""
 
     read: int = 0
@@ -94,7 +94,7 @@ class PreparedRows:
     """The result of a preparation."""
 
     chosen: list[int]  # numbers of the spool's rows
-    tally: Tally
+    tally: LeftOutTally
     origin: Mapping[str, Any]
     quarantined: list[dict[str, Any]]  # in the order of their records
 
@@ -137,7 +137,7 @@ class _Work:
         self._filters = (*preparation.filters, *self._split.filters)
         self._is_made = isinstance(preparation.source, Made)
         self._is_tested = preparation.tests_references or request.is_gold_tested
-        self.tally = Tally(left_out=dict.fromkeys(self._stages(), 0))
+        self.tally = LeftOutTally(left_out=dict.fromkeys(self._stages(), 0))
         self.quarantine: dict[int, dict[str, Any]] = {}  # by record number
 
     def _stages(self) -> list[str]:

@@ -23,7 +23,7 @@ from benchmarks import results
 from benchmarks.proofs.metamorphic import templates
 from benchmarks.proofs.metamorphic.references import NoReference, Reference, only, read
 from benchmarks.proofs.metamorphic.scoring import RewriteVerdict, judge
-from benchmarks.proofs.metamorphic.tally import Tally
+from benchmarks.proofs.metamorphic.tally import VerdictTally
 from config.scorer_kinds import MathConfig
 from scorers.math.scorer import VERSION
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     started = time.monotonic()
-    tally = Tally()
+    tally = VerdictTally()
     with _lines(args.failures) as failures, _lines(args.unscorable) as unscorable:
         for verdicts in judge(
             references,

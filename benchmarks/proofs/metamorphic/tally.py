@@ -16,7 +16,7 @@ AT_MOST_UNSCORABLE: Final = 0.02  # of the references
 _COLUMNS: Final = ("references", "unscorable", "right", "refused", "wrong", "paid", "not scored")
 
 
-class Tally:
+class VerdictTally:
     """Counts of verdicts."""
 
     def __init__(self) -> None:
