@@ -16,7 +16,7 @@ from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Spoken, Unrenderable
-from agents.sequences import Turn, segments_of
+from agents.sequences import PolicyTurn, segments_of
 from agents.turns import TurnDesk, TurnFailed
 from broker.errors import BadMessage
 from broker.messages import NO_IDS, Completion, End, EnvironmentReward, EpisodeEnd, FinishReason, Ids, Prompt
@@ -87,7 +87,7 @@ class EpisodePlay:
         return self._asker.used
 
     @property
-    def _turns(self) -> list[Turn]:
+    def _turns(self) -> list[PolicyTurn]:
         return self._asker.turns
 
     @property
@@ -149,7 +149,7 @@ class EpisodePlay:
 
     async def _take_turns(self, playing: Episode, ids: Ids) -> tuple[End, str]:
         """Let the policy and its environment take turns. Returns what ended the episode, with a remark."""
-        turn: Turn | None = None
+        turn: PolicyTurn | None = None
         while True:
             room = self._limit - len(ids)
             if room < 1:
@@ -193,7 +193,7 @@ class EpisodePlay:
         self._counts.calls += len(said.get("tool_calls") or ())
         self._counts.tool_errors += sum(bool(one.get("is_error")) for one in step.messages)
 
-    def _following(self, turn: Turn, step: EnvironmentStep) -> Ids:
+    def _following(self, turn: PolicyTurn, step: EnvironmentStep) -> Ids:
         """Return the ids of the next prompt."""
         history = [*self._opening, *self._said[: len(self._said) - len(step.messages)]]
         record = turn.record

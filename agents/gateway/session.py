@@ -17,7 +17,7 @@ from agents.gateway.conversations import PLAIN, BranchPoint, CallPlace, Conversa
 from agents.gateway.dialects.dialect import ENDED, FAILED, ApiRequest, Begun, CallRefused, PolicyAnswer, Usage
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
-from agents.sequences import Turn
+from agents.sequences import PolicyTurn
 from agents.turns import HasEnded, Superseded, TurnFailed
 from broker.messages import NO_IDS, End, FinishReason, Ids
 from broker.messages import Turn as Message
@@ -61,7 +61,7 @@ class PlaySession(PlayCalls):
         super().__init__(model=model, created=created, beside=beside)
         self._openings = openings
         self._asker, self._rendering, self._limits, self._counts = asker, rendering, limits, counts
-        self.conversations = Conversations[Turn]()
+        self.conversations = Conversations[PolicyTurn]()
 
     def count(self, asked: ApiRequest) -> int:
         """Count the tokens of a call's prompt, without requesting or recording anything. Raises CallRefused."""
@@ -117,8 +117,8 @@ class PlaySession(PlayCalls):
         return answer
 
     async def _sampled(
-        self, asked: ApiRequest, found: CallPlace[Turn], ids: Ids, *, is_beside: bool
-    ) -> tuple[Turn | None, End]:
+        self, asked: ApiRequest, found: CallPlace[PolicyTurn], ids: Ids, *, is_beside: bool
+    ) -> tuple[PolicyTurn | None, End]:
         """Return the turn that answers; None where the returned limit is reached."""
         before = self.auxiliary - 1 if is_beside else self._asker.asked
         if before >= self._limits.turns:
@@ -131,14 +131,20 @@ class PlaySession(PlayCalls):
         turn = await self._asker.sample(ids, most, after=after, stop=asked.stop, trains=not is_beside)
         return turn, End.DEADLINE
 
-    def _note(self, found: CallPlace[Turn], turn: Turn, *, goes_on: bool) -> None:
+    def _note(self, found: CallPlace[PolicyTurn], turn: PolicyTurn, *, goes_on: bool) -> None:
         if goes_on and found.after is not None:
             self._counts.observed += len(turn.prompt_ids) - found.after.turn.length
         elif found.after is not None or found.is_rewritten:
             self._counts.breaks += 1
 
     def _said(
-        self, asked: ApiRequest, found: CallPlace[Turn], turn: Turn, begun: Begun, *, is_beside: bool
+        self,
+        asked: ApiRequest,
+        found: CallPlace[PolicyTurn],
+        turn: PolicyTurn,
+        begun: Begun,
+        *,
+        is_beside: bool,
     ) -> PolicyAnswer:
         """Keep a turn's message, and return it as shown to the agent."""
         ids, record = turn.prompt_ids, turn.record
@@ -153,14 +159,14 @@ class PlaySession(PlayCalls):
         self.conversations.add(found, turn, message, shown, is_auxiliary=is_beside)
         return _answer(begun, turn, found, shown, stopped_at)
 
-    def _found(self, asked: ApiRequest) -> CallPlace[Turn]:
+    def _found(self, asked: ApiRequest) -> CallPlace[PolicyTurn]:
         """Return the place of a call. Raises CallRefused."""
         if asked.is_plain:
             return CallPlace(None, asked.messages, PLAIN)
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         return self.conversations.find(messages, asked.tools, asked.stop)
 
-    def _prompt(self, found: CallPlace[Turn], asked: ApiRequest) -> tuple[Ids, bool]:
+    def _prompt(self, found: CallPlace[PolicyTurn], asked: ApiRequest) -> tuple[Ids, bool]:
         """Return the prompt of a call, and whether it is the continued answer's tokens with a tail."""
         if asked.is_plain:
             return self._rendering.plain(text_of(asked.messages[-1])), False
@@ -188,7 +194,7 @@ class PlaySession(PlayCalls):
 
 
 def _answer(
-    begun: Begun, turn: Turn, found: CallPlace[Turn], shown: Message, stopped_at: str | None
+    begun: Begun, turn: PolicyTurn, found: CallPlace[PolicyTurn], shown: Message, stopped_at: str | None
 ) -> PolicyAnswer:
     record = turn.record
     return PolicyAnswer(
@@ -211,7 +217,7 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, Unrenderable) else "the request is nested too deeply"
 
 
-def _common(after: BranchPoint[Turn] | None, turn: Turn) -> int:
+def _common(after: BranchPoint[PolicyTurn] | None, turn: PolicyTurn) -> int:
     return after.turn.length if after is not None and turn.goes_on(after.turn) else 0
 
 

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.measures.learner_step import StepCase, packed, prepared
 from learner.training import model_files
 from learner.training.deepspeed import DeepSpeedBackend
@@ -54,10 +54,10 @@ def measure(size: Size) -> list[Comparison]:
         batch = packed(run, groups, 0, run.learner.tokens_per_micro_batch, by_length=True)
         versions = count(1)
 
-        def publishing(_: int) -> Turn:
+        def publishing(_: int) -> TimedWork:
             return timed(lambda: step(publishes=True))
 
-        def nothing(_: int) -> Turn:
+        def nothing(_: int) -> TimedWork:
             return timed(lambda: step(publishes=False))
 
         def step(*, publishes: bool) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.groups import spoken_rollout
 from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
@@ -46,7 +46,7 @@ def measure(size: Size) -> list[Comparison]:
     """Compare the scoring of numbers, fractions, roots and polynomials in equal parts."""
     with closing(GroupScorer(ScorersConfig())) as scorer:
 
-        def ours(number: int) -> Turn:
+        def ours(number: int) -> TimedWork:
             # Texts differ in their first words: equal ones are scored once.
             rollouts = [
                 spoken_rollout(
@@ -60,7 +60,7 @@ def measure(size: Size) -> list[Comparison]:
                 lambda: sum(_verified(scorer.score(rollout, "benchmark").rewards) for rollout in rollouts)
             )
 
-        def other(number: int) -> Turn:
+        def other(number: int) -> TimedWork:
             problems = _problems(size, number)
             return timed(
                 lambda: sum(

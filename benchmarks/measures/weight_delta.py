@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.groups import demo_run
 from benchmarks.rigs.trained_weights import TrainedWeights
 from broker.checksums import weights_checksum
@@ -281,14 +281,14 @@ class Sent:
             announced_at=0.0,
         )
 
-    def follow(self) -> Turn:
+    def follow(self) -> TimedWork:
         """Give a new version to the receiver that holds the one before."""
         turn, received = self._send(self._follower, self._held)
         self._held = received.version
         self._follower.loaded(received)
         return turn
 
-    def join(self) -> Turn:
+    def join(self) -> TimedWork:
         """Give a new version to a receiver that holds nothing."""
         receiver = self._receiver()
         try:
@@ -298,7 +298,7 @@ class Sent:
             receiver.close()
         return turn
 
-    def transfer(self, file: Path) -> Turn:
+    def transfer(self, file: Path) -> TimedWork:
         """Put a file's chunks into Redis and read them back one after the other, without the relay's pauses."""
 
         def work() -> float:
@@ -323,7 +323,7 @@ class Sent:
     def _receiver(self) -> RelayedReceiver:
         return RelayedReceiver(self._exchange, f"g{next(self._number)}", most_bytes=ROOM_BYTES)
 
-    def _send(self, receiver: RelayedReceiver, held: int) -> tuple[Turn, Received]:
+    def _send(self, receiver: RelayedReceiver, held: int) -> tuple[TimedWork, Received]:
         announcement = self.publish()
         started = time.perf_counter()
         self.relay.offer(announcement)
@@ -334,7 +334,7 @@ class Sent:
                 if received.version == announcement.version:
                     seconds = time.perf_counter() - started
                     _compare_bytes(received.files[0], Path(announcement.path) / FILE)
-                    return Turn(1.0, seconds), received
+                    return TimedWork(1.0, seconds), received
             threading.Event().wait(0.05)
         raise RuntimeError(f"version {announcement.version} has not arrived within {WAIT_S:.0f} s")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import LONG, TITLES
-from benchmarks.comparison import Comparison, Turn, as_table, median_interval, take_turns
+from benchmarks.comparison import Comparison, TimedWork, as_table, median_interval, take_turns
 from benchmarks.measures.journal import shares_of
 from benchmarks.proofs.demo_seeds import ENGINES, parse_seeds
 from benchmarks.results import append, commit, remarks
@@ -63,9 +63,9 @@ def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
     begun: list[str] = []
 
     def side(name: str) -> Any:
-        def work(number: int) -> Turn:
+        def work(number: int) -> TimedWork:
             begun.append(f"{name}{number}")
-            return Turn(amount=number, seconds=0.5)
+            return TimedWork(amount=number, seconds=0.5)
 
         return work
 

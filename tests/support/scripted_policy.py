@@ -15,7 +15,7 @@ from agents.gateway.server import Access, Gateway
 from agents.gateway.session import EpisodeLimits, PlaySession
 from agents.openings import Openings
 from agents.rendering.scripted import ScriptedRendering
-from agents.sequences import Turn, segments_of
+from agents.sequences import PolicyTurn, segments_of
 from broker.messages import NO_IDS, FinishReason, Ids, Span, TurnRecord
 from config.episodes.own_loop import AuxiliaryCall
 
@@ -40,7 +40,7 @@ class ScriptedAsker(Asker):
         self.used, self.seconds = {}, 0.0
         self.prompts: list[str] = []
         self.most: list[int] = []
-        self.after: list[Turn | None] = []
+        self.after: list[PolicyTurn | None] = []
         self.stops: list[tuple[str, ...]] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -51,10 +51,10 @@ class ScriptedAsker(Asker):
         ids: Ids,
         most: int,
         *,
-        after: Turn | None = None,
+        after: PolicyTurn | None = None,
         stop: tuple[str, ...] = (),
         trains: bool = True,
-    ) -> Turn | None:
+    ) -> PolicyTurn | None:
         text = self.texts.popleft() if len(self.texts) > 1 else self.texts[0]
         self.prompts.append(bytes(ids.tolist()).decode())
         self.most.append(most)
@@ -76,7 +76,7 @@ class ScriptedAsker(Asker):
             generator="g",
             seconds=0.0,
         )
-        turn = Turn(ids, record)
+        turn = PolicyTurn(ids, record)
         if trains:
             self._turns[place] = turn
         return turn

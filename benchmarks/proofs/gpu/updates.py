@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from benchmarks.comparison import Turn
+from benchmarks.comparison import TimedWork
 from benchmarks.proofs.gpu.engine import IN_FLIGHT, RunningEngine, hold, prompts, run_of, together
 from benchmarks.proofs.gpu.made_up import write_weights
 from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlace
@@ -69,17 +69,17 @@ def measures_updates(place: StepPlace) -> StepFigures:
     )
 
 
-async def _round(held: RunningEngine, chat: Chat, asked: list[Prompt]) -> Turn:
+async def _round(held: RunningEngine, chat: Chat, asked: list[Prompt]) -> TimedWork:
     """Sample the requests, and count tokens."""
     began = time.monotonic()
     groups = await together(held.engine, chat, asked)
     seconds = time.monotonic() - began
-    return Turn(sum(each.num_sampled for group in groups for each in group), seconds)
+    return TimedWork(sum(each.num_sampled for group in groups for each in group), seconds)
 
 
 async def _with_updates(
     held: RunningEngine, chat: Chat, asked: list[Prompt], files: Sequence[Path], every_s: float
-) -> tuple[Turn, list[float]]:
+) -> tuple[TimedWork, list[float]]:
     """Do the same while new weights come; returns the seconds of each update, too."""
     async with updating(held.engine, files, every_s) as took:
         turn = await _round(held, chat, asked)

@@ -29,7 +29,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ExampleTurn:
     """One message of an episode."""
 
     who: str
@@ -43,7 +43,7 @@ class Episode:
     """A completion of several turns, for display."""
 
     about: str  # how long it was, and why it ended
-    turns: Sequence[Turn]  # the first and the last ones
+    turns: Sequence[ExampleTurn]  # the first and the last ones
     left_out: int  # number of messages between these
 
 
@@ -183,7 +183,7 @@ def _answer(step: int, group: ScoredGroup, decode: Decode, *, best: bool) -> Exa
 def _episode(completion: Completion) -> Episode:
     episode = as_tree(completion)
     turns = [
-        Turn(
+        ExampleTurn(
             who, one.role == POLICY, one.is_error, tuple(cut_middle(part, TURN_LENGTH) for part in one.parts)
         )
         for who, one in told(episode)
