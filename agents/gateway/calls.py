@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.gateway.auxiliary import is_auxiliary
-from agents.gateway.dialects.dialect import ENDED, ApiRequest, Begun, CallRefused, PolicyAnswer, Usage
+from agents.gateway.dialects.dialect import ENDED, ApiRequest, Begun, CallRefused, PolicyAnswer, TokenUsage
 from broker.messages import End
 from broker.messages import Turn as Message
 from config.episodes.own_loop import AuxiliaryCall
@@ -166,5 +166,5 @@ class PlayCalls(ABC):
             message={"role": "assistant", "content": LIMITS[limit]},
             is_cut=False,
             stopped_at=None,
-            usage=Usage(given=given, cached=0, sampled=0),
+            usage=TokenUsage(given=given, cached=0, sampled=0),
         )

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from agents.asking import Asker, EpisodeCounts
 from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, BranchPoint, CallPlace, Conversations, cut_at
-from agents.gateway.dialects.dialect import ENDED, FAILED, ApiRequest, Begun, CallRefused, PolicyAnswer, Usage
+from agents.gateway.dialects.dialect import (
+    ENDED,
+    FAILED,
+    ApiRequest,
+    Begun,
+    CallRefused,
+    PolicyAnswer,
+    TokenUsage,
+)
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
 from agents.sequences import PolicyTurn
@@ -204,7 +212,7 @@ def _answer(
         message=shown,
         is_cut=record.finish_reason is FinishReason.LENGTH and stopped_at is None,
         stopped_at=stopped_at,
-        usage=Usage(
+        usage=TokenUsage(
             given=len(turn.prompt_ids),
             cached=_common(found.after, turn),
             sampled=len(record.token_ids),

@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.environments.seam import Finish
 from agents.gateway.calls import PlayCalls
-from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, Usage
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, TokenUsage
 from agents.gateway.server import Gateway
 from broker.messages import Turn
 from tests.support.played import Played
@@ -34,7 +34,7 @@ class Scripted(PlayCalls):
             message={"role": "assistant", "content": said} if isinstance(said, str) else said,
             is_cut=False,
             stopped_at=None,
-            usage=Usage(given=1, cached=0, sampled=1),
+            usage=TokenUsage(given=1, cached=0, sampled=1),
         )
 
 

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from agents.gateway.calls import PlayCalls
 from agents.gateway.conversations import PLAIN, CallPlace, Conversations
-from agents.gateway.dialects.dialect import FAILED, ApiRequest, Begun, CallRefused, PolicyAnswer, Usage
+from agents.gateway.dialects.dialect import FAILED, ApiRequest, Begun, CallRefused, PolicyAnswer, TokenUsage
 from broker.errors import PipelineError, RunFailed
 from broker.messages import End, Turn
 from config.endpoint import base_url
@@ -237,7 +237,7 @@ class OutsideCalls(PlayCalls):
             is_cut=said.is_cut,
             stopped_at=None,
             # Without the server's count assume 1: 0 would mean an answer at a limit.
-            usage=Usage(given=said.given, cached=0, sampled=max(1, said.sampled)),
+            usage=TokenUsage(given=said.given, cached=0, sampled=max(1, said.sampled)),
         )
 
     @property

@@ -15,7 +15,7 @@ from agents.gateway.dialects.dialect import (
     Begun,
     CallRefused,
     PolicyAnswer,
-    Usage,
+    TokenUsage,
     event,
 )
 from agents.gateway.dialects.fields import (
@@ -127,7 +127,7 @@ def error_of(refused: CallRefused) -> dict[str, Any]:
     }
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: TokenUsage) -> dict[str, Any]:
     """Return the usage; clients read keys of both parts, so they are always present."""
     return {
         "prompt_tokens": usage.given,

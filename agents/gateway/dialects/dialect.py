@@ -51,7 +51,7 @@ class ApiRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class TokenUsage:
     """Tokens of one call."""
 
     given: int
@@ -76,7 +76,7 @@ class PolicyAnswer(Begun):
     message: Turn  # role, content, optionally reasoning_content, and tool_calls with arguments as JSON text
     is_cut: bool  # by a token limit
     stopped_at: str | None  # the stop sequence that ended it
-    usage: Usage
+    usage: TokenUsage
 
 
 class Dialect(Protocol):

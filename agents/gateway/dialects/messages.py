@@ -23,7 +23,7 @@ from agents.gateway.dialects.dialect import (
     Begun,
     CallRefused,
     PolicyAnswer,
-    Usage,
+    TokenUsage,
     event,
 )
 from agents.gateway.dialects.fields import (
@@ -269,7 +269,7 @@ def _reason(answer: PolicyAnswer) -> str:
     return "tool_use" if answer.message.get("tool_calls") else "end_turn"
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: TokenUsage) -> dict[str, Any]:
     """Return the usage: cached tokens are not counted as input, but separately."""
     return {
         "input_tokens": usage.given - usage.cached,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agents.gateway.dialects.chat import error_of
-from agents.gateway.dialects.dialect import ApiRequest, Begun, CallRefused, PolicyAnswer, Usage, event
+from agents.gateway.dialects.dialect import ApiRequest, Begun, CallRefused, PolicyAnswer, TokenUsage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -305,7 +305,7 @@ def _deltas(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "content_part.done", {"content_index": 0, "part": part}
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: TokenUsage) -> dict[str, Any]:
     """Return the usage; clients read keys of both parts, so they are always present."""
     return {
         "input_tokens": usage.given,

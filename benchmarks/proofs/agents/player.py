@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from agents.environments.environments import Environments
 from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep, Finish
 from agents.gateway.calls import PlayCalls
-from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, Usage
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, TokenUsage
 from agents.gateway.server import Gateway
 from broker.messages import End, Turn
 
@@ -116,7 +116,7 @@ class Script(PlayCalls):
         self.asked.append(asked)
         if not self._turns:
             return self._at_limit(End.TURNS, begun, given=1, is_beside=False)
-        usage = Usage(given=1, cached=0, sampled=1)
+        usage = TokenUsage(given=1, cached=0, sampled=1)
         return PolicyAnswer(
             id=begun.id,
             model=begun.model,

@@ -15,7 +15,7 @@ import pytest
 
 from agents.environments.seam import EnvironmentFailed, Finish
 from agents.gateway.calls import PlayCalls
-from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, Usage
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, TokenUsage
 from agents.gateway.server import Gateway
 from config.episodes.own_loop import CommandConfig
 from sandbox.choice import walls_without_network
@@ -45,7 +45,7 @@ class Parrot(PlayCalls):
 
     async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         message = {"role": "assistant", "content": f"heard {asked.messages[-1]['content']}"}
-        usage = Usage(given=1, cached=0, sampled=1)
+        usage = TokenUsage(given=1, cached=0, sampled=1)
         return PolicyAnswer(
             id=begun.id,
             model=begun.model,
