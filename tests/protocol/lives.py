@@ -1,4 +1,4 @@
-"""One life of a learner as it is driven: the real `Session` on the strands of one process.
+"""One life of a learner as it is driven: the real `TrainingSession` on the strands of one process.
 
 Session, trainer, intake, selection, journal, recovery, checkpoints and feeder are the product's, unchanged. What stands
 in for something is the policy, whose weights are a checksum of all that it was trained on, and the modules `threading`

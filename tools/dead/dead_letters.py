@@ -141,7 +141,7 @@ def read_dead_letters(
     """Yield the chosen dead letters, the oldest first.
 
     Raises:
-        NoLetter: one named by its entry does not exist.
+        NoDeadLetter: one named by its entry does not exist.
     """
     missing = set(choice.entries)
     for entry, raw in _entries(link, keys, choice.entries):

@@ -1,7 +1,7 @@
 """Read the parts of requests that the APIs share: options, limits, texts, tools and calls of them.
 
-In: a value of a request's JSON, and its place. Out: the value in the form of `Asked`, or `CallRefused` with its place.
-Pure; used by the dialects.
+In: a value of a request's JSON, and its place. Out: the value in the form of `ApiRequest`, or `CallRefused` with its
+place. Pure; used by the dialects.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class GpuStep:
     Args:
         name: on the command line, in the table, and of its files.
         what: it shows, for people.
-        function: `module:function`, which takes a `Place` and returns a `Found`.
+        function: `module:function`, which takes a `StepPlace` and returns `StepFigures`.
         cost_s: what it takes on a GPU, seconds, without its session's beginning.
         cuda_s: limit on a GPU, seconds; a session's beginning is in that of each of its steps.
         cpu_cost_s: what its CPU form takes.
