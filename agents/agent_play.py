@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from agents.asking import Asker, Counts, seed_by
+from agents.asking import Asker, EpisodeCounts, seed_by
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from agents.episode import EpisodeFailed, reward_of, section_of
 from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway
-from agents.gateway.session import Limits, Session, Unfit
+from agents.gateway.session import EpisodeLimits, PlaySession, UnfitEpisode
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering
 from agents.sequences import segments_of
@@ -61,7 +61,7 @@ class AgentPlay:
         environments: Environments,
         rendering: Rendering,
         gateway: Gateway,
-        counts: Counts,
+        counts: EpisodeCounts,
         openings: Openings,
         is_late: Callable[[], bool],
     ) -> None:
@@ -69,13 +69,13 @@ class AgentPlay:
         self._environments, self._gateway, self._counts = environments, gateway, counts
         self._section = section_of(run, prompt.task)
         self._asker = Asker(prompt, k, attempt, desk=desk, counts=counts, is_late=is_late)
-        limits = Limits(
+        limits = EpisodeLimits(
             turns=self._section.max_turns,
             turn_tokens=self._section.turn_tokens,
             first_tokens=run.data.max_prompt_tokens,
             tokens=prompt.max_tokens,
         )
-        self._session = Session(
+        self._session = PlaySession(
             self._asker,
             rendering,
             limits,
@@ -221,7 +221,7 @@ class AgentPlay:
                 raise error
             case TurnFailed() as error:
                 raise EpisodeFailed(str(error)) from error
-            case Unfit() as error:
+            case UnfitEpisode() as error:
                 raise EpisodeFailed(f"row {self._prompt.row}: {error}", again=False) from error
             case BadMessage() as error:  # no readable record
                 raise EpisodeFailed(str(error), again=False) from error

@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agents.sequences import Turn
+from agents.sequences import PolicyTurn
 from agents.turns import TurnDesk
 from broker.codec import pack, unpack
 from broker.messages import Ids, Prompt, TurnPrompt, TurnRecord
-from broker.protocol.episodes import Attempt, Call, content_of, key_of
+from broker.protocol.episodes import Attempt, PolicyCall, content_of, key_of
 
 SEED_BYTES = 4
 MOST_FAILURES = 1000  # kinds of failures that are counted apart: a model may write what names them
@@ -31,7 +31,7 @@ ENVIRONMENTS = (
 
 
 @dataclass(slots=True)
-class Counts:
+class EpisodeCounts:
     """Counts of a worker's episodes so far."""
 
     turns: int = 0
@@ -84,18 +84,18 @@ class Asker:
         attempt: Attempt,
         *,
         desk: TurnDesk,
-        counts: Counts,
+        counts: EpisodeCounts,
         is_late: Callable[[], bool],
     ) -> None:
         self._prompt, self._k, self._attempt = prompt, k, attempt
         self._desk, self._counts, self._is_late = desk, counts, is_late
         self._asked: Counter[bytes] = Counter()  # digest of a question -> number of times asked
-        self._turns: list[Turn | None] = []  # in the order of asking; None: not answered yet
+        self._turns: list[PolicyTurn | None] = []  # in the order of asking; None: not answered yet
         self.used: dict[str, bytes] = {}
         self.seconds = 0.0
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[PolicyTurn]:
         """Return the answered turns that train, in the order of asking."""
         return [turn for turn in self._turns if turn is not None]
 
@@ -109,10 +109,10 @@ class Asker:
         ids: Ids,
         most: int,
         *,
-        after: Turn | None = None,
+        after: PolicyTurn | None = None,
         stop: tuple[str, ...] = (),
         trains: bool = True,
-    ) -> Turn | None:
+    ) -> PolicyTurn | None:
         """Return the next turn; None where it is too late to request a new one.
 
         Args:
@@ -140,7 +140,7 @@ class Asker:
             )
         )
         key = key_of(packed, repeat)
-        call = Call(self._k, key)
+        call = PolicyCall(self._k, key)
         place = len(self._turns)
         if trains:
             self._turns.append(None)
@@ -150,13 +150,13 @@ class Asker:
         started = time.monotonic()
         stored, was_there = await self._desk.turn(self._attempt, call, packed, near=near)
         self.used[key] = stored
-        turn = Turn(ids, unpack(content_of(stored), TurnRecord))
+        turn = PolicyTurn(ids, unpack(content_of(stored), TurnRecord))
         if trains:
             self._turns[place] = turn
         self._note(turn, took_s=time.monotonic() - started, was_there=was_there)
         return turn
 
-    def _note(self, turn: Turn, *, took_s: float, was_there: bool) -> None:
+    def _note(self, turn: PolicyTurn, *, took_s: float, was_there: bool) -> None:
         record = turn.record
         self.seconds += record.seconds
         if was_there:

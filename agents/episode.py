@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from agents.asking import Asker, Counts, seed_by
+from agents.asking import Asker, EpisodeCounts, seed_by
 from agents.environments.environments import Environments, Episode
-from agents.environments.seam import Beginning, EnvironmentFailed, Step
+from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Spoken, Unrenderable
-from agents.sequences import Turn, segments_of
+from agents.sequences import PolicyTurn, segments_of
 from agents.turns import TurnDesk, TurnFailed
 from broker.errors import BadMessage
 from broker.messages import NO_IDS, Completion, End, EnvironmentReward, EpisodeEnd, FinishReason, Ids, Prompt
@@ -64,7 +64,7 @@ class EpisodePlay:
         desk: TurnDesk,
         environments: Environments,
         rendering: Rendering,
-        counts: Counts,
+        counts: EpisodeCounts,
         openings: Openings,
         is_late: Callable[[], bool],
     ) -> None:
@@ -87,7 +87,7 @@ class EpisodePlay:
         return self._asker.used
 
     @property
-    def _turns(self) -> list[Turn]:
+    def _turns(self) -> list[PolicyTurn]:
         return self._asker.turns
 
     @property
@@ -149,7 +149,7 @@ class EpisodePlay:
 
     async def _take_turns(self, playing: Episode, ids: Ids) -> tuple[End, str]:
         """Let the policy and its environment take turns. Returns what ended the episode, with a remark."""
-        turn: Turn | None = None
+        turn: PolicyTurn | None = None
         while True:
             room = self._limit - len(ids)
             if room < 1:
@@ -185,7 +185,7 @@ class EpisodePlay:
             f"{self._seconds:.0f} s at work, and environment.deadline_s={self._section.deadline_s:g}",
         )
 
-    def _note(self, said: Message, step: Step) -> None:
+    def _note(self, said: Message, step: EnvironmentStep) -> None:
         self._said += step.messages
         self._rewards.append(step.reward)
         self._worked_s += step.seconds
@@ -193,7 +193,7 @@ class EpisodePlay:
         self._counts.calls += len(said.get("tool_calls") or ())
         self._counts.tool_errors += sum(bool(one.get("is_error")) for one in step.messages)
 
-    def _following(self, turn: Turn, step: Step) -> Ids:
+    def _following(self, turn: PolicyTurn, step: EnvironmentStep) -> Ids:
         """Return the ids of the next prompt."""
         history = [*self._opening, *self._said[: len(self._said) - len(step.messages)]]
         record = turn.record
@@ -257,12 +257,12 @@ def reward_of(
     return EnvironmentReward(value=value, low=low, high=high, turns=tuple(rewards))
 
 
-def _about(spoken: Spoken) -> Step | None:
+def _about(spoken: Spoken) -> EnvironmentStep | None:
     """Return a message about an unreadable tool call; None for none, or where other calls are readable."""
     if not spoken.unread or spoken.message.get("tool_calls"):
         return None
     told = {"role": "user", "content": f"The tool call can't be read: {spoken.unread}", "is_error": True}
-    return Step(messages=(told,), reward=None, terminated=False, truncated=False, seconds=0.0)
+    return EnvironmentStep(messages=(told,), reward=None, terminated=False, truncated=False, seconds=0.0)
 
 
 def section_of(run: Run, task: str) -> EnvironmentConfig:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from agents.asking import Counts
+from agents.asking import EpisodeCounts
 from agents.environments.environments import Environments
 from agents.environments.seam import Disturbed
 from agents.episode import EpisodeFailed, EpisodePlay, section_of
@@ -28,8 +28,8 @@ from broker.codec import encode_rollout, pack, unpack
 from broker.keys import ROLLOUTS
 from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Ids, Prompt, SampledGroup
 from broker.protocol.consumer import Consumer
-from broker.protocol.episodes import Attempt, Ended, Episodes, content_of, id_of, with_id
-from broker.protocol.streams import Entry, bury, hand_over
+from broker.protocol.episodes import Attempt, EndState, Episodes, content_of, id_of, with_id
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from config.episodes.own_loop import AgentSection
 from config.run import Run
 
@@ -72,7 +72,7 @@ class GroupPlay:
         rendering: Rendering,
         gateway: Gateway | None,
         in_thread: Callable[..., Any],
-        counts: Counts,
+        counts: EpisodeCounts,
         lost_since: Callable[[float], float],
     ) -> None:
         self._run, self._consumer, self._entry = run, consumer, entry
@@ -148,14 +148,14 @@ class GroupPlay:
             stored = with_id(pack(ended))
             used = {} if ended.completion.ended_by is End.FAILED else play.used
             match await self._in_thread(self._episodes.end, attempt, k, stored, used):
-                case Ended.OK:
+                case EndState.OK:
                     self._counts.ends[str(ended.completion.ended_by)] += 1
                     return stored
-                case Ended.ENDED:
+                case EndState.ENDED:
                     return None
-                case Ended.GONE:
+                case EndState.GONE:
                     raise Superseded
-                case Ended.UNDONE:
+                case EndState.UNDONE:
                     log.warning(
                         "undone group=%s episode=%d: a turn is not recorded any more", prompt.group_id, k
                     )
@@ -256,7 +256,7 @@ class GroupPlay:
         found = [unpack(content_of(end), EpisodeEnd) for end in ends]
         if not any(end.completion.segments for end in found):
             reason = f"no episode could be played: {found[0].completion.remark}"
-            counted = self._bury(reason, attempt)
+            counted = self._dead_letter_entry(reason, attempt)
         else:
             group = self._group(prompt, attempt, found)
             counted = hand_over(
@@ -272,9 +272,9 @@ class GroupPlay:
             self._consumer.release(self._entry)
         return counted
 
-    def _bury(self, reason: str, attempt: Attempt) -> bool:
+    def _dead_letter_entry(self, reason: str, attempt: Attempt) -> bool:
         consumer = self._consumer
-        return bury(
+        return dead_letter_entry(
             consumer.link,
             consumer.keys,
             self._entry,

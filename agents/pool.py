@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from broker.joining import Joined, RunState, state_of
 from broker.monitoring.heartbeat import Heartbeat
-from broker.role_pool import Part, RolePool
+from broker.role_pool import PooledProcess, RolePool
 
 LOOK_EVERY_S = 1.0
 IDLE = "waiting for the run's end: no task of it has an environment"
@@ -27,7 +27,7 @@ def run_pool(joined: Joined, words: Sequence[str], workers: int, stop: threading
         0; 1: the run failed, or a child keeps failing; 2: a child keeps failing, and a restart would not help.
     """
     command = [sys.executable, "-m", "agents", *words]
-    return RolePool(joined, [Part(name="worker", command=command) for _ in range(workers)]).run(stop)
+    return RolePool(joined, [PooledProcess(name="worker", command=command) for _ in range(workers)]).run(stop)
 
 
 def wait_for_the_end(joined: Joined, heartbeat: Heartbeat, stop: threading.Event) -> RunState:

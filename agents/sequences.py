@@ -16,7 +16,7 @@ from broker.messages import NO_IDS, Ids, Logprobs, Segment, Span, TurnRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turn:
+class PolicyTurn:
     """One turn of the policy."""
 
     prompt_ids: Ids  # [P], its prompt
@@ -27,7 +27,7 @@ class Turn:
         """Count the tokens of prompt and answer."""
         return len(self.prompt_ids) + len(self.record.token_ids)
 
-    def goes_on(self, other: Turn) -> bool:
+    def goes_on(self, other: PolicyTurn) -> bool:
         """Return whether this turn's prompt begins with the prompt and the answer of `other`."""
         given, before = self.prompt_ids, len(other.prompt_ids)
         return (
@@ -37,14 +37,14 @@ class Turn:
         )
 
 
-def segments_of(turns: Sequence[Turn], group_prompt_ids: Ids) -> tuple[Segment, ...]:
+def segments_of(turns: Sequence[PolicyTurn], group_prompt_ids: Ids) -> tuple[Segment, ...]:
     """Return the segments of a completion, in the order of their first turns.
 
     Args:
         turns: in the order of asking; at least one.
         group_prompt_ids: of the group's prompt, which segments need not repeat.
     """
-    chains: list[list[Turn]] = []
+    chains: list[list[PolicyTurn]] = []
     for turn in turns:
         parents = [chain for chain in chains if turn.goes_on(chain[-1])]
         if parents:
@@ -54,7 +54,7 @@ def segments_of(turns: Sequence[Turn], group_prompt_ids: Ids) -> tuple[Segment, 
     return tuple(_segment(chain, group_prompt_ids) for chain in chains)
 
 
-def _segment(chain: Sequence[Turn], group_prompt_ids: Ids) -> Segment:
+def _segment(chain: Sequence[PolicyTurn], group_prompt_ids: Ids) -> Segment:
     first = chain[0].prompt_ids
     ids: list[Ids] = []
     logprobs: list[Logprobs] = []

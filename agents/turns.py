@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import redis
 
-from broker.protocol.episodes import Answer, Asking, Attempt, Call, Episodes
+from broker.protocol.episodes import Asking, Attempt, CallState, Episodes, PolicyCall
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class TurnDesk:
         self.queues = Queues()
         self._lease_s = lease_s
         self._hears = False
-        self._waiting: list[tuple[Asking, asyncio.Future[tuple[Answer, bytes]]]] = []
+        self._waiting: list[tuple[Asking, asyncio.Future[tuple[CallState, bytes]]]] = []
         self._asking: asyncio.Task[None] | None = None
         self._hints: defaultdict[tuple[str, int], set[asyncio.Event]] = defaultdict(set)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -105,7 +105,7 @@ class TurnDesk:
         self._stop.set()
         self._listener.join(timeout=2 * HEAR_S)
 
-    async def turn(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> Told:
+    async def turn(self, attempt: Attempt, call: PolicyCall, prompt: bytes, *, near: str = "") -> Told:
         """Request a turn and return its record. There is no deadline for the queue: the group has one.
 
         Args:
@@ -117,18 +117,18 @@ class TurnDesk:
         ask, look = Asking(attempt, call, prompt, near), Asking(attempt, call)
         with self._hinted(attempt.group_id, call.episode) as hint:
             found, said = await self._answer_to(ask)
-            was_there = found is Answer.TURN
+            was_there = found is CallState.TURN
             while True:
                 match found:
-                    case Answer.TURN:
+                    case CallState.TURN:
                         return Told(bytes(said), was_there)
-                    case Answer.FAILED:
+                    case CallState.FAILED:
                         raise TurnFailed(said.decode(errors="replace"))
-                    case Answer.GONE:
+                    case CallState.GONE:
                         raise Superseded
-                    case Answer.ENDED:
+                    case CallState.ENDED:
                         raise HasEnded
-                    case Answer.ASK:
+                    case CallState.ASK:
                         found, said = await self._answer_to(ask)
                     case _:
                         # `wait_for` of Python 3.11 loses a cancellation that comes with a hint: this does not.
@@ -138,9 +138,9 @@ class TurnDesk:
                         hint.clear()
                         found, said = await self._answer_to(look)
 
-    async def _answer_to(self, asking: Asking) -> tuple[Answer, bytes]:
+    async def _answer_to(self, asking: Asking) -> tuple[CallState, bytes]:
         """Query Redis, together with all queries that arrive while it answers others."""
-        answer: asyncio.Future[tuple[Answer, bytes]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[tuple[CallState, bytes]] = asyncio.get_running_loop().create_future()
         self._waiting.append((asking, answer))
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask_all())
@@ -164,10 +164,10 @@ class TurnDesk:
     def _look_every_s(self) -> float:
         return max(LOOK_EVERY_S, HEARD_SHARE * self._lease_s) if self._hears else LOOK_EVERY_S
 
-    async def is_asked(self, attempt: Attempt, call: Call) -> bool:
+    async def is_asked(self, attempt: Attempt, call: PolicyCall) -> bool:
         """Return whether a turn was requested before, in this attempt or an older one, answered or not."""
         found, _ = await self._in_thread(self._episodes.look, attempt, call)
-        return bool(found is not Answer.ASK)
+        return bool(found is not CallState.ASK)
 
     @contextlib.contextmanager
     def _hinted(self, group_id: str, episode: int) -> Iterator[asyncio.Event]:

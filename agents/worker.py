@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agents.asking import Counts
+from agents.asking import EpisodeCounts
 from agents.environments.environments import Environments
 from agents.group import GroupPlay
 from agents.lost_time import LostTime
@@ -71,7 +71,7 @@ class AgentWorker:
         self._tasks: dict[asyncio.Task[None], int] = {}  # -> number of the group's episodes
         self._plays: dict[str, asyncio.Task[None]] = {}  # by entry
         self._meter = WorkMeter()  # of the heartbeat, once there is one
-        self._counts = Counts()
+        self._counts = EpisodeCounts()
         self._lost = LostTime()
         self._gateway: Gateway | None = None
         self._began: dict[str, float] = {}  # groups in progress -> Unix seconds of their start
@@ -152,7 +152,7 @@ class AgentWorker:
             return
         if not self._run.plays(prompt.task):
             reason = f"scorers.tasks.{prompt.task} has no environment, and the group came as episodes"
-            await self._in_thread(self.consumer.bury, entry, reason=reason, attempts=0)
+            await self._in_thread(self.consumer.dead_letter_entry, entry, reason=reason, attempts=0)
             return
         play = GroupPlay(
             self._run,
@@ -172,7 +172,7 @@ class AgentWorker:
         self._plays[entry.entry_id] = task
 
     async def _one(self, play: GroupPlay, prompt: Prompt, entry: Entry) -> None:
-        """Play one group. A bug ends the worker, and is in the group's letter if it ends every worker."""
+        """Play one group. A bug ends the worker, and is in the group's dead letter if it ends every worker."""
         self._began[prompt.group_id] = time.time()
         try:
             counted = await play.play(prompt)

@@ -15,7 +15,7 @@ from statistics import median
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TimedWork:
     """One timed piece of work."""
 
     amount: float  # of work, in the benchmark's own unit
@@ -62,16 +62,16 @@ def median_interval(values: Sequence[float], share: float = 0.9) -> tuple[float,
     return ordered[k - 1], ordered[-k]
 
 
-def timed(work: Callable[[], float]) -> Turn:
+def timed(work: Callable[[], float]) -> TimedWork:
     """Run `work`, which returns how much it did."""
     started = time.perf_counter()
     amount = work()
-    return Turn(amount, time.perf_counter() - started)
+    return TimedWork(amount, time.perf_counter() - started)
 
 
 def take_turns(
-    ours: Callable[[int], Turn], other: Callable[[int], Turn], *, rounds: int
-) -> tuple[list[Turn], list[Turn]]:
+    ours: Callable[[int], TimedWork], other: Callable[[int], TimedWork], *, rounds: int
+) -> tuple[list[TimedWork], list[TimedWork]]:
     """Time each side in every round, after a first round that is not counted: caches are warm in both.
 
     Args:

@@ -153,9 +153,9 @@ def encode_scored(group: ScoredGroup) -> Fields:
     return {**_rollout_header(group.rollout), "reward": mean, "payload": pack(group)}
 
 
-def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:
+def encode_dead(dead_letter: DeadLetter, *, floor: int) -> Fields:
     """Return the fields of an entry of `dead`."""
-    return {"v": str(PLAIN_VERSION), "floor": str(floor), **_texts(letter)}
+    return {"v": str(PLAIN_VERSION), "floor": str(floor), **_texts(dead_letter)}
 
 
 def encode_announcement(announcement: Announcement) -> Fields:
@@ -197,7 +197,7 @@ def decode_scored(raw: Raw) -> ScoredGroup:
 
 
 def decode_dead(raw: Raw) -> DeadLetter:
-    """Read a `DeadLetter`. Never raises: an unreadable letter is still a letter."""
+    """Read a `DeadLetter`. Never raises: an unreadable dead letter is still a dead letter."""
     said = {name: text(raw, name) for name in DeadLetter.__struct_encode_fields__ if name.encode() in raw}
     attempts = said.pop("attempts", "")
     if attempts.isdecimal() and len(attempts) < 10:

@@ -88,7 +88,7 @@ class Keys:
 
     @property
     def retries(self) -> str:
-        """Return the key of the dead groups to retry, with their letters, a hash."""
+        """Return the key of the dead groups to retry, with their dead letters, a hash."""
         return self("retries")
 
     @property
@@ -149,9 +149,9 @@ class Keys:
         """Return the key of the generators' requests for weights, a hash."""
         return self("weights_wanted")
 
-    def weights_chunk(self, parcel: str, chunk: int) -> str:
-        """Return the key of one chunk of a parcel: full weights, or a delta."""
-        return self(f"weights:{parcel}:{chunk}")
+    def weights_chunk(self, bundle: str, chunk: int) -> str:
+        """Return the key of one chunk of a bundle: full weights, or a delta."""
+        return self(f"weights:{bundle}:{chunk}")
 
     def served_calls(self, endpoint: str) -> list[str]:
         """Return KEYS of lua/exchange_calls.lua for one endpoint of a served model, named by a hash of its servers."""

@@ -2,7 +2,7 @@
 
 In: the run, and a part for each process. Out: an exit code. A child that ends is restarted, whatever the reason. A
 child that keeps failing, each time within a minute, ends the pool. The last lines of a child are in the log, and in
-Redis for a day, for the letter of the group that killed it. Used by the scorers' pool and by `python -m agents
+Redis for a day, for the dead letter of the group that killed it. Used by the scorers' pool and by `python -m agents
 --workers N`.
 """
 
@@ -42,7 +42,7 @@ BAD_CONFIG = 2  # a child's exit code, then the pool's: a restart would not help
 
 
 class Echo(threading.Thread):
-    """Forward what a child writes to its standard error, and keep the last lines for a letter."""
+    """Forward what a child writes to its standard error, and keep the last lines for a dead letter."""
 
     def __init__(self, source: IO[bytes]) -> None:
         super().__init__(name="echo", daemon=True)
@@ -74,7 +74,7 @@ def _restarts() -> Restarts:
 
 
 @dataclass(slots=True, kw_only=True)
-class Part:
+class PooledProcess:
     """One process's place in the pool, with the process that currently fills it."""
 
     name: str  # for people
@@ -106,7 +106,7 @@ class Part:
 class RolePool:
     """Keep the processes of one role alive, of one run on one machine."""
 
-    def __init__(self, joined: Joined, parts: Sequence[Part]) -> None:
+    def __init__(self, joined: Joined, parts: Sequence[PooledProcess]) -> None:
         self._joined = joined
         self.parts = parts
 
@@ -139,7 +139,7 @@ class RolePool:
         finally:
             self._end()
 
-    def _keep(self, part: Part) -> int | None:
+    def _keep(self, part: PooledProcess) -> int | None:
         """Start the part's process if it does not run. Returns the pool's exit code if it has failed too often."""
         now = time.monotonic()
         if part.process is not None:

@@ -38,7 +38,7 @@ SECRETS = {"REDIS_URL": ("broker", "url"), "HF_TOKEN": ("model", "hf_token")}
 REWARD_VARIABLE = "MILLRACE_REWARD_TOKEN"  # token of the reward server's clients; no key of a configuration
 
 
-class Environment(BaseSettings):
+class ProcessEnvironment(BaseSettings):
     """Variables that belong to this process and to no file: its secrets, and its user's folders."""
 
     model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, case_sensitive=True)
@@ -149,7 +149,7 @@ def from_yaml(text: str | bytes, where: str = "the run's own configuration") -> 
 
 def redis_url() -> SecretStr | None:
     """Return REDIS_URL, if it is set."""
-    return Environment().redis_url
+    return ProcessEnvironment().redis_url
 
 
 def sandbox_urls() -> tuple[str, ...]:
@@ -187,12 +187,12 @@ def at_served_judge(endpoint: EndpointConfig) -> EndpointConfig:
 
 def state_folder() -> Path:
     """Return the folder in which this user's programs keep state: `$XDG_STATE_HOME/millrace`."""
-    return (Environment().state_home or Path.home() / ".local" / "state") / "millrace"
+    return (ProcessEnvironment().state_home or Path.home() / ".local" / "state") / "millrace"
 
 
 def cache_folder() -> Path:
     """Return the folder for this user's caches: `$XDG_CACHE_HOME/millrace`."""
-    return (Environment().cache_home or Path.home() / ".cache") / "millrace"
+    return (ProcessEnvironment().cache_home or Path.home() / ".cache") / "millrace"
 
 
 def _mapping(text: str | bytes, where: str) -> Tree:
@@ -277,7 +277,7 @@ def _from_environment() -> list[Leaf]:
 
 
 def _secrets() -> list[Leaf]:
-    environment = Environment()
+    environment = ProcessEnvironment()
     return [
         Leaf(path, value.get_secret_value(), f"the environment ({variable})")
         for variable, path in SECRETS.items()

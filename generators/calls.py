@@ -17,13 +17,13 @@ from broker.codec import pack, unpack
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import TurnPrompt
 from broker.protocol.consumer import Consumer, read_any
-from broker.protocol.episodes import Asked, Calls, with_id
+from broker.protocol.episodes import BegunCall, CallStream, with_id
 from broker.protocol.streams import Entry
 from config.run import Run
 from generators.answers import answer_turn
 from generators.chat import Chat
 from generators.engine import Engine
-from generators.turnstile import Turnstile
+from generators.exclusive_gate import ExclusiveGate
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +45,12 @@ class CallDesk:
     def __init__(
         self,
         run: Run,
-        shared: Calls,
-        own: Calls,
+        shared: CallStream,
+        own: CallStream,
         prompts: Consumer,
         *,
         engine: Engine,
-        turnstile: Turnstile,
+        gate: ExclusiveGate,
         has_floor: Callable[[str, int], Awaitable[bool]],
         count: Callable[[int], None],
     ) -> None:
@@ -59,7 +59,7 @@ class CallDesk:
         self._run = run
         self._prompts = prompts
         self._engine = engine
-        self._turnstile = turnstile
+        self._gate = gate
         self._has_floor = has_floor
         self._count = count
         self._took_over = 0.0
@@ -90,7 +90,7 @@ class CallDesk:
         consumers = [calls.consumer for calls in self.streams]
         return read_any([*consumers, *[self._prompts] * (room >= 1)], block_s=block_s)
 
-    def of(self, entry: Entry) -> Calls | None:
+    def of(self, entry: Entry) -> CallStream | None:
         """Return the stream of calls that an entry is from; None: it is a group of `prompts`."""
         return next((calls for calls in self.streams if calls.consumer.stream == entry.stream), None)
 
@@ -99,12 +99,12 @@ class CallDesk:
         calls = self.of(entry)
         return calls is None or calls.consumer.holds(entry)
 
-    async def answer(self, calls: Calls, entry: Entry, chat: Chat) -> None:
+    async def answer(self, calls: CallStream, entry: Entry, chat: Chat) -> None:
         """Sample one call, alone if it is its last attempt of several, and write its record."""
         before = 0 if entry.is_new else await asyncio.to_thread(calls.tries, entry)
         if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
             log.warning("last_attempt group=%s: a call of it is sampled alone", entry.group_id)
-        async with self._turnstile.enter(alone=is_last):
+        async with self._gate.enter(alone=is_last):
             asked = await asyncio.to_thread(calls.begin, entry)
             if asked is None:
                 return
@@ -114,7 +114,7 @@ class CallDesk:
                 log.warning("call_refused group=%s reason=%s", entry.group_id, error)
                 await asyncio.to_thread(calls.refuse, asked, str(error))
 
-    async def _attempt(self, calls: Calls, asked: Asked, chat: Chat) -> None:
+    async def _attempt(self, calls: CallStream, asked: BegunCall, chat: Chat) -> None:
         entry = asked.entry
         if asked.number > self._run.broker.max_attempts:
             raise BadMessage(f"generators began this turn {asked.number - 1} times, and none came to its end")
@@ -131,7 +131,7 @@ class CallDesk:
         except Permanent:
             raise
         except Exception:
-            self._turnstile.shut()  # a call that began now would waste an attempt
+            self._gate.shut()  # a call that began now would waste an attempt
             raise
         if await asyncio.to_thread(calls.answer, asked, with_id(pack(record))):
             self._count(len(record.token_ids))

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 HUB_S = 60.0  # for a tokenizer that is neither in a folder nor in the cache: a few megabytes
 
 
-class Decoder:
+class CompletionDecoder:
     """Decode one run's completions.
 
     Args:
@@ -63,14 +63,14 @@ class Decoder:
         return replace(group, rollout=replace(group.rollout, completions=spoken))
 
 
-def open_decoder(run: Run) -> Decoder:
+def open_decoder(run: Run) -> CompletionDecoder:
     """Open the decoder of a run's completions.
 
     Raises:
         RunFailed: the model's tokenizer can't be loaded, or is not local and the hub does not deliver it in time.
     """
     try:
-        return Decoder(open_chat(run, is_offline=True))
+        return CompletionDecoder(open_chat(run, is_offline=True))
     except RunFailed:
         if Path(run.model.path).is_dir():
             raise
@@ -79,7 +79,7 @@ def open_decoder(run: Run) -> Decoder:
         HUB_S,
         run.model.path,
     )
-    return Decoder(_from_hub(run.model))
+    return CompletionDecoder(_from_hub(run.model))
 
 
 def _from_hub(model: ModelConfig) -> Chat:

@@ -22,19 +22,19 @@ from broker.errors import BrokerUnavailable, Permanent, PipelineError, Retryable
 from broker.joining import Joined, RunState, state_of
 from broker.keys import PROMPTS, ROLLOUTS
 from broker.messages import Prompt, SampledGroup
-from broker.monitoring.crash_reports import bury_exhausted
+from broker.monitoring.crash_reports import dead_letter_exhausted
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.announcements import Announcements
 from broker.protocol.consumer import Consumer, Renewer
-from broker.protocol.episodes import Calls
+from broker.protocol.episodes import CallStream
 from broker.protocol.streams import Entry
 from config.run import Run
 from generators.answers import answer
 from generators.calls import CallDesk
 from generators.chat import Chat, open_chat
 from generators.engine import NO_VERSION, Engine
-from generators.turnstile import Turnstile
+from generators.exclusive_gate import ExclusiveGate
 from generators.weight_sync.build import build_receiver
 from generators.weight_sync.follower import WeightFollower
 
@@ -84,7 +84,7 @@ class Generator:
         self.prompts = Consumer(joined.link, joined.keys, PROMPTS, name, lease_s=joined.run.broker.lease_s)
         self._calls = (
             [
-                Calls(joined.link, joined.keys, name, lease_s=joined.run.broker.lease_s, own=own)
+                CallStream(joined.link, joined.keys, name, lease_s=joined.run.broker.lease_s, own=own)
                 for own in (True, False)
             ]
             if joined.run.has_agents
@@ -92,7 +92,7 @@ class Generator:
         )
         self._receiver = build_receiver(joined.run, joined.link, joined.keys, name)
         self.follower = WeightFollower(Announcements(joined.link, joined.keys), engine, self._receiver)
-        self.turnstile = Turnstile()
+        self.gate = ExclusiveGate()
         self._chat: Chat | None = None  # set when the engine starts
         self._room = 1  # groups at once; the engine's number once it has started
         self._tasks: dict[asyncio.Task[None], Entry] = {}
@@ -110,7 +110,7 @@ class Generator:
                 own,
                 self.prompts,
                 engine=engine,
-                turnstile=self.turnstile,
+                gate=self.gate,
                 has_floor=self._has_floor,
                 count=self._count_turn,
             )
@@ -267,7 +267,7 @@ class Generator:
         before = await asyncio.to_thread(self.prompts.tries, entry)
         if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
             log.warning("last_attempt group=%s: it is sampled alone", prompt.group_id)
-        async with self.turnstile.enter(alone=is_last):
+        async with self.gate.enter(alone=is_last):
             await self._attempt(entry, prompt)
 
     async def _attempt(self, entry: Entry, prompt: Prompt) -> None:
@@ -277,7 +277,7 @@ class Generator:
             return
         if attempts > self._run.broker.max_attempts:
             await asyncio.to_thread(
-                bury_exhausted,
+                dead_letter_exhausted,
                 self.prompts,
                 entry,
                 attempts=attempts - 1,
@@ -292,7 +292,7 @@ class Generator:
             rollout = await self._sample(prompt, attempts)
         except Permanent as error:
             await asyncio.to_thread(
-                self.prompts.bury,
+                self.prompts.dead_letter_entry,
                 entry,
                 reason=str(error),
                 attempts=attempts,
@@ -305,7 +305,7 @@ class Generator:
             self.prompts.release(entry)  # its lease expires, and a generator tries again
             return
         except Exception:
-            self.turnstile.shut()  # a group that began now would waste an attempt
+            self.gate.shut()  # a group that began now would waste an attempt
             await self._note_failure(entry)
             raise
         counted = await asyncio.to_thread(self._hand_over, entry, rollout)
@@ -335,9 +335,9 @@ class Generator:
         return self.prompts.hand_over(entry, ROLLOUTS, codec.encode_rollout(group))
 
     async def _note_failure(self, entry: Entry) -> None:
-        """Record the exception being handled, for the letter of a group that fails each time."""
+        """Record the exception being handled, for the dead letter of a group that fails each time."""
         text = traceback.format_exc()
-        with contextlib.suppress(PipelineError):  # Redis is away: the letter has less information
+        with contextlib.suppress(PipelineError):  # Redis is away: the dead letter has less information
             await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
     def _count_turn(self, tokens: int) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from learner.launch.ranks import Ranks
-    from learner.session import Session
+    from learner.session import TrainingSession
     from learner.training.backend import TrainingBackend
 
 log = logging.getLogger("learner")
@@ -143,17 +143,17 @@ def _leave_if_finished(run: Run, has_joined: threading.Event) -> None:
 
 def _lead(run: Run, world_size: int) -> int:
     from learner.launch.leading import lead
-    from learner.session import Session
+    from learner.session import TrainingSession
 
     return lead(
         run,
-        lambda link: Session(run, link),
+        lambda link: TrainingSession(run, link),
         lambda session, stop: session.train(lambda: _load(session, world_size), stop),
         is_alone=world_size == 1,
     )
 
 
-def _load(session: Session, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
+def _load(session: TrainingSession, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
     """Load tokenizer and policy, once the run's name is free. The policy comes last: nothing fails after it."""
     from learner.base_model.base_files import report, what_is_odd
     from learner.base_model.own_head import settled

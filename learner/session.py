@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 Load = Callable[[], "tuple[PreTrainedTokenizerBase, TrainingBackend]"]
 
 
-class Session(Incarnation):
+class TrainingSession(Incarnation):
     """The objects of rank 0, except the policy."""
 
     def __init__(self, run: Run, link: RedisLink) -> None:

@@ -1,12 +1,12 @@
 """The seam between those who have a program run and the walls around it.
 
 In: a `Program`, prepared once (compiled where its language needs that) and run any number of times. Each run has its
-own input and a fresh scratch folder. Out: an `Outcome`: how it ended and what it printed, never whether it was right.
-Implementations: the local walls (`sandbox.local.sandbox`: bubblewrap, Landlock, or none) and SandboxFusion's
+own input and a fresh scratch folder. Out: a `ProgramOutcome`: how it ended and what it printed, never whether it was
+right. Implementations: the local walls (`sandbox.local.sandbox`: bubblewrap, Landlock, or none) and SandboxFusion's
 HTTP API (`sandbox.remote.fusion`). `sandbox.choice` picks one.
 
-What the program brought about is an `Outcome`. What the machinery did (a sandbox that can't be set up, a run that was
-killed from outside) raises `SandboxUnavailable`, a `Retryable`, and can therefore never become a zero.
+What the program brought about is a `ProgramOutcome`. What the machinery did (a sandbox that can't be set up, a run that
+was killed from outside) raises `SandboxUnavailable`, a `Retryable`, and can therefore never become a zero.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ProgramOutcome:
     """The outcome of one run: how it ended and what it printed."""
 
     ending: Ending
@@ -106,11 +106,11 @@ class Outcome:
     is_crowded: bool = False  # the same user's other programs took of the processes that it was promised
 
 
-class Prepared(Protocol):
+class ReadyProgram(Protocol):
     """A program that is ready to run."""
 
     @property
-    def failure(self) -> Outcome | None:
+    def failure(self) -> ProgramOutcome | None:
         """Return the compiler's outcome where it refused the program, which then can't be run; else None."""
         ...
 
@@ -119,7 +119,7 @@ class Prepared(Protocol):
         """Return the seconds of the compiler before the first run; 0.0 where each run's seconds hold the compiler's."""
         ...
 
-    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
         """Run the program once, in a fresh scratch folder as its working folder; its whole process tree ends with it.
 
         Args:
@@ -163,7 +163,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
+    def prepare(self, program: Program) -> AbstractContextManager[ReadyProgram]:
         """Make a program ready; leaving the context removes what was made.
 
         Raises:

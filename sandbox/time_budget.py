@@ -1,6 +1,6 @@
 """A time budget limits what one answer may take, all its runs together.
 
-In: what each run took by itself, as its `Outcome` says. Out: how much is left. Kept by those who judge answers
+In: what each run took by itself, as its `ProgramOutcome` says. Out: how much is left. Kept by those who judge answers
 (`verdicts.code.judging`, `scorers.swe.trial`), who have every run made here. A full queue, a server that hangs until
 another one is asked, walls that are slow to stand: nothing of that is the answer's doing, and none of it is charged.
 Where it takes too long, `SandboxUnavailable` is raised: the answer is judged later, and is no zero.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from sandbox.program import Limits, Outcome, Prepared, SandboxUnavailable
+from sandbox.program import Limits, ProgramOutcome, ReadyProgram, SandboxUnavailable
 
 WAIT_S: Final = 10.0  # that may be lost beyond as long as the answer itself has
 
@@ -48,7 +48,7 @@ class TimeBudget:
         if self._whole is not None:
             self._whole.charge(seconds)
 
-    def run(self, prepared: Prepared, stdin: bytes, limits: Limits) -> Outcome:
+    def run(self, prepared: ReadyProgram, stdin: bytes, limits: Limits) -> ProgramOutcome:
         """Have a program run, and charge what it took.
 
         Raises:

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sandbox.local.toolchain import MAIN_FILE
-from sandbox.program import Ending, Language, Outcome
+from sandbox.program import Ending, Language, ProgramOutcome
 
 DEFAULT_PORT = 8080
 # Ours -> theirs.
@@ -109,7 +109,7 @@ class RunReply(BaseModel):
     files: dict[str, str] = {}
 
 
-def to_result(outcome: Outcome) -> CommandResult:
+def to_result(outcome: ProgramOutcome) -> CommandResult:
     """Return what a run did, in SandboxFusion's words and in our own.
 
     A program over its memory or its output is said to be killed; one over its time has a status of its own.

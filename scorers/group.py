@@ -20,7 +20,7 @@ from typing import Any
 
 from broker.errors import Retryable
 from broker.messages import Completion, SampledGroup, Score, ScoredGroup, ScoreStatus
-from broker.monitoring.counters import FAILED, Tally
+from broker.monitoring.counters import FAILED, ProcessTally
 from config.scorer_kinds import QUEUES, QueueName, SlowQueue
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.conversation import asked_of, begin, read_by, unplayed
@@ -58,13 +58,13 @@ class GroupScorer:
         self,
         config: ScorersConfig,
         queues: Collection[QueueName] = QUEUES,
-        tally: Tally | None = None,
+        tally: ProcessTally | None = None,
         shared: Shared | None = None,
         *,
         deadline_of: Callable[[str], float] = lambda _: math.inf,
     ) -> None:
         """Build nothing yet."""
-        self.tally = tally or Tally()
+        self.tally = tally or ProcessTally()
         self._config = config
         self._queues = queues
         self._scorers = Scorers(config, shared)

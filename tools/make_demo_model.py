@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from config.logs import set_up_logging
-from learner.data.digits import INSTRUCTION, PHRASINGS, Problem, problems
+from learner.data.digits import INSTRUCTION, PHRASINGS, DigitProblem, problems
 from tools import box_demonstrations
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
     )
 
 
-def demonstration(problem: Problem, draw: random.Random) -> str:
+def demonstration(problem: DigitProblem, draw: random.Random) -> str:
     """Write an answer to `problem`, right or copied, in one of the wordings."""
     number = problem.answer if draw.random() < RIGHT_SHARE else problem.digits
     return draw.choice(WORDINGS).format(number)

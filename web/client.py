@@ -1,6 +1,6 @@
 """HTTP client for the servers of models, of sandboxes and of rewards.
 
-In: a method, an address and a body. Out: an `Answer` with any status, or an error that names the cause:
+In: a method, an address and a body. Out: an `HttpAnswer` with any status, or an error that names the cause:
 - the server's: `ServerTrouble` (another server may work), `ServerAway` (it may be back soon) or `Busy`;
 - the configuration's: `BadAddress`.
 `Client` belongs to one event loop. `BlockingClient` is for threads, and has its own loop. Both use the proxy and trust
@@ -68,7 +68,7 @@ class BadAddress(Permanent):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A server's answer."""
 
     status: int
@@ -125,7 +125,7 @@ class Client:
         headers: Mapping[str, str] = JSON,
         timeout_s: float,
         max_bytes: int,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Make one exchange; redirections are returned, not followed.
 
         Args:
@@ -151,7 +151,7 @@ class Client:
                     allow_redirects=False,
                 ) as response,
             ):
-                return Answer(response.status, response.headers, await _read(response, max_bytes))
+                return HttpAnswer(response.status, response.headers, await _read(response, max_bytes))
         except (aiohttp.InvalidURL, UnicodeError) as error:
             raise BadAddress(f"no address ({error})") from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -192,7 +192,7 @@ class BlockingClient:
         headers: Mapping[str, str] = JSON,
         timeout_s: float,
         max_bytes: int,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Make one exchange, as `Client.exchange` does. Raises ServerTrouble if the client is closed meanwhile."""
         with self._lock:
             if self._is_closed:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 
 @dataclass(slots=True, eq=False)
-class Server:
+class RotatedServer:
     """One server, as this process sees it. Times are monotonic seconds."""
 
     url: str
@@ -28,7 +28,7 @@ class Server:
         self.rests_until = max(self.rests_until, time.monotonic() + seconds)
 
 
-S = TypeVar("S", bound=Server)
+S = TypeVar("S", bound=RotatedServer)
 
 
 class Rotation:
@@ -51,7 +51,7 @@ class Rotation:
         return server
 
     @staticmethod
-    def give_back(server: Server) -> None:
+    def give_back(server: RotatedServer) -> None:
         """Count a call at this server as ended."""
         server.outstanding -= 1
 

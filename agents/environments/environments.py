@@ -16,8 +16,16 @@ from itertools import count
 from typing import Any, Final
 
 from agents.environments.child.serving import EXIT_MEMORY
-from agents.environments.processes import OWN_SIGNALS, Child, Ended, Parent, Reply, how_ended
-from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Finish, Kind, Stage, Step
+from agents.environments.processes import OWN_SIGNALS, Child, EnvironmentChildEnded, Parent, Reply, how_ended
+from agents.environments.seam import (
+    Beginning,
+    Disturbed,
+    EnvironmentFailed,
+    EnvironmentStep,
+    FailureKind,
+    FailureStage,
+    Finish,
+)
 from broker.messages import Turn
 from config.episodes.environment_section import EnvironmentSection
 from config.episodes.own_loop import AgentSection
@@ -70,7 +78,7 @@ class Environments:
         episode = Episode(found, await found.child())
         try:
             reply = await episode.ask(
-                Stage.RESET,
+                FailureStage.RESET,
                 found.section.reset_deadline_s,
                 row=dict(row),
                 seed=seed,
@@ -98,7 +106,7 @@ class Episode:
         self._is_open = True
         child.episodes.add(self._number)
 
-    async def step(self, said: Turn) -> Step:
+    async def step(self, said: Turn) -> EnvironmentStep:
         """Pass the policy's message to the environment, and return its answer.
 
         Args:
@@ -107,9 +115,9 @@ class Episode:
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
         """
-        reply = await self.ask(Stage.STEP, self._task.section.step_deadline_s, said=said)
+        reply = await self.ask(FailureStage.STEP, self._task.section.step_deadline_s, said=said)
         found = reply["result"]
-        return Step(
+        return EnvironmentStep(
             messages=tuple(map(_masked, found["messages"])),
             reward=found["reward"],
             terminated=found["terminated"],
@@ -128,7 +136,7 @@ class Episode:
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
         """
-        asked = await self.ask(Stage.RUN, deadline_s, base_url=base_url, key=key, socket=socket)
+        asked = await self.ask(FailureStage.RUN, deadline_s, base_url=base_url, key=key, socket=socket)
         return _finish(asked["result"])
 
     async def judge(self, deadline_s: float) -> Finish:
@@ -137,7 +145,7 @@ class Episode:
         Raises:
             EnvironmentFailed, Disturbed: the episode is over.
         """
-        return _finish((await self.ask(Stage.JUDGE, deadline_s))["result"])
+        return _finish((await self.ask(FailureStage.JUDGE, deadline_s))["result"])
 
     @property
     def is_waiting(self) -> bool:
@@ -161,40 +169,42 @@ class Episode:
         self._is_open = False
         try:
             if not self._child.is_over:
-                with contextlib.suppress(TimeoutError, Ended):
+                with contextlib.suppress(TimeoutError, EnvironmentChildEnded):
                     await self._child.ask(self._number, "close", CLOSE_S)
         finally:
             self._child.episodes.discard(self._number)
             self._task.let_go(self._child)
 
-    async def ask(self, stage: Stage, deadline_s: float, **what: Any) -> Reply:
+    async def ask(self, stage: FailureStage, deadline_s: float, **what: Any) -> Reply:
         """Return the child's reply. Raises EnvironmentFailed or Disturbed, after which the episode is over."""
         try:
             reply = await self._child.ask(self._number, stage.value, deadline_s, **what)
         except TimeoutError:
             raise self._failed(
-                stage, Kind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}"
+                stage, FailureKind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}"
             ) from None
-        except Ended as error:
+        except EnvironmentChildEnded as error:
             raise self._ended(stage, error) from None
         except (TypeError, ValueError, RecursionError) as error:
-            raise self._failed(stage, Kind.ERROR, f"what it is to be told can't travel: {error}") from None
+            raise self._failed(
+                stage, FailureKind.ERROR, f"what it is to be told can't travel: {error}"
+            ) from None
         if "deadline" in reply:
             where = f", while at\n{reply['deadline']}" if reply["deadline"] else ""
             raise self._failed(
-                stage, Kind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}{where}"
+                stage, FailureKind.DEADLINE, f"no answer within {stage}_deadline_s={deadline_s:g}{where}"
             )
         if "error" in reply:
             raise self._failed(
                 stage,
-                Kind.ERROR,
+                FailureKind.ERROR,
                 reply["error"],
                 is_foreign=reply["is_unreachable"],
                 is_unreachable=reply["is_unreachable"],
             )
         return reply
 
-    def _ended(self, stage: Stage, ended: Ended) -> EnvironmentFailed | Disturbed:
+    def _ended(self, stage: FailureStage, ended: EnvironmentChildEnded) -> EnvironmentFailed | Disturbed:
         """Say who caused the child's end."""
         status = ended.status
         if ended.is_killed or status is None or ended.running not in (0, self._number):
@@ -202,15 +212,23 @@ class Episode:
                 f"task {self._task.name}: its process ended {how_ended(status)}, and not for its sake"
             )
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_MEMORY:
-            return self._failed(stage, Kind.MEMORY, f"memory_mb={self._task.section.memory_mb} is used up")
+            return self._failed(
+                stage, FailureKind.MEMORY, f"memory_mb={self._task.section.memory_mb} is used up"
+            )
         is_outside = os.WIFSIGNALED(status) and os.WTERMSIG(status) not in OWN_SIGNALS
         by_whom = ", from outside: by a person, or for want of memory on this machine" if is_outside else ""
         is_alone = len(self._child.episodes) == 1 or ended.running == self._number
         what = f"its process ended {how_ended(status)}{by_whom}"
-        return self._failed(stage, Kind.EXITED, what, is_foreign=is_outside or not is_alone)
+        return self._failed(stage, FailureKind.EXITED, what, is_foreign=is_outside or not is_alone)
 
     def _failed(
-        self, stage: Stage, kind: Kind, what: str, *, is_foreign: bool = False, is_unreachable: bool = False
+        self,
+        stage: FailureStage,
+        kind: FailureKind,
+        what: str,
+        *,
+        is_foreign: bool = False,
+        is_unreachable: bool = False,
     ) -> EnvironmentFailed:
         printed = self._child.last_words
         said = f"\nit printed last:\n{printed}" if printed else ""
@@ -218,7 +236,7 @@ class Episode:
             mask(f"task {self._task.name}: the environment failed in {stage}: {what}{said}"),
             stage=stage,
             kind=kind,
-            is_policys=stage in (Stage.STEP, Stage.RUN)
+            is_policys=stage in (FailureStage.STEP, FailureStage.RUN)
             and self._task.section.policy_can_break
             and not is_foreign,
             is_unreachable=is_unreachable,
@@ -312,7 +330,7 @@ def _beginning(found: Reply, messages: Sequence[Turn], task: str, *, may_be_empt
     given = tuple(found["messages"]) if found["is_whole"] else (*messages, *found["messages"])
     if not given and not may_be_empty:
         what = f"task {task}: neither the row nor reset has a message to begin with"
-        raise EnvironmentFailed(what, stage=Stage.RESET, kind=Kind.ERROR)
+        raise EnvironmentFailed(what, stage=FailureStage.RESET, kind=FailureKind.ERROR)
     low_high = found["reward_range"]
     return Beginning(
         messages=given,

@@ -25,7 +25,7 @@ from typing import Any, Final
 from agents.environments.child.frames import LENGTH_BYTES, framed, length_of, message_of
 from agents.environments.child.serving import MARK_BYTES
 from agents.environments.output import Output
-from agents.environments.seam import Disturbed, EnvironmentFailed, Kind, Stage
+from agents.environments.seam import Disturbed, EnvironmentFailed, FailureKind, FailureStage
 from agents.environments.verl_tool_file import children_read
 from broker.processes import spawn
 from config.episodes.environment_section import EnvironmentSection
@@ -55,7 +55,7 @@ OWN_SIGNALS: Final = frozenset(
 Reply = dict[str, Any]
 
 
-class Ended(Exception):
+class EnvironmentChildEnded(Exception):
     """A child has ended."""
 
     def __init__(self, status: int | None, *, running: int, is_killed: bool) -> None:
@@ -138,7 +138,7 @@ class Parent:
                 await ready
         except TimeoutError:
             raise self._failed(
-                f"its imports took longer than start_deadline_s={seconds:g}", Kind.DEADLINE
+                f"its imports took longer than start_deadline_s={seconds:g}", FailureKind.DEADLINE
             ) from None
         except OSError as error:
             raise self._failed(f"it is gone: {error}") from error
@@ -194,7 +194,7 @@ class Parent:
                 self._control.shutdown(socket.SHUT_WR)
             await asyncio.wait({self._reading}, timeout=ENDED_S)
             self._reading.cancel()
-        self._bury()
+        self._reap()
         if self.listening:
             await asyncio.wait(self.listening, timeout=ENDED_S)
         self._held.close()
@@ -209,17 +209,17 @@ class Parent:
     def _unforked(self, reason: str) -> EnvironmentFailed:
         return EnvironmentFailed(
             f"task {self._task}: there is no process for an episode: {reason}",
-            stage=Stage.START,
-            kind=Kind.START,
+            stage=FailureStage.START,
+            kind=FailureKind.START,
         )
 
-    def _failed(self, reason: str, kind: Kind = Kind.START) -> EnvironmentFailed:
+    def _failed(self, reason: str, kind: FailureKind = FailureKind.START) -> EnvironmentFailed:
         said = self._output.last_lines
         self.kill()
         printed = f"\nit printed last:\n{said}" if said else ""
         return EnvironmentFailed(
             mask(f"task {self._task}: the environments' process did not start: {reason}{printed}"),
-            stage=Stage.START,
+            stage=FailureStage.START,
             kind=kind,
         )
 
@@ -239,7 +239,7 @@ class Parent:
         except (ValueError, RecursionError):
             log.exception("environments_parent_unreadable task=%s", self._task)
         finally:
-            self._bury()
+            self._reap()
             ended = _code(self._status)
             if not ready.done():
                 ready.set_exception(self._failed(f"it ended {ended}"))
@@ -257,7 +257,7 @@ class Parent:
             self.stops_episodes = message["stops_episodes"]
             ready.set_result(None)
         elif "failed" in message and not ready.done():
-            ready.set_exception(self._failed(message["failed"], Kind.ERROR))
+            ready.set_exception(self._failed(message["failed"], FailureKind.ERROR))
         elif "forked" in message:
             self._has_forked(message)
         elif "ended" in message and message["ended"] in self._children:
@@ -275,7 +275,7 @@ class Parent:
         else:
             asked.set_exception(OSError(message["reason"]))
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         """Kill and reap the process, unless that is done."""
         if self._process is None or self._process.returncode is not None:
             return
@@ -355,7 +355,7 @@ class Child:
 
         Raises:
             TimeoutError: past the deadline; the episode's code was running, or did not stop. The child is killed.
-            Ended: the child has ended, by itself or for another episode.
+            EnvironmentChildEnded: the child has ended, by itself or for another episode.
             TypeError, ValueError: the request can't be encoded.
         """
         frame = framed({"episode": episode, "do": do, "deadline_s": deadline_s, **what})
@@ -363,7 +363,7 @@ class Child:
         self._waiting[episode] = reply
         try:
             if self.is_over:
-                raise Ended(None, running=0, is_killed=self._is_killed)
+                raise EnvironmentChildEnded(None, running=0, is_killed=self._is_killed)
             self._writer.write(frame)
             stop_s = STOPPED_S if self._parent.stops_episodes else 0.0
             await asyncio.wait({reply}, timeout=deadline_s + stop_s)
@@ -412,7 +412,7 @@ class Child:
             self.is_over = True
             self._parent.end(self.pid)  # it may have closed only its link
         await asyncio.wait({self._over}, timeout=ENDED_S)
-        ended = Ended(
+        ended = EnvironmentChildEnded(
             self._over.result() if self._over.done() else None,
             running=self.running,
             is_killed=self._is_killed,

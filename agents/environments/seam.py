@@ -16,7 +16,7 @@ from broker.messages import Turn
 MESSAGE_LINES: Final = 24
 
 
-class Stage(StrEnum):
+class FailureStage(StrEnum):
     """What the environment was doing when it failed."""
 
     START = "start"  # of the processes: the imports
@@ -26,7 +26,7 @@ class Stage(StrEnum):
     JUDGE = "judge"  # of such an agent's result
 
 
-class Kind(StrEnum):
+class FailureKind(StrEnum):
     """How an environment failed."""
 
     START = "start"  # no process to play in
@@ -50,7 +50,7 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class EnvironmentStep:
     """The environment's answer to one turn of the policy."""
 
     messages: tuple[Turn, ...]  # of the role `tool` or `user`, for the policy
@@ -77,8 +77,8 @@ class EnvironmentFailed(Retryable):
         self,
         message: str,
         *,
-        stage: Stage,
-        kind: Kind,
+        stage: FailureStage,
+        kind: FailureKind,
         is_policys: bool = False,
         is_unreachable: bool = False,
     ) -> None:

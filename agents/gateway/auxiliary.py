@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.gateway.dialects.dialect import Asked
+from agents.gateway.dialects.dialect import ApiRequest
 from config.episodes.own_loop import AuxiliaryCall
 from tasks.turns import text_of
 
 
-def is_auxiliary(asked: Asked, conditions: Sequence[AuxiliaryCall]) -> bool:
+def is_auxiliary(asked: ApiRequest, conditions: Sequence[AuxiliaryCall]) -> bool:
     """Return whether a call is outside the task."""
     return any(_meets(asked, one) for one in conditions)
 
 
-def _meets(asked: Asked, one: AuxiliaryCall) -> bool:
+def _meets(asked: ApiRequest, one: AuxiliaryCall) -> bool:
     messages = (*asked.instructions, *asked.messages)
     system = "\n".join(text_of(message) for message in messages if message["role"] == "system")
     most = asked.most_tokens

@@ -1,9 +1,9 @@
 """Keep the calls of one episode's agent, for any source of answers: from the gateway's requests to the play's end.
 
-In: a call in the form of `Asked`, with its digest. Out: a task that ends with an `Answer` or `Refused`. A client that
-retries, and says so, gets the answer of its first call. A call whose client has disconnected is still answered: it is
-part of the episode. At a limit the agent is told in its own API, and should end; one that continues is refused. In
-`agents.gateway.session` the policy answers. Belongs to one event loop.
+In: a call in the form of `ApiRequest`, with its digest. Out: a task that ends with a `PolicyAnswer` or `CallRefused`. A
+client that retries, and says so, gets the answer of its first call. A call whose client has disconnected is still
+answered: it is part of the episode. At a limit the agent is told in its own API, and should end; one that continues is
+refused. In `agents.gateway.session` the policy answers. Belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.gateway.auxiliary import is_auxiliary
-from agents.gateway.dialects.dialect import ENDED, Answer, Asked, Begun, Refused, Usage
+from agents.gateway.dialects.dialect import ENDED, ApiRequest, Begun, CallRefused, PolicyAnswer, TokenUsage
 from broker.messages import End
 from broker.messages import Turn as Message
 from config.episodes.own_loop import AuxiliaryCall
@@ -31,14 +31,14 @@ MOST_BEHIND_END: Final = 16  # calls at a limit that get the message; further on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class AgentCall:
     """One call of an agent."""
 
     begun: Begun
-    answer: asyncio.Task[Answer]  # or `Refused`; its waiters must not cancel it
+    answer: asyncio.Task[PolicyAnswer]  # or `CallRefused`; its waiters must not cancel it
 
 
-class Calls(ABC):
+class PlayCalls(ABC):
     """The calls of one play of an episode.
 
     Args:
@@ -55,9 +55,9 @@ class Calls(ABC):
     def __init__(self, *, model: str, created: int, beside: Sequence[AuxiliaryCall] = ()) -> None:
         self._model, self._created, self._beside = model, created, beside
         self.auxiliary = 0
-        self._calls: dict[bytes, Call] = {}  # the last call with this digest
+        self._calls: dict[bytes, AgentCall] = {}  # the last call with this digest
         self._begun: Counter[bytes] = Counter()  # number of calls, by digest
-        self._out: set[asyncio.Task[Answer]] = set()
+        self._in_flight: set[asyncio.Task[PolicyAnswer]] = set()
         self._kept: dict[str, tuple[Message, ...]] = {}  # answer's id -> all messages up to it, as shown
         self._told = 0  # calls that were told about a limit
         self.refusal = ""
@@ -67,36 +67,36 @@ class Calls(ABC):
         self._is_closed = False
 
     @abstractmethod
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
-        """Answer a call. Raises Refused."""
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
+        """Answer a call. Raises CallRefused."""
 
     @abstractmethod
-    def count(self, asked: Asked) -> int:
-        """Count the tokens of a call's prompt, without requesting or recording anything. Raises Refused."""
+    def count(self, asked: ApiRequest) -> int:
+        """Count the tokens of a call's prompt, without requesting or recording anything. Raises CallRefused."""
 
     @property
     def is_at_work(self) -> bool:
         """Whether a call is in progress: the agent waits for its answer."""
-        return bool(self._out)
+        return bool(self._in_flight)
 
-    def call(self, asked: Asked, digest: bytes, *, is_retry: bool) -> Call:
+    def call(self, asked: ApiRequest, digest: bytes, *, is_retry: bool) -> AgentCall:
         """Start to answer a call, or return the one that a client retries.
 
         Args:
             digest: of the request.
             is_retry: whether its client says that it retries.
         Raises:
-            Refused: the episode has ended.
+            CallRefused: the episode has ended.
         """
         if is_retry and digest in self._calls:
             return self._calls[digest]
         if self._is_closed or self.failure is not None:
-            raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+            raise CallRefused("this episode has ended", status=ENDED, code="episode_ended")
         self._begun[digest] += 1
         name = hashlib.blake2b(digest + b"%d" % self._begun[digest], digest_size=16).hexdigest()
         begun = Begun(id=name, model=self._model, created=self._created)
-        call = self._calls[digest] = Call(begun, asyncio.create_task(self._answered(asked, begun)))
-        self._out.add(call.answer)
+        call = self._calls[digest] = AgentCall(begun, asyncio.create_task(self._answered(asked, begun)))
+        self._in_flight.add(call.answer)
         call.answer.add_done_callback(self._is_done)
         return call
 
@@ -105,22 +105,22 @@ class Calls(ABC):
         self._is_closed = True
         if self.failure is not None:
             self.abandon()
-        if self._out:
-            await asyncio.wait(self._out)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
 
     def abandon(self) -> None:
         """Accept no more calls, and do not wait. Turns in progress are sampled and recorded for the next play."""
         self._is_closed = True
-        for task in self._out:
+        for task in self._in_flight:
             task.cancel()
 
-    def _is_done(self, task: asyncio.Task[Answer]) -> None:
-        self._out.discard(task)
+    def _is_done(self, task: asyncio.Task[PolicyAnswer]) -> None:
+        self._in_flight.discard(task)
         error = None if task.cancelled() else task.exception()  # retrieved, though no client may be left
         if error is not None:
             self.refusal = str(error)
 
-    def _is_beside(self, asked: Asked) -> bool:
+    def _is_beside(self, asked: ApiRequest) -> bool:
         """Return whether a call is outside the task, and count it."""
         found = is_auxiliary(asked, self._beside)
         self.auxiliary += found
@@ -130,25 +130,25 @@ class Calls(ABC):
         self.failure = self.failure or error
         self.failed.set()
 
-    def _said_before(self, asked: Asked) -> tuple[Message, ...]:
-        """Return all messages up to the answer that a call names. Raises Refused."""
+    def _said_before(self, asked: ApiRequest) -> tuple[Message, ...]:
+        """Return all messages up to the answer that a call names. Raises CallRefused."""
         if not asked.previous:
             return ()
         if (found := self._kept.get(asked.previous)) is None:
-            raise Refused(
+            raise CallRefused(
                 "previous_response_id names no response of this episode that was stored",
                 code="previous_response_not_found",
                 where="previous_response_id",
             )
         return found
 
-    def _keep(self, asked: Asked, answer: Answer) -> None:
+    def _keep(self, asked: ApiRequest, answer: PolicyAnswer) -> None:
         """Keep all messages up to an answer that later calls may name."""
         if asked.is_kept:
             self._kept[answer.id] = (*self._said_before(asked), *asked.messages, answer.message)
 
-    def _at_limit(self, limit: End, begun: Begun, *, given: int, is_beside: bool) -> Answer:
-        """Tell the agent about a limit, in a last message. Raises Refused for one that keeps calling.
+    def _at_limit(self, limit: End, begun: Begun, *, given: int, is_beside: bool) -> PolicyAnswer:
+        """Tell the agent about a limit, in a last message. Raises CallRefused for one that keeps calling.
 
         Args:
             given: number of prompt tokens of the call.
@@ -158,13 +158,13 @@ class Calls(ABC):
             self.ended_by = self.ended_by or limit
         self._told += 1
         if self._told > MOST_BEHIND_END:
-            raise Refused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")
-        return Answer(
+            raise CallRefused(f"{LIMITS[limit]} This was said before.", status=ENDED, code="episode_ended")
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,
             message={"role": "assistant", "content": LIMITS[limit]},
             is_cut=False,
             stopped_at=None,
-            usage=Usage(given=given, cached=0, sampled=0),
+            usage=TokenUsage(given=given, cached=0, sampled=0),
         )

@@ -30,7 +30,7 @@ T = TypeVar("T")  # data of an answer in addition to its message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place(Generic[T]):
+class BranchPoint(Generic[T]):
     """An answer of the policy that calls may continue from."""
 
     turn: T
@@ -42,10 +42,10 @@ class Place(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class CallPlace(Generic[T]):
     """The place of a call."""
 
-    after: Place[T] | None  # None: it continues from no known answer
+    after: BranchPoint[T] | None  # None: it continues from no known answer
     since: tuple[Message, ...]  # messages after that; all messages for None
     tools: tuple[Message, ...]
 
@@ -64,11 +64,11 @@ class Conversations(Generic[T]):
     """The conversations of one play of an episode."""
 
     def __init__(self) -> None:
-        self._places: defaultdict[bytes, list[Place[T]]] = defaultdict(list)  # by digest
+        self._places: defaultdict[bytes, list[BranchPoint[T]]] = defaultdict(list)  # by digest
 
     def find(
         self, messages: Sequence[Message], tools: tuple[Message, ...], stops: Sequence[str] = ()
-    ) -> Found[T]:
+    ) -> CallPlace[T]:
         """Find what a call continues from: the longest history that ends with an answer, as shown to the agent.
 
         Args:
@@ -85,19 +85,19 @@ class Conversations(Generic[T]):
 
     def _find(
         self, meant: Sequence[Message], messages: Sequence[Message], tools: tuple[Message, ...]
-    ) -> Found[T]:
+    ) -> CallPlace[T]:
         digests = list(_digests(_of_tools(tools), meant))
         for last in range(len(messages) - 1, -1, -1):
             if messages[last]["role"] != POLICY:
                 continue
             if places := self._places.get(digests[last]):
                 after = _meant(places, messages[last])
-                return Found(after, _named(after.history, messages[last + 1 :]), tools)
+                return CallPlace(after, _named(after.history, messages[last + 1 :]), tools)
             break  # an unknown answer: everything after it is new
-        return Found(None, _named((), messages), tools)
+        return CallPlace(None, _named((), messages), tools)
 
     def add(
-        self, found: Found[T], turn: T, said: Message, shown: Message, *, is_auxiliary: bool = False
+        self, found: CallPlace[T], turn: T, said: Message, shown: Message, *, is_auxiliary: bool = False
     ) -> None:
         """Add an answer.
 
@@ -110,7 +110,7 @@ class Conversations(Generic[T]):
         """
         after, since = found.after, found.since
         *_, digest = _digests(after.digest if after else _of_tools(found.tools), (*since, shown))
-        place = Place(
+        place = BranchPoint(
             turn,
             (*found.history, said),
             begun=after.begun if after else len(since),
@@ -121,7 +121,7 @@ class Conversations(Generic[T]):
         self._places[digest].append(place)
 
     @property
-    def longest(self) -> Place[T] | None:
+    def longest(self) -> BranchPoint[T] | None:
         """Return the end of the task's conversation with the most answers, the latest of equals."""
         places = [place for group in self._places.values() for place in group if not place.is_auxiliary]
         return max(reversed(places), key=lambda place: place.depth, default=None)
@@ -137,10 +137,10 @@ def cut_at(said: Message, stops: Sequence[str]) -> tuple[Message, str | None]:
     return {name: one for name, one in said.items() if name != "tool_calls"} | {"content": text[:at]}, stop
 
 
-def _meant(places: Sequence[Place[T]], answer: Message) -> Place[T]:
+def _meant(places: Sequence[BranchPoint[T]], answer: Message) -> BranchPoint[T]:
     """Return the intended one of several equal answers: by ids of calls, by the thought, or the last one."""
 
-    def likeness(place: Place[T]) -> tuple[bool, bool]:
+    def likeness(place: BranchPoint[T]) -> tuple[bool, bool]:
         said = place.history[-1]
         is_same = said.get("reasoning_content") == answer.get("reasoning_content")
         return _call_ids(said) == _call_ids(answer), is_same

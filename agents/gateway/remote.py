@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from agents.environments.seam import EnvironmentFailed, Finish, Kind, Stage
+from agents.environments.seam import EnvironmentFailed, FailureKind, FailureStage, Finish
 from config.logs import mask
 
 LOOK_S: Final = 20.0  # longest wait of a program for an episode, below the timeouts of proxies
@@ -191,8 +191,8 @@ class RemoteEpisode:
         except TimeoutError:
             raise EnvironmentFailed(
                 f"task {self._offer.task}: no agent elsewhere {what} episode {self._offer.id} within {seconds:g} s",
-                stage=Stage.RUN,
-                kind=Kind.DEADLINE,
+                stage=FailureStage.RUN,
+                kind=FailureKind.DEADLINE,
             ) from None
 
     def stop(self) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from agents.gateway.calls import Call, Calls
+from agents.gateway.calls import AgentCall, PlayCalls
 from agents.gateway.dialects.chat import Chat
 from agents.gateway.dialects.completions import Completions
 from agents.gateway.dialects.dialect import (
@@ -32,10 +32,10 @@ from agents.gateway.dialects.dialect import (
     TOO_LARGE,
     TOO_SLOW,
     UNKNOWN_KEY,
-    Answer,
-    Asked,
+    ApiRequest,
+    CallRefused,
     Dialect,
-    Refused,
+    PolicyAnswer,
 )
 from agents.gateway.dialects.messages import Messages
 from agents.gateway.dialects.responses import Responses
@@ -60,7 +60,7 @@ COUNT: Final = "/v1/messages/count_tokens"
 GONE: Final = 499  # for a request whose client has disconnected; nobody reads it
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Handle = Callable[[web.Request, Dialect, Calls], Awaitable[web.StreamResponse]]
+Handle = Callable[[web.Request, Dialect, PlayCalls], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Gateway:
         self.remote = remote
         self._folder: tuple[Path, int] | None = None  # of the socket, with its lock
         self._socket = ""
-        self._sessions: dict[str, Calls] = {}  # by key
+        self._sessions: dict[str, PlayCalls] = {}  # by key
         self._ended: deque[str] = deque(maxlen=ENDED_KEYS)
         self._runner: web.AppRunner | None = None
         self._url = ""
@@ -162,7 +162,7 @@ class Gateway:
             self._folder = None
 
     @contextlib.contextmanager
-    def opened(self, session: Calls) -> Iterator[Access]:
+    def opened(self, session: PlayCalls) -> Iterator[Access]:
         """Route calls with a new key to a session."""
         key = f"sk-millrace-{secrets.token_urlsafe(24)}"
         self._sessions[key] = session
@@ -172,17 +172,17 @@ class Gateway:
             del self._sessions[key]
             self._ended.append(key)
 
-    def _session(self, request: web.Request) -> Calls:
-        """Return the session of a call. Raises Refused."""
+    def _session(self, request: web.Request) -> PlayCalls:
+        """Return the session of a call. Raises CallRefused."""
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         key = bearer.strip() if scheme.lower() == "bearer" else ""
         key = key or request.headers.get("x-api-key") or request.headers.get("x-goog-api-key") or ""
         if (session := self._sessions.get(key)) is not None:
             return session
         if key in self._ended:
-            raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+            raise CallRefused("this episode has ended", status=ENDED, code="episode_ended")
         reason = "this is no key of an episode" if key else "there is no key of an episode in the request"
-        raise Refused(reason, status=UNKNOWN_KEY, code="invalid_api_key")
+        raise CallRefused(reason, status=UNKNOWN_KEY, code="invalid_api_key")
 
     def _handler(self, dialect: Dialect | None, handle: Handle) -> Handler:
         """Return the handler of a route, in the dialect of its path, or of the client where dialects share the path."""
@@ -193,7 +193,7 @@ class Gateway:
             try:
                 session = self._session(request)
                 return await handle(request, spoken, session)
-            except Refused as refused:
+            except CallRefused as refused:
                 if session is not None:
                     session.refusal = str(refused)
                 return _refusal(spoken, refused)
@@ -202,12 +202,12 @@ class Gateway:
 
         return handled
 
-    async def _models(self, request: web.Request, dialect: Dialect, session: Calls) -> web.Response:
+    async def _models(self, request: web.Request, dialect: Dialect, session: PlayCalls) -> web.Response:
         del request, dialect, session
         body = {"object": "list", "data": [self._model_as_both_have_it()], "has_more": False}
         return _json({**body, "first_id": self._model, "last_id": self._model})
 
-    async def _one_model(self, request: web.Request, dialect: Dialect, session: Calls) -> web.Response:
+    async def _one_model(self, request: web.Request, dialect: Dialect, session: PlayCalls) -> web.Response:
         del request, dialect, session  # any name means the policy: agents shorten and rewrite it
         return _json(self._model_as_both_have_it())
 
@@ -223,8 +223,8 @@ class Gateway:
         }
 
 
-async def _answered(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
-    """Answer a call of the policy. Raises Refused."""
+async def _answered(request: web.Request, dialect: Dialect, session: PlayCalls) -> web.StreamResponse:
+    """Answer a call of the policy. Raises CallRefused."""
     asked, digest = await _asked(request, dialect)
     is_retry = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
     call = session.call(asked, digest, is_retry=is_retry)
@@ -234,64 +234,66 @@ async def _answered(request: web.Request, dialect: Dialect, session: Calls) -> w
     return _json(dialect.answer(asked, _of(call)))
 
 
-async def _counted(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
-    """Answer with the number of prompt tokens of a call. Raises Refused."""
+async def _counted(request: web.Request, dialect: Dialect, session: PlayCalls) -> web.StreamResponse:
+    """Answer with the number of prompt tokens of a call. Raises CallRefused."""
     asked, _ = await _asked(request, dialect)
     return _json({"input_tokens": session.count(asked)})
 
 
-async def _unknown(request: web.Request, dialect: Dialect, session: Calls) -> web.StreamResponse:
+async def _unknown(request: web.Request, dialect: Dialect, session: PlayCalls) -> web.StreamResponse:
     del dialect, session
     known = ", ".join(f"POST {path}" for path in [*(each.path for each in DIALECTS), COUNT])
     reason = f"there is no {request.method} {request.path[:200]}; there is {known}, GET /v1/models"
-    raise Refused(reason, status=NOT_FOUND, code="unknown_url")
+    raise CallRefused(reason, status=NOT_FOUND, code="unknown_url")
 
 
-async def _asked(request: web.Request, dialect: Dialect) -> tuple[Asked, bytes]:
-    """Return the parsed request, and its digest. Raises Refused."""
+async def _asked(request: web.Request, dialect: Dialect) -> tuple[ApiRequest, bytes]:
+    """Return the parsed request, and its digest. Raises CallRefused."""
     try:
         if (request.content_length or 0) > MOST_BYTES:
             raise web.HTTPRequestEntityTooLarge(MOST_BYTES, request.content_length or 0)
         async with asyncio.timeout(BODY_S):
             data = await request.read()
     except TimeoutError:
-        raise Refused(f"the request did not arrive within {BODY_S:g} s", status=TOO_SLOW) from None
+        raise CallRefused(f"the request did not arrive within {BODY_S:g} s", status=TOO_SLOW) from None
     except web.HTTPRequestEntityTooLarge:
         reason = f"a request has at most {MOST_BYTES >> 20} MB"
-        raise Refused(reason, status=TOO_LARGE, code="request_too_large") from None
+        raise CallRefused(reason, status=TOO_LARGE, code="request_too_large") from None
     except web.RequestPayloadError as error:
-        raise Refused(f"the body can't be read: {error}") from error
+        raise CallRefused(f"the body can't be read: {error}") from error
     try:
         return dialect.read(_body(data)), hashlib.blake2b(
             request.path.encode() + data, digest_size=16
         ).digest()
     except RecursionError as error:
-        raise Refused("the request is nested too deeply") from error
+        raise CallRefused("the request is nested too deeply") from error
 
 
 def _body(data: bytes) -> Mapping[str, Any]:
-    """Return a request's JSON object. Raises Refused."""
+    """Return a request's JSON object. Raises CallRefused."""
     try:
         body = json.loads(data.decode())
         if b"\\ud" in data.lower():  # possibly half a surrogate pair: no message can carry that
             body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError as error:
-        raise Refused("the request is nested too deeply") from error
+        raise CallRefused("the request is nested too deeply") from error
     except ValueError as error:
-        raise Refused(f"the body is no JSON: {error}") from error
+        raise CallRefused(f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):
-        raise Refused("the body is no JSON object")
+        raise CallRefused("the body is no JSON object")
     return body
 
 
-def _of(call: Call) -> Answer:
-    """Return the result of a call. Raises Refused."""
+def _of(call: AgentCall) -> PolicyAnswer:
+    """Return the result of a call. Raises CallRefused."""
     if call.answer.cancelled():
-        raise Refused("this episode has ended", status=ENDED, code="episode_ended")
+        raise CallRefused("this episode has ended", status=ENDED, code="episode_ended")
     return call.answer.result()
 
 
-async def _streamed(request: web.Request, dialect: Dialect, asked: Asked, call: Call) -> web.StreamResponse:
+async def _streamed(
+    request: web.Request, dialect: Dialect, asked: ApiRequest, call: AgentCall
+) -> web.StreamResponse:
     """Send an answer as events. An immediate refusal has its own status; a later one is an event."""
     await asyncio.wait({call.answer}, timeout=QUIET_S)
     if call.answer.done():
@@ -307,7 +309,7 @@ async def _streamed(request: web.Request, dialect: Dialect, asked: Asked, call: 
         await asyncio.wait({call.answer}, timeout=QUIET_S)
     try:
         text = "".join(dialect.events(asked, _of(call), signs))
-    except Refused as refused:
+    except CallRefused as refused:
         text = dialect.error_event(refused)
     await response.write(text.encode())
     await response.write_eof()
@@ -320,7 +322,7 @@ def _json(body: Mapping[str, Any], status: int = 200, **headers: str) -> web.Res
     )
 
 
-def _refusal(dialect: Dialect, refused: Refused) -> web.Response:
+def _refusal(dialect: Dialect, refused: CallRefused) -> web.Response:
     headers = {} if refused.status == TOO_SLOW else {"x-should-retry": "false"}
     return _json(dialect.error(refused), refused.status, **headers)
 

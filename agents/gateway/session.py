@@ -1,9 +1,9 @@
 """Answer each call of an episode's agent with a turn of the policy, recorded before the answer.
 
-In: a call in the form of `Asked`. Out: an `Answer`, or `Refused`. The prompt of a call that continues an answer is
-exactly that one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. At a limit the
-policy is not asked, and the agent's last message is not recorded. Belongs to one play of an episode, in the worker's
-event loop.
+In: a call in the form of `ApiRequest`. Out: a `PolicyAnswer`, or `CallRefused`. The prompt of a call that continues an
+answer is exactly that one's tokens and the rendered rest, so an agent's whole conversation trains as one sequence. At a
+limit the policy is not asked, and the agent's last message is not recorded. Belongs to one play of an episode, in the
+worker's event loop.
 """
 
 from __future__ import annotations
@@ -11,13 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.asking import Asker, Counts
-from agents.gateway.calls import Calls
-from agents.gateway.conversations import PLAIN, Conversations, Found, Place, cut_at
-from agents.gateway.dialects.dialect import ENDED, FAILED, Answer, Asked, Begun, Refused, Usage
+from agents.asking import Asker, EpisodeCounts
+from agents.gateway.calls import PlayCalls
+from agents.gateway.conversations import PLAIN, BranchPoint, CallPlace, Conversations, cut_at
+from agents.gateway.dialects.dialect import (
+    ENDED,
+    FAILED,
+    ApiRequest,
+    Begun,
+    CallRefused,
+    PolicyAnswer,
+    TokenUsage,
+)
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Unrenderable
-from agents.sequences import Turn
+from agents.sequences import PolicyTurn
 from agents.turns import HasEnded, Superseded, TurnFailed
 from broker.messages import NO_IDS, End, FinishReason, Ids
 from broker.messages import Turn as Message
@@ -26,7 +34,7 @@ from tasks.turns import POLICY, text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class EpisodeLimits:
     """The limits of one episode."""
 
     turns: int
@@ -35,11 +43,11 @@ class Limits:
     tokens: int  # of a conversation, after the first prompt
 
 
-class Unfit(Exception):
+class UnfitEpisode(Exception):
     """The episode can't be played with this row, this model and these tools; the message says why."""
 
 
-class Session(Calls):
+class PlaySession(PlayCalls):
     """The calls of one play of an episode, answered by the policy.
 
     Args:
@@ -50,8 +58,8 @@ class Session(Calls):
         self,
         asker: Asker,
         rendering: Rendering,
-        limits: Limits,
-        counts: Counts,
+        limits: EpisodeLimits,
+        counts: EpisodeCounts,
         openings: Openings,
         *,
         model: str,
@@ -61,35 +69,37 @@ class Session(Calls):
         super().__init__(model=model, created=created, beside=beside)
         self._openings = openings
         self._asker, self._rendering, self._limits, self._counts = asker, rendering, limits, counts
-        self.conversations = Conversations[Turn]()
+        self.conversations = Conversations[PolicyTurn]()
 
-    def count(self, asked: Asked) -> int:
-        """Count the tokens of a call's prompt, without requesting or recording anything. Raises Refused."""
+    def count(self, asked: ApiRequest) -> int:
+        """Count the tokens of a call's prompt, without requesting or recording anything. Raises CallRefused."""
         try:
             ids, _ = self._prompt(self._found(asked), asked)
         except (Unrenderable, RecursionError) as error:
-            raise Refused(_reason(error)) from error
+            raise CallRefused(_reason(error)) from error
         return len(ids)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         try:
             return await self._by_the_policy(asked, begun)
-        except Refused:
+        except CallRefused:
             raise
         except (TurnFailed, Superseded, HasEnded) as error:
             self._fail(error)
             reason = f"this episode has ended: {error}" if str(error) else "this episode has ended"
-            raise Refused(reason, status=ENDED, code="episode_ended") from error
+            raise CallRefused(reason, status=ENDED, code="episode_ended") from error
         except (Unrenderable, RecursionError) as error:
-            raise Refused(_reason(error)) from error
+            raise CallRefused(_reason(error)) from error
         except Exception as error:
             self._fail(error)
-            raise Refused("this episode failed", status=FAILED) from error
+            raise CallRefused("this episode failed", status=FAILED) from error
 
-    async def _by_the_policy(self, asked: Asked, begun: Begun) -> Answer:
+    async def _by_the_policy(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         found, is_beside = self._found(asked), self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
-            raise Refused("the last message is the assistant's: the policy answers others", where="messages")
+            raise CallRefused(
+                "the last message is the assistant's: the policy answers others", where="messages"
+            )
         if (
             found.after is None
             and not found.is_rewritten
@@ -115,8 +125,8 @@ class Session(Calls):
         return answer
 
     async def _sampled(
-        self, asked: Asked, found: Found[Turn], ids: Ids, *, is_beside: bool
-    ) -> tuple[Turn | None, End]:
+        self, asked: ApiRequest, found: CallPlace[PolicyTurn], ids: Ids, *, is_beside: bool
+    ) -> tuple[PolicyTurn | None, End]:
         """Return the turn that answers; None where the returned limit is reached."""
         before = self.auxiliary - 1 if is_beside else self._asker.asked
         if before >= self._limits.turns:
@@ -129,13 +139,21 @@ class Session(Calls):
         turn = await self._asker.sample(ids, most, after=after, stop=asked.stop, trains=not is_beside)
         return turn, End.DEADLINE
 
-    def _note(self, found: Found[Turn], turn: Turn, *, goes_on: bool) -> None:
+    def _note(self, found: CallPlace[PolicyTurn], turn: PolicyTurn, *, goes_on: bool) -> None:
         if goes_on and found.after is not None:
             self._counts.observed += len(turn.prompt_ids) - found.after.turn.length
         elif found.after is not None or found.is_rewritten:
             self._counts.breaks += 1
 
-    def _said(self, asked: Asked, found: Found[Turn], turn: Turn, begun: Begun, *, is_beside: bool) -> Answer:
+    def _said(
+        self,
+        asked: ApiRequest,
+        found: CallPlace[PolicyTurn],
+        turn: PolicyTurn,
+        begun: Begun,
+        *,
+        is_beside: bool,
+    ) -> PolicyAnswer:
         """Keep a turn's message, and return it as shown to the agent."""
         ids, record = turn.prompt_ids, turn.record
         if asked.is_plain:
@@ -149,14 +167,14 @@ class Session(Calls):
         self.conversations.add(found, turn, message, shown, is_auxiliary=is_beside)
         return _answer(begun, turn, found, shown, stopped_at)
 
-    def _found(self, asked: Asked) -> Found[Turn]:
-        """Return the place of a call. Raises Refused."""
+    def _found(self, asked: ApiRequest) -> CallPlace[PolicyTurn]:
+        """Return the place of a call. Raises CallRefused."""
         if asked.is_plain:
-            return Found(None, asked.messages, PLAIN)
+            return CallPlace(None, asked.messages, PLAIN)
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
         return self.conversations.find(messages, asked.tools, asked.stop)
 
-    def _prompt(self, found: Found[Turn], asked: Asked) -> tuple[Ids, bool]:
+    def _prompt(self, found: CallPlace[PolicyTurn], asked: ApiRequest) -> tuple[Ids, bool]:
         """Return the prompt of a call, and whether it is the continued answer's tokens with a tail."""
         if asked.is_plain:
             return self._rendering.plain(text_of(asked.messages[-1])), False
@@ -176,23 +194,25 @@ class Session(Calls):
                 return ids, True
         return self._rendering.first(found.history, found.tools), False
 
-    def _unfit(self, reason: str, *, is_beside: bool) -> Refused:
+    def _unfit(self, reason: str, *, is_beside: bool) -> CallRefused:
         """Return the refusal of an unplayable episode, or of a call outside its task."""
         if not is_beside:
-            self._fail(Unfit(reason))
-        return Refused(reason, where="messages")
+            self._fail(UnfitEpisode(reason))
+        return CallRefused(reason, where="messages")
 
 
-def _answer(begun: Begun, turn: Turn, found: Found[Turn], shown: Message, stopped_at: str | None) -> Answer:
+def _answer(
+    begun: Begun, turn: PolicyTurn, found: CallPlace[PolicyTurn], shown: Message, stopped_at: str | None
+) -> PolicyAnswer:
     record = turn.record
-    return Answer(
+    return PolicyAnswer(
         id=begun.id,
         model=begun.model,
         created=begun.created,
         message=shown,
         is_cut=record.finish_reason is FinishReason.LENGTH and stopped_at is None,
         stopped_at=stopped_at,
-        usage=Usage(
+        usage=TokenUsage(
             given=len(turn.prompt_ids),
             cached=_common(found.after, turn),
             sampled=len(record.token_ids),
@@ -205,7 +225,7 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, Unrenderable) else "the request is nested too deeply"
 
 
-def _common(after: Place[Turn] | None, turn: Turn) -> int:
+def _common(after: BranchPoint[PolicyTurn] | None, turn: PolicyTurn) -> int:
     return after.turn.length if after is not None and turn.goes_on(after.turn) else 0
 
 

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Sequence
 
 from agents.rendering.rendering import Spoken
-from agents.rendering.tool_calls.formats import CallFormat, Said, said_in
-from agents.rendering.tool_calls.reading import Call, text_of
+from agents.rendering.tool_calls.formats import CallFormat, ParsedText, said_in
+from agents.rendering.tool_calls.reading import ToolCall, text_of
 from broker.messages import Ids, Turn
 from tasks.thoughts import THINK, Marks, parted
 
@@ -54,7 +54,7 @@ def seed_of(given: Ids, sampled: Ids) -> bytes:
 
 def _thought_and_said(
     text: str, marks: Sequence[Marks], call_format: CallFormat, tools: Sequence[Turn], most_calls: int | None
-) -> tuple[str | None, Said]:
+) -> tuple[str | None, ParsedText]:
     parts = parted(text, marks)
     if parts.answer is not None:
         is_after_thought = parts.thought is not None
@@ -66,7 +66,7 @@ def _thought_and_said(
         said = said_in(text[first.start() :], call_format, tools, most_calls)
         if said.calls:
             return _unopened(text[: first.start()], marks), said
-    return _unopened(text, marks), Said("")
+    return _unopened(text, marks), ParsedText("")
 
 
 def _unopened(text: str, marks: Sequence[Marks]) -> str:
@@ -77,7 +77,7 @@ def _unopened(text: str, marks: Sequence[Marks]) -> str:
     return text
 
 
-def _tool_call(found: Call, place: int, seed: bytes) -> Turn:
+def _tool_call(found: ToolCall, place: int, seed: bytes) -> Turn:
     return {
         "id": found.id or _id(seed, place),
         "type": "function",

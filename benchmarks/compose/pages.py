@@ -14,7 +14,7 @@ from pathlib import Path
 import redis
 
 from benchmarks.compose import asks
-from benchmarks.compose.stack import Held, Stack, wait_for
+from benchmarks.compose.stack import MeasuredBar, Stack, wait_for
 from benchmarks.results import ROOT
 from broker.redis_client import TlsRefused, redis_client
 
@@ -27,14 +27,14 @@ WATCHED = (  # commands that go on, and what has to come
 )
 
 
-def whole_run(stack: Stack) -> Iterator[Held]:
+def whole_run(stack: Stack) -> Iterator[MeasuredBar]:
     """Type the page's first command, alone, and the second one over what the first has left."""
     stack.variables["RUN"] = "demo"
     stack.down()
     began = time.monotonic()
     stack.types("docker compose up --build --exit-code-from learner", timeout_s=DEMO_S)
     rate = asks.pass_rate(stack)
-    yield Held(
+    yield MeasuredBar(
         "`up --build --exit-code-from learner` ends with the learner's code, and the demo has learnt",
         f"0 after {time.monotonic() - began:.0f} s, {rate:.3f}",
         rate >= asks.BAR,
@@ -43,26 +43,26 @@ def whole_run(stack: Stack) -> Iterator[Held]:
     (learner,) = stack.containers("learner", all_of_them=True)
     code = wait_for("its end", START_S, lambda: asks.ended_state(stack, learner))["ExitCode"]
     stack.types("docker compose down -v")
-    yield Held(
+    yield MeasuredBar(
         "`up --build -d` after it says that the run is finished, `down -v` forgets it",
         f"exit code {code}, {len(stack.volumes())} volumes left",
         code == 0 and not stack.volumes(),
     )
 
 
-def in_the_middle(stack: Stack) -> Iterator[Held]:
+def in_the_middle(stack: Stack) -> Iterator[MeasuredBar]:
     """Type every other command of the pages while a run goes on."""
     stack.variables |= {"RUN": "demo", "LEARNER_ARGS": "learner.steps=400"}
     stack.types("docker compose up -d")
     wait_for("version 1", START_S, lambda: asks.version(stack) >= 1)
     for line, pattern in WATCHED:
-        yield Held(f"`{line}`", stack.watches(line, pattern, START_S), is_held=True)
+        yield MeasuredBar(f"`{line}`", stack.watches(line, pattern, START_S), is_held=True)
     stack.types("docker compose ps")
     stack.types("docker compose up -d --scale scorer=4 --scale generator=2")
     more = {service: len(stack.containers(service)) for service in ("scorer", "generator")}
     stack.types("docker compose up -d --scale scorer=1 --scale generator=2")
     fewer = {service: len(stack.containers(service)) for service in ("scorer", "generator")}
-    yield Held(
+    yield MeasuredBar(
         "of two `--scale` in one call the last is heeded, up and down (not every compose heeds the first)",
         f"{more}, then {fewer}",
         more["generator"] == fewer["generator"] == 2 and more["scorer"] in {1, 4},
@@ -71,11 +71,11 @@ def in_the_middle(stack: Stack) -> Iterator[Held]:
     stack.types("docker compose up -d")
     before = wait_for("a version", START_S, lambda: asks.version(stack))
     wait_for("a step after it", START_S, lambda: asks.has_moved(stack, before))
-    yield Held("`down`, and `up -d` goes on", f"at version {before}", before >= 1)
+    yield MeasuredBar("`down`, and `up -d` goes on", f"at version {before}", before >= 1)
     stack.types("docker compose down -v")
 
 
-def published(stack: Stack) -> Iterator[Held]:
+def published(stack: Stack) -> Iterator[MeasuredBar]:
     """Publish Redis for another machine: with a password it works, without one it is refused."""
     port = asks.free_port()
     stack.variables |= {"REDIS_PORT": str(port)}
@@ -83,22 +83,22 @@ def published(stack: Stack) -> Iterator[Held]:
     try:
         stack.types(line)
     except RuntimeError as error:
-        yield Held(
+        yield MeasuredBar(
             "Redis' port is not published without a password", "refused", "REDIS_PASSWORD" in str(error)
         )
     else:
-        yield Held("Redis' port is not published without a password", "published", is_held=False)
+        yield MeasuredBar("Redis' port is not published without a password", "published", is_held=False)
     stack.variables["REDIS_PASSWORD"] = PASSWORD
     stack.types(line)
     client = redis.Redis(port=port, password=PASSWORD)
     said = wait_for("its answer", START_S, lambda: asks.ping(client))
     client.close()
-    yield Held(f"`{line}`, with one", said, is_held=True)
+    yield MeasuredBar(f"`{line}`, with one", said, is_held=True)
     stack.down()
     yield from _published_by_tls(stack)
 
 
-def _published_by_tls(stack: Stack) -> Iterator[Held]:
+def _published_by_tls(stack: Stack) -> Iterator[MeasuredBar]:
     """Publish Redis' port with TLS: who knows the authority is answered, and nobody else is."""
     line = "docker compose -f compose.yaml -f compose.redis-tls.yaml up -d redis"
     port = asks.free_port()
@@ -118,15 +118,17 @@ def _published_by_tls(stack: Stack) -> Iterator[Held]:
                 stranger.ping()
             except TlsRefused as error:
                 said = f"{said}; without its authority: {error.seen.partition('(')[0].strip()}"
-                yield Held(f"`{line}`, with certificates of `scripts/redis_tls.sh`", said, is_held=True)
+                yield MeasuredBar(
+                    f"`{line}`, with certificates of `scripts/redis_tls.sh`", said, is_held=True
+                )
             else:
-                yield Held(
+                yield MeasuredBar(
                     f"`{line}`: a certificate of an unknown authority is refused", "PONG", is_held=False
                 )
         stack.down()
 
 
-def pages(stack: Stack) -> Iterator[Held]:
+def pages(stack: Stack) -> Iterator[MeasuredBar]:
     """Type all commands of the pages and return a bar for each."""
     yield from whole_run(stack)
     yield from in_the_middle(stack)

@@ -19,7 +19,7 @@ from functools import partial
 from benchmarks import results
 from benchmarks.compose import asks
 from benchmarks.compose.pages import pages
-from benchmarks.compose.stack import Held, NotInTime, Stack, moment, wait_for
+from benchmarks.compose.stack import MeasuredBar, NotInTime, Stack, moment, wait_for
 
 PROJECT = "millrace-proof"
 BASE = "python:3.11-slim-bookworm"
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commit = results.commit()
     heading = results.heading("The demo in containers")
     stack = Stack(results.ROOT, shlex.split(args.compose), args.engine, PROJECT, {"RUN": RUN})
-    found: list[Held] = []
+    found: list[MeasuredBar] = []
     try:
         for part in args.parts.split(","):
             for held in told(part, PARTS[part], stack):
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(held.is_held for held in found) and results.commit() == commit else 1
 
 
-def as_table(found: Sequence[Held]) -> list[str]:
+def as_table(found: Sequence[MeasuredBar]) -> list[str]:
     """Write the bars as lines of a Markdown table."""
     missed = sum(not held.is_held for held in found)
     return [
@@ -84,16 +84,18 @@ def as_table(found: Sequence[Held]) -> list[str]:
     ]
 
 
-def images(stack: Stack) -> Iterator[Held]:
+def images(stack: Stack) -> Iterator[MeasuredBar]:
     """Build the images, and compare the size of each with its base."""
     stack.compose("build", timeout_s=3600.0)
     base = stack.size_bytes(BASE)
     for image, at_most in LIMITS_MB.items():
         above = (stack.size_bytes(image) - base) / MB
-        yield Held(f"{image}: at most {at_most:,} MB above its base", f"{above:,.0f} MB", above <= at_most)
+        yield MeasuredBar(
+            f"{image}: at most {at_most:,} MB above its base", f"{above:,.0f} MB", above <= at_most
+        )
 
 
-def demo(stack: Stack) -> Iterator[Held]:
+def demo(stack: Stack) -> Iterator[MeasuredBar]:
     """Run the demo as it is, and ask for the finished run again."""
     stack.down()
     began = time.monotonic()
@@ -102,10 +104,12 @@ def demo(stack: Stack) -> Iterator[Held]:
     stack.compose("up", "-d", "--no-build")
     (learner,) = stack.containers("learner", all_of_them=True)
     state = wait_for("the learner's end", START_S, lambda: asks.ended_state(stack, learner))
-    yield Held("`up` again under a finished name ends with 0", f"{state['ExitCode']}", state["ExitCode"] == 0)
+    yield MeasuredBar(
+        "`up` again under a finished name ends with 0", f"{state['ExitCode']}", state["ExitCode"] == 0
+    )
 
 
-def operated(stack: Stack) -> Iterator[Held]:
+def operated(stack: Stack) -> Iterator[MeasuredBar]:
     """Operate a longer run: scale it, stop a container, look at it from within, kill each service in turn."""
     stack.down()
     stack.variables["LEARNER_ARGS"] = LONG
@@ -118,18 +122,18 @@ def operated(stack: Stack) -> Iterator[Held]:
         before = asks.version(stack)
         took_s = stack.kill_main_process(stack.containers(service)[0])
         wait_for(f"a step after the kill of {service}", START_S, partial(asks.has_moved, stack, before))
-        yield Held(
+        yield MeasuredBar(
             f"{service}: its main process killed with -9 from the host, started again, and the run goes on",
             f"back after {took_s:.1f} s",
             is_held=True,
         )
     for service in SERVICES:
         said = wait_for(f"a good word of {service}", START_S, partial(asks.health, stack, service))
-        yield Held(f"{service}: its health check holds, after the kill", said, is_held=True)
+        yield MeasuredBar(f"{service}: its health check holds, after the kill", said, is_held=True)
     yield from _ended(stack, began)
 
 
-def resumed(stack: Stack) -> Iterator[Held]:
+def resumed(stack: Stack) -> Iterator[MeasuredBar]:
     """Take a run down in the middle, bring it up again, and see that it goes on."""
     stack.down()
     stack.variables["LEARNER_ARGS"] = "learner.steps=40"
@@ -143,16 +147,16 @@ def resumed(stack: Stack) -> Iterator[Held]:
     audit = asks.audit(stack)
     log = stack.compose("logs", "learner")
     first = min(map(int, re.findall(r"step (\d+)/40", log)), default=0)
-    yield Held(
+    yield MeasuredBar(
         "`down` and `up` in mid-run: it goes on",
         f"down at version {at}, first step after it {first}, lost {audit['lost']}, twice {audit['twice']}",
         first > at - 2 and not audit["lost"] + audit["twice"],
     )
     code = wait_for("its end", 60.0, partial(asks.ended_state, stack, learner))["ExitCode"]
-    yield Held("... and ends with 0", str(code), code == 0)
+    yield MeasuredBar("... and ends with 0", str(code), code == 0)
 
 
-def scaling(stack: Stack) -> Iterator[Held]:
+def scaling(stack: Stack) -> Iterator[MeasuredBar]:
     """Compare four containers of scorers with two, without a restart."""
     stack.down()
     stack.variables |= SLEEPY
@@ -164,7 +168,7 @@ def scaling(stack: Stack) -> Iterator[Held]:
     wait_for("four scorers", START_S, lambda: len(asks.working_scorers(stack)) == 4)
     four = asks.rate(stack)
     is_same = before.items() <= asks.starts(stack, SERVICES).items()
-    yield Held(
+    yield MeasuredBar(
         f"4 scorer containers, a second a group: at least {SCALING} times the throughput of 2, "
         "and nobody was started again",
         f"{two:.2f} and {four:.2f} groups/s: {four / two:.2f}",
@@ -172,7 +176,7 @@ def scaling(stack: Stack) -> Iterator[Held]:
     )
 
 
-def extras(stack: Stack) -> Iterator[Held]:
+def extras(stack: Stack) -> Iterator[MeasuredBar]:
     """Ask the reward server with its scorers and sandbox over its port on this machine; read the metrics."""
     stack.down()
     port = asks.free_port()
@@ -193,14 +197,14 @@ def extras(stack: Stack) -> Iterator[Held]:
     )
     for what, body, score in asks.REQUESTS:
         said = wait_for(f"a score of {what}", START_S, partial(asks.reward, port, body))
-        yield Held(
+        yield MeasuredBar(
             f"`--profile api` scores {what}", f"{said['score']}: {said['reason']}", said["score"] == score
         )
     said = wait_for("metrics", START_S, partial(asks.metrics, stack))
-    yield Held("`--profile ops` serves what Prometheus reads", said, is_held=True)
+    yield MeasuredBar("`--profile ops` serves what Prometheus reads", said, is_held=True)
 
 
-def walls(stack: Stack) -> Iterator[Held]:
+def walls(stack: Stack) -> Iterator[MeasuredBar]:
     """Try what a container must not be able to do."""
     (sandbox,) = stack.containers("sandbox")
     hosts = [
@@ -214,7 +218,7 @@ def walls(stack: Stack) -> Iterator[Held]:
         ),
     ]
     asked = stack.execute(sandbox, "python", "-c", asks.REACH, *hosts)
-    yield Held(
+    yield MeasuredBar(
         "the sandbox's container reaches no Redis, no learner, nothing outside, by name or by number",
         asked.stderr.strip()[-100:] or f"none of {len(hosts)}",
         asked.returncode == 0,
@@ -228,21 +232,21 @@ def walls(stack: Stack) -> Iterator[Held]:
             "-c",
             f"for place in {PLACES}; do touch $place/probe 2>/dev/null && echo $place; done; true",
         ).stdout.split()
-        yield Held(
+        yield MeasuredBar(
             f"{service}: not root, writes nowhere outside its volumes",
             f"uid {user}, wrote {' '.join(tried) or 'nothing'}",
             user not in {"", "0"} and not tried,
         )
 
 
-def _scaled(stack: Stack) -> Iterator[Held]:
+def _scaled(stack: Stack) -> Iterator[MeasuredBar]:
     """Add scorers and a generator, then stop one scorer. Some composes heed one `--scale` a call: both orders come."""
     old = set(stack.containers("scorer"))
     stack.compose("up", "-d", "--no-build", "--scale", "scorer=2")
     (new,) = set(stack.containers("scorer")) - old
     first_job_at = wait_for("the new scorer's first job", START_S, lambda: asks.first_job_at(stack, new))
     took_s = first_job_at - moment(stack.state(new)["StartedAt"])
-    yield Held(
+    yield MeasuredBar(
         f"a scorer's first job within {FIRST_JOB_S:.0f} s of its container's start",
         f"{took_s:.1f} s",
         took_s <= FIRST_JOB_S,
@@ -250,19 +254,21 @@ def _scaled(stack: Stack) -> Iterator[Held]:
     stack.compose("up", "-d", "--no-build", "--scale", "generator=2", "--scale", "scorer=3")
     stack.compose("up", "-d", "--no-build", "--scale", "scorer=3", "--scale", "generator=2")
     seen = wait_for("newcomers at work in `millrace top`", START_S, lambda: asks.newcomers(stack))
-    yield Held("`millrace top --once --json` shows the newcomers at work", seen, is_held=True)
+    yield MeasuredBar("`millrace top --once --json` shows the newcomers at work", seen, is_held=True)
     stopped = old.pop()
     stack.stop(stopped)
     code = stack.state(stopped)["ExitCode"]
-    yield Held("a scorer's container that is stopped ends in good order", f"exit code {code}", code == 0)
+    yield MeasuredBar(
+        "a scorer's container that is stopped ends in good order", f"exit code {code}", code == 0
+    )
 
 
-def _ended(stack: Stack, began: float) -> Iterator[Held]:
+def _ended(stack: Stack, began: float) -> Iterator[MeasuredBar]:
     """Wait for the end of the run and compare its outcome with the bars."""
     wait_for("the run's end", RUN_S, lambda: asks.status(stack) in {"finished", "failed", "stopped"})
     (learner,) = stack.containers("learner", all_of_them=True)
     state = wait_for("the learner's end", 120.0, lambda: asks.ended_state(stack, learner))
-    yield Held(
+    yield MeasuredBar(
         "the learner's exit code is 0",
         f"{state['ExitCode']} after {time.monotonic() - began:.0f} s",
         state["ExitCode"] == 0,
@@ -275,29 +281,29 @@ def _ended(stack: Stack, began: float) -> Iterator[Held]:
     codes = [
         wait_for("a role's end", 120.0, partial(asks.ended_state, stack, one))["ExitCode"] for one in others
     ]
-    yield Held("generators and scorers end with 0 by themselves", str(codes), not any(codes))
+    yield MeasuredBar("generators and scorers end with 0 by themselves", str(codes), not any(codes))
     audit = asks.audit(stack)
-    yield Held(
+    yield MeasuredBar(
         "the audit is clean",
         f"issued {audit['issued']}, trained {audit['trained']}, lost {audit['lost']}, twice {audit['twice']}",
         not audit["lost"] and not audit["twice"],
     )
     rate = asks.pass_rate(stack)
-    yield Held(
+    yield MeasuredBar(
         f"held-out pass rate with the final weights at least {asks.BAR}", f"{rate:.3f}", rate >= asks.BAR
     )
 
 
-def told(name: str, part: Callable[[Stack], Iterator[Held]], stack: Stack) -> Iterator[Held]:
+def told(name: str, part: Callable[[Stack], Iterator[MeasuredBar]], stack: Stack) -> Iterator[MeasuredBar]:
     """Yield a part's bars; a part that breaks off is a missed bar. Each part begins with a plain .env."""
     stack.variables = {"RUN": RUN}
     try:
         yield from part(stack)
     except (NotInTime, RuntimeError, LookupError, ValueError, subprocess.SubprocessError) as error:
-        yield Held(name, " ".join(str(error).split())[-300:].replace("|", "/"), is_held=False)
+        yield MeasuredBar(name, " ".join(str(error).split())[-300:].replace("|", "/"), is_held=False)
 
 
-PARTS: dict[str, Callable[[Stack], Iterator[Held]]] = {
+PARTS: dict[str, Callable[[Stack], Iterator[MeasuredBar]]] = {
     "images": images,
     "demo": demo,
     "operated": operated,

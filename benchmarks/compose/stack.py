@@ -31,7 +31,7 @@ class NotInTime(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class MeasuredBar:
     """One bar of the proof, with what was measured and whether the bar held."""
 
     bar: str

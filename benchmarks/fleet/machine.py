@@ -25,7 +25,7 @@ class MachineError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ShellResult:
     """How a line ended, and what it wrote."""
 
     code: int
@@ -37,7 +37,7 @@ class Said:
         return next((line for line in reversed(self.text.splitlines()) if line.strip()), "")
 
 
-class Engine:
+class ContainerProgram:
     """The program that knows containers.
 
     Args:
@@ -88,7 +88,7 @@ class Engine:
         """Remove it with all that runs there, if it is there."""
         subprocess.run([self._program, "rm", "--force", name], check=False, capture_output=True)
 
-    def copy(self, source: Machine, file: str, target: Machine, to: str) -> None:
+    def copy(self, source: FleetMachine, file: str, target: FleetMachine, to: str) -> None:
         """Copy a file or a folder between two machines, by way of this one, as a person does with scp."""
         with tempfile.TemporaryDirectory() as folder:
             self.ask("cp", f"{source.name}:{HOME}/{file}", f"{folder}/copy")
@@ -96,14 +96,14 @@ class Engine:
             self.ask("cp", f"{folder}/copy", f"{target.name}:{HOME}/{to}")
 
 
-class Machine:
+class FleetMachine:
     """One container, with a folder of its own and a shell.
 
     Attributes:
         variables: of every line that is typed from now on.
     """
 
-    def __init__(self, engine: Engine, name: str, *, image: str, network: str) -> None:
+    def __init__(self, engine: ContainerProgram, name: str, *, image: str, network: str) -> None:
         self._engine = engine
         self.name = name
         self._image = image
@@ -124,12 +124,12 @@ class Machine:
         """Return what the engine knows of it."""
         return json.loads(self._engine.ask("inspect", self.name))[0]
 
-    def tries(self, line: str, *, variables: Mapping[str, str] | None = None) -> Said:
+    def tries(self, line: str, *, variables: Mapping[str, str] | None = None) -> ShellResult:
         """Type a line and wait for its end, however it ends."""
         end = '; echo " $?"'
         text = self._execute(f"( {line}\n) 2>&1{end}", variables=variables)
         said, _, code = text.rstrip().rpartition(" ")
-        return Said(code=int(code), text=said)
+        return ShellResult(code=int(code), text=said)
 
     def types(self, line: str, *, quiet: bool = False) -> str:
         """Type a line and return what it says; `quiet`: without what it logs. Raises MachineError where it fails."""

@@ -22,8 +22,8 @@ from functools import partial
 
 from benchmarks import results
 from benchmarks.compose.proof import as_table
-from benchmarks.compose.stack import Held, NotInTime, wait_for
-from benchmarks.fleet.machine import Engine, Machine, MachineError
+from benchmarks.compose.stack import MeasuredBar, NotInTime, wait_for
+from benchmarks.fleet.machine import ContainerProgram, FleetMachine, MachineError
 from benchmarks.pages.pages import Line, fences, is_command
 from broker.keys import Keys
 
@@ -55,9 +55,9 @@ print(*found)
 class Fleet:
     """The two machines, and the secret between them."""
 
-    engine: Engine
-    a: Machine
-    b: Machine
+    engine: ContainerProgram
+    a: FleetMachine
+    b: FleetMachine
     password: str
 
     def url(self, authority: str) -> str:
@@ -74,8 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     commit = results.commit()
     heading = results.heading("A fleet of two machines", redis=REDIS)
-    found: list[Held] = []
-    engine = Engine(args.engine, build_words=args.build.split())
+    found: list[MeasuredBar] = []
+    engine = ContainerProgram(args.engine, build_words=args.build.split())
     with contextlib.ExitStack() as stack:
         try:
             for held in prove(engine, stack):
@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sys.stdout.write(f"{'held' if held.is_held else 'MISSED'}: {held.bar}: {held.measured}\n")
                 sys.stdout.flush()
         except (NotInTime, MachineError, LookupError, ValueError) as error:
-            found.append(Held("the proof's end", " ".join(str(error).split())[-400:], is_held=False))
+            found.append(MeasuredBar("the proof's end", " ".join(str(error).split())[-400:], is_held=False))
     lines = [
         *(line.replace(REDIS, engine.redis) for line in heading),
         *as_table(found),
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(held.is_held for held in found) and results.commit() == commit else 1
 
 
-def prove(engine: Engine, stack: contextlib.ExitStack) -> Iterator[Held]:
+def prove(engine: ContainerProgram, stack: contextlib.ExitStack) -> Iterator[MeasuredBar]:
     """Build the image, start both machines, and yield every bar."""
     engine.build(
         results.ROOT, results.ROOT / "deploy/docker/Dockerfile", "millrace-learner", target="learner"
@@ -105,7 +105,7 @@ def prove(engine: Engine, stack: contextlib.ExitStack) -> Iterator[Held]:
     engine.make_network(NETWORK)
     machines = []
     for name in (HOST, "machine-b"):
-        machines.append(Machine(engine, name, image=IMAGE, network=NETWORK))
+        machines.append(FleetMachine(engine, name, image=IMAGE, network=NETWORK))
         stack.callback(machines[-1].remove)
         machines[-1].start()
     fleet = Fleet(engine=engine, a=machines[0], b=machines[1], password=secrets.token_hex(12))
@@ -137,7 +137,7 @@ def kind(line: str) -> str:
     return next((word for word in re.findall(r"[\w-]+", line) if word in WAITS), "")
 
 
-def type_all(fleet: Fleet, machine: Machine, lines: Sequence[str], *, but: Sequence[str] = ()) -> None:
+def type_all(fleet: Fleet, machine: FleetMachine, lines: Sequence[str], *, but: Sequence[str] = ()) -> None:
     """Type lines on a machine, one after the other; what goes on is left running under its name."""
     for line in lines:
         if line.startswith("export REDIS_URL="):
@@ -151,36 +151,36 @@ def type_all(fleet: Fleet, machine: Machine, lines: Sequence[str], *, but: Seque
             machine.types(typed(line, fleet))
 
 
-def _is_ready(machine: Machine) -> bool:
+def _is_ready(machine: FleetMachine) -> bool:
     said = machine.log("redis-server")
     if machine.code("redis-server"):
         raise MachineError(f"redis-server ended: {said[-400:]}")
     return "Ready to accept connections" in said
 
 
-def _first_machine(fleet: Fleet) -> Iterator[Held]:
+def _first_machine(fleet: Fleet) -> Iterator[MeasuredBar]:
     fleet.a.types(f"mkdir -p models && cp -r config/recipes/demo_model {MODEL}")
     first, _, _ = page_lines()
     before = time.monotonic()
     type_all(fleet, fleet.a, first)
-    yield Held(
+    yield MeasuredBar(
         "the page's lines of the first machine, typed as they stand; Redis has TLS and no other port",
         f"{len(first)} lines, {time.monotonic() - before:.0f} s, `millrace doctor` without a problem",
         is_held=True,
     )
 
 
-def _apart(fleet: Fleet) -> Iterator[Held]:
+def _apart(fleet: Fleet) -> Iterator[MeasuredBar]:
     mounts = [len(machine.inspect()["Mounts"]) for machine in (fleet.a, fleet.b)]
     ports = fleet.b.types(f"python - {HOST} <<'SCAN'\n{OPEN_PORTS}\nSCAN")
-    yield Held(
+    yield MeasuredBar(
         "nothing is shared: no volume in either container; of 65,535 ports of the first machine the second reaches one",
         f"{sum(mounts)} volumes; reached: {ports.strip() or 'none'}",
         not any(mounts) and ports.split() == [str(PORT)],
     )
 
 
-def _refusals(fleet: Fleet) -> Iterator[Held]:
+def _refusals(fleet: Fleet) -> Iterator[MeasuredBar]:
     """See that a wrong address is answered at once, with what to set and without the password."""
     cases = (
         ("no authority is named", fleet.url("").partition("?")[0], "?ssl_ca_certs="),
@@ -193,14 +193,14 @@ def _refusals(fleet: Fleet) -> Iterator[Held]:
     for what, url, says in cases:
         before = time.monotonic()
         said = fleet.b.tries(f"REDIS_URL='{url}' timeout {REFUSED_S:.0f} python -m generators --run {RUN}")
-        yield Held(
+        yield MeasuredBar(
             f"a generator whose REDIS_URL is wrong ({what}) ends with 1 and what to set, without the password",
             f"{time.monotonic() - before:.1f} s: {said.last_line.partition('reason=')[2][:120]}",
             said.code == 1 and says in said.text and fleet.password not in said.text,
         )
 
 
-def _a_run(fleet: Fleet) -> Iterator[Held]:
+def _a_run(fleet: Fleet) -> Iterator[MeasuredBar]:
     """Let the demo run: two generators, of which one is killed, and a third that joins."""
     fleet.engine.copy(fleet.a, "fleet/ca.pem", fleet.b, "ca.pem")
     fleet.engine.copy(fleet.a, MODEL, fleet.b, MODEL)
@@ -218,7 +218,7 @@ def _a_run(fleet: Fleet) -> Iterator[Held]:
     )[0]
     yield from _joined(fleet, text, killed_at)
     seen = [name for name in (fleet.a.name, fleet.b.name) if name in top]
-    yield Held(
+    yield MeasuredBar(
         f"`{anywhere[0]}` on the second machine shows the processes of both",
         " and ".join(seen) or "no machine",
         len(seen) == 2,
@@ -226,36 +226,36 @@ def _a_run(fleet: Fleet) -> Iterator[Held]:
     yield from _ended(fleet, anywhere[1])
 
 
-def _joined(fleet: Fleet, first_group: str, killed_at: int) -> Iterator[Held]:
+def _joined(fleet: Fleet, first_group: str, killed_at: int) -> Iterator[MeasuredBar]:
     after_s = float(re.findall(r"after_start_s=([\d.]+)", first_group)[0])
     loaded = re.findall(r"weights_loaded version=(\d+)", fleet.b.log("third"))
-    yield Held(
+    yield MeasuredBar(
         "a generator is killed with SIGKILL, and the run goes on",
         f"at version {killed_at}; {version(fleet)} when the newcomer had handed its first group over",
         version(fleet) > killed_at,
     )
-    yield Held(
+    yield MeasuredBar(
         "another joins: the first weights that it loads are of the version at its start or newer",
         f"started at version {killed_at}, first loaded {loaded[0] if loaded else 'none'}; "
         f"first group sampled with {re.findall(r'version=([0-9]+)', first_group)[0]}",
         bool(loaded) and int(loaded[0]) >= killed_at,
     )
-    yield Held(
+    yield MeasuredBar(
         f"its first group is handed over at most {READY_S:.0f} s after its engine is ready",
         f"{after_s:.1f} s",
         after_s <= READY_S,
     )
 
 
-def _ended(fleet: Fleet, audit_line: str) -> Iterator[Held]:
+def _ended(fleet: Fleet, audit_line: str) -> Iterator[MeasuredBar]:
     """Wait for the run's end, and compare its outcome with the bars."""
     ended = [("learner", fleet.a), ("scorers", fleet.a), ("second", fleet.b), ("third", fleet.b)]
     codes = [wait_for(f"the end of {name}", RUN_S, partial(one.code, name)) for name, one in ended]
-    yield Held(
+    yield MeasuredBar(
         "learner, scorers and both generators end with 0 by themselves", " ".join(codes), set(codes) == {"0"}
     )
     audit = json.loads(fleet.a.types(f"{audit_line} --json", quiet=True))
-    yield Held(
+    yield MeasuredBar(
         "the audit is clean",
         f"issued {audit['issued']}, trained {audit['trained']}, lost {audit['lost']}, twice {audit['twice']}",
         not audit["lost"] and not audit["twice"],
@@ -264,14 +264,14 @@ def _ended(fleet: Fleet, audit_line: str) -> Iterator[Held]:
         json.loads(line) for line in fleet.a.types(f"cat runs/{RUN}/metrics.jsonl", quiet=True).splitlines()
     ]
     rates = [one["pass_rate"] for record in records for one in record.get("evaluations", ())]
-    yield Held(
+    yield MeasuredBar(
         f"held-out pass rate with the final weights at least {PASS_RATE}",
         f"{rates[-1]:.3f}",
         rates[-1] >= PASS_RATE,
     )
     yield _lag(fleet, records)
     logs = "".join(machine.all_logs() for machine in (fleet.a, fleet.b))
-    yield Held(
+    yield MeasuredBar(
         "the password is in no log of either machine", f"{len(logs):,} characters", fleet.password not in logs
     )
 
@@ -292,7 +292,7 @@ def lag_by_littles_law(records: Sequence[dict[str, float]], *, in_flight: int) -
     return (in_flight - dropped_slots) / mean["groups"] - 1 - mean["age_prompts_s"] / step_s
 
 
-def _lag(fleet: Fleet, records: Sequence[dict[str, float]]) -> Held:
+def _lag(fleet: Fleet, records: Sequence[dict[str, float]]) -> MeasuredBar:
     """Compare the lag that the learner foretold with what came, while few groups were dropped."""
     log = fleet.a.log("learner")
     told = re.findall(r"expected_lag_mean=([\d.]+)", log)
@@ -304,7 +304,7 @@ def _lag(fleet: Fleet, records: Sequence[dict[str, float]]) -> Held:
         for name in ("sampling", "queue", "scoring")
     }
     split = ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
-    return Held(
+    return MeasuredBar(
         "the lag of steps 6 to 20 is at most what was printed before the start, and its parts add up to it",
         f"printed {told[0] if told else 'nothing'}, measured {mean:.2f}: {split}; with these steps' waiting "
         f"prompts and dropped groups Little's law gives {lag_by_littles_law(early, in_flight=in_flight):.2f}",

@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from benchmarks.comparison import Comparison, Turn, take_turns
+from benchmarks.comparison import Comparison, TimedWork, take_turns
 from benchmarks.proofs.mbpp import DATA
 from benchmarks.rigs.groups import spoken_rollout
 from benchmarks.rigs.live_pool import live_pool
@@ -76,12 +76,12 @@ def _beside(size: Size, group: int) -> Iterator[Comparison]:
     )
 
 
-def _honest_rate(groups: list[SampledGroup], size: Size) -> Turn:
+def _honest_rate(groups: list[SampledGroup], size: Size) -> TimedWork:
     """Count the answers of groups in which nothing hangs, and the seconds to the last of these groups."""
     seconds, scored = _score(groups, size)
     quick = [group for group in scored if all(reward == 1.0 for reward in group.rewards)]
     after_s = max(group.scored_at for group in scored) - max(group.scored_at for group in quick)
-    return Turn(sum(len(group.rewards) for group in quick), seconds - after_s)
+    return TimedWork(sum(len(group.rewards) for group in quick), seconds - after_s)
 
 
 def _score(groups: list[SampledGroup], size: Size, **section: Any) -> tuple[float, list[ScoredGroup]]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.groups import made_up_rollout, scored
 from broker.codec import Raw, decode_scored, encode_scored
 from broker.messages import ScoredGroup
@@ -41,16 +41,16 @@ def measure(size: Size) -> list[Comparison]:
     tokens = group.rollout.num_tokens
     what = f"{size.completions} x {size.tokens:,} tokens"
 
-    def encode(_: int) -> Turn:
+    def encode(_: int) -> TimedWork:
         return timed(lambda: tokens if encode_scored(group) else 0)
 
-    def encode_lists(_: int) -> Turn:
+    def encode_lists(_: int) -> TimedWork:
         return timed(lambda: tokens if _lists(group) else 0)
 
-    def decode(_: int) -> Turn:
+    def decode(_: int) -> TimedWork:
         return timed(lambda: decode_scored(raw).rollout.num_tokens)
 
-    def decode_lists(_: int) -> Turn:
+    def decode_lists(_: int) -> TimedWork:
         return timed(lambda: _from_lists(lists))
 
     rows = [

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from redis.connection import ConnectionInterface
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.groups import demo_run, made_up_rollout
 from broker.codec import Fields, encode_prompt, encode_rollout
 from broker.connection import RedisLink
@@ -68,7 +68,7 @@ def _compare(link: RedisLink, keys: Keys, completions: int, tokens: int, size: S
     prompts = [NewGroup(rollout.prompt.group_id, encode_prompt(rollout.prompt)) for rollout in rollouts]
     results = [encode_rollout(rollout) for rollout in rollouts]
 
-    def ours(_: int) -> Turn:
+    def ours(_: int) -> TimedWork:
         consumer, entries = _leased(link, keys, prompts)
         return timed(
             lambda: sum(
@@ -77,7 +77,7 @@ def _compare(link: RedisLink, keys: Keys, completions: int, tokens: int, size: S
             )
         )
 
-    def other(_: int) -> Turn:
+    def other(_: int) -> TimedWork:
         entries = _leased(link, keys, prompts)[1]
         connection = link.client.connection_pool.get_connection()
         try:

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from benchmarks.comparison import Comparison
-from benchmarks.rigs.hanging_answers import SHAPES, Shape
+from benchmarks.rigs.hanging_answers import SHAPES, HangingAnswer
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
 from scorers.registry import build_scorer
@@ -45,7 +45,7 @@ def measure(size: Size) -> list[Comparison]:
         ]
 
 
-def _comparison(name: str, shape: Shape, scorer: Scorer, case_s: float) -> Comparison:
+def _comparison(name: str, shape: HangingAnswer, scorer: Scorer, case_s: float) -> Comparison:
     """Score the answer after another one, which brings what only the first run of a row needs."""
     scorer.score(_fenced(RIGHT if shape.type == "code" else ANOTHER_EDIT), shape.info)
     score = scorer.score(_fenced(shape.program), shape.info)

@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run
 from broker.messages import Completion, Prompt
 from tasks.model_chat import load_chat
@@ -54,14 +54,14 @@ def measure(size: Size) -> list[Comparison]:
         model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
         with demo_engine(run) as sample:
 
-            def ours(number: int) -> Turn:
+            def ours(number: int) -> TimedWork:
                 batch = [replace(prompt, seed=prompt.seed + number) for prompt in prompts]
                 return timed(lambda: _count(sample(batch)))
 
             rows = []
             for beside, with_logprobs in PEERS.items():
 
-                def other(number: int, with_logprobs: bool = with_logprobs) -> Turn:
+                def other(number: int, with_logprobs: bool = with_logprobs) -> TimedWork:
                     torch.manual_seed(number)
                     return timed(lambda: _generate(model, prompts, stops, with_logprobs=with_logprobs))
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.proofs.demo_seeds import run_seed
 from benchmarks.results import ROOT
 from benchmarks.rigs.groups import demo_run, made_up_rollout, scored
@@ -140,7 +140,7 @@ def _advantages(groups: Sequence[ScoredGroup]) -> list[list[float | None]]:
 
 def _write_steps(
     folder: Path, groups: Sequence[ScoredGroup], rounds: int
-) -> tuple[list[Turn], list[Turn], int]:
+) -> tuple[list[TimedWork], list[TimedWork], int]:
     """Time the turns of the journal and of the bare file, and count the bytes of a payload."""
     advantages = _advantages(groups)
     numbers = itertools.count()
@@ -159,7 +159,7 @@ def _write_steps(
         os.fsync(bare.fileno())
         return count
 
-    def turn() -> Turn:
+    def turn() -> TimedWork:
         for group in groups:
             journal.prepare(group)
         return timed(append)
@@ -170,7 +170,7 @@ def _write_steps(
     return *turns, len(payload)
 
 
-def _arrivals(groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[Turn], list[Turn]]:
+def _arrivals(groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[TimedWork], list[TimedWork]]:
     """Time the turns of making groups ready for their step, and of decoding them before."""
     encoder = StepEncoder()
     payloads = [codec.pack(group) for group in groups]

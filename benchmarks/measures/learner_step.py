@@ -42,7 +42,7 @@ TOLERANCE = 1e-3  # relative, between the norms of two gradients in float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class StepCase:
     """One line of the table.
 
     Attributes:
@@ -67,11 +67,13 @@ class Case:
 class Size:
     """The sizes that are measured."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[StepCase, ...]
 
 
-FULL = Size(cases=(Case(), Case(is_long=True, rounds=3, padded_rows=16, packed_tokens=1024, tokens=4096)))
-SMOKE = Size(cases=(Case(groups=2, rounds=1),))
+FULL = Size(
+    cases=(StepCase(), StepCase(is_long=True, rounds=3, padded_rows=16, packed_tokens=1024, tokens=4096))
+)
+SMOKE = Size(cases=(StepCase(groups=2, rounds=1),))
 
 
 def measure(size: Size) -> list[Comparison]:
@@ -79,7 +81,7 @@ def measure(size: Size) -> list[Comparison]:
     return [_compare(case) for case in size.cases]
 
 
-def _compare(case: Case) -> Comparison:
+def _compare(case: StepCase) -> Comparison:
     with tempfile.TemporaryDirectory() as folder:
         run, groups = prepared(Path(folder), case)
         torch.set_num_threads(case.threads)
@@ -139,7 +141,7 @@ def _take_turns(
 class PlainLearner:
     """A GRPO learner as one writes it in an afternoon: all logits, torch's own optimizer, no engine."""
 
-    def __init__(self, run: Run, case: Case, layout: Layout) -> None:
+    def __init__(self, run: Run, case: StepCase, layout: Layout) -> None:
         self._run, self._case, self._layout = run, case, layout
         disable_progress_bar()
         self.model: Any = AutoModelForCausalLM.from_pretrained(run.model.path, dtype=torch.float32)
@@ -193,7 +195,7 @@ class PlainLearner:
         return -torch.where(padded("loss_mask")[:, 1:], gain_BT, 0.0).sum() / batch.num_tokens
 
 
-def prepared(folder: Path, case: Case) -> tuple[Run, list[ScoredGroup]]:
+def prepared(folder: Path, case: StepCase) -> tuple[Run, list[ScoredGroup]]:
     """Return the run, with its model on the disk, and the groups of a step."""
     run = demo_run(
         folder,

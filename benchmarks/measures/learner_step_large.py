@@ -6,16 +6,16 @@ is asked for by name.
 
 from __future__ import annotations
 
-from benchmarks.measures.learner_step import Case, Size, measure
+from benchmarks.measures.learner_step import Size, StepCase, measure
 
 __all__ = ["FULL", "SMOKE", "measure"]
 
 FULL = Size(
     cases=(
-        Case(is_large=True, threads=4, rounds=3),
-        Case(
+        StepCase(is_large=True, threads=4, rounds=3),
+        StepCase(
             is_large=True, is_long=True, threads=4, rounds=2, padded_rows=16, packed_tokens=1024, tokens=4096
         ),
     )
 )
-SMOKE = Size(cases=(Case(is_large=True, groups=1, rounds=1),))
+SMOKE = Size(cases=(StepCase(is_large=True, groups=1, rounds=1),))

@@ -26,7 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.comparison import Comparison, Turn, take_turns
+from benchmarks.comparison import Comparison, TimedWork, take_turns
 from benchmarks.results import ROOT
 from benchmarks.rigs.groups import spoken_rollout
 from benchmarks.rigs.live_pool import live_pool
@@ -99,20 +99,20 @@ def _math(name: str, groups: list[tuple[str, list[str]]], rounds: int) -> list[C
     peaks: list[float] = []
     verdicts: dict[str, list[list[bool]]] = {}
 
-    def ours(_: int) -> Turn:
+    def ours(_: int) -> TimedWork:
         with live_pool(2) as pool:
             seconds, scored = pool.score(rollouts)
             peaks.append(max(pool.peak_bytes()) / 1e6)
         scored.sort(key=lambda group: int(group.group_id))
         verdicts["ours"] = [[reward == 1.0 for reward in group.rewards] for group in scored]
-        return Turn(pairs, seconds)
+        return TimedWork(pairs, seconds)
 
-    def other(_: int) -> Turn:
+    def other(_: int) -> TimedWork:
         with closing(KillableChild(bare)) as child:
             child.ask({"groups": [["1", ["\\boxed{1}"]]]}, BARE_S)  # warm, as a worker is after its self-test
             reply = child.ask({"groups": groups}, BARE_S)
         verdicts["bare"] = reply["verdicts"]
-        return Turn(2 * pairs, reply["seconds"])
+        return TimedWork(2 * pairs, reply["seconds"])
 
     mine, others = take_turns(ours, other, rounds=rounds)
     _agree(name, verdicts, pairs)

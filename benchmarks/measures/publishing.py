@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 
 import torch
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
-from benchmarks.measures.learner_step import Case, packed, prepared
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
+from benchmarks.measures.learner_step import StepCase, packed, prepared
 from learner.training import model_files
 from learner.training.deepspeed import DeepSpeedBackend
 from learner.weight_sync.filesystem import FilesystemTransport
@@ -33,13 +33,13 @@ from learner.weight_sync.publisher import Publisher
 class Size:
     """The sizes that are measured."""
 
-    case: Case
+    case: StepCase
     rounds: int  # steps of each kind
     bytes_per_s: float
 
 
-FULL = Size(case=Case(is_large=True, groups=16, threads=2), rounds=30, bytes_per_s=100e6)
-SMOKE = Size(case=Case(groups=1), rounds=2, bytes_per_s=1e9)
+FULL = Size(case=StepCase(is_large=True, groups=16, threads=2), rounds=30, bytes_per_s=100e6)
+SMOKE = Size(case=StepCase(groups=1), rounds=2, bytes_per_s=1e9)
 
 
 def measure(size: Size) -> list[Comparison]:
@@ -54,10 +54,10 @@ def measure(size: Size) -> list[Comparison]:
         batch = packed(run, groups, 0, run.learner.tokens_per_micro_batch, by_length=True)
         versions = count(1)
 
-        def publishing(_: int) -> Turn:
+        def publishing(_: int) -> TimedWork:
             return timed(lambda: step(publishes=True))
 
-        def nothing(_: int) -> Turn:
+        def nothing(_: int) -> TimedWork:
             return timed(lambda: step(publishes=False))
 
         def step(*, publishes: bool) -> float:

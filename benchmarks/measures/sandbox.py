@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import build_sandbox, tried
@@ -77,7 +77,7 @@ def _forked(walls: Walls, config: ScorersConfig, size: Size) -> Comparison | Non
             scorers.append(CodeTests(CodeConfig(), config, sandbox))
             scored(scorers[-1])  # what is made once is made now
 
-        def turn(scorer: Scorer) -> Callable[[int], Turn]:
+        def turn(scorer: Scorer) -> Callable[[int], TimedWork]:
             return lambda _: timed(lambda: scored(scorer))
 
         mine, others = take_turns(*map(turn, scorers), rounds=size.runs)
@@ -106,7 +106,7 @@ def _compare(what: str, ours: Callable[[], float], bare_run: tuple[str, str], si
         )
         return float(_known(ended.returncode == 0, "the bare interpreter failed"))
 
-    def turn(work: Callable[[], float]) -> Callable[[int], Turn]:
+    def turn(work: Callable[[], float]) -> Callable[[int], TimedWork]:
         return lambda _: timed(work)
 
     mine, others = take_turns(turn(ours), turn(bare), rounds=size.runs)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.groups import spoken_rollout
 from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
@@ -35,7 +35,7 @@ FULL, SMOKE = Size(), Size(groups=4, completions=2, rounds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ScorerProblem:
     """A reference with answers, of which the even ones are right."""
 
     reference: str
@@ -46,7 +46,7 @@ def measure(size: Size) -> list[Comparison]:
     """Compare the scoring of numbers, fractions, roots and polynomials in equal parts."""
     with closing(GroupScorer(ScorersConfig())) as scorer:
 
-        def ours(number: int) -> Turn:
+        def ours(number: int) -> TimedWork:
             # Texts differ in their first words: equal ones are scored once.
             rollouts = [
                 spoken_rollout(
@@ -60,7 +60,7 @@ def measure(size: Size) -> list[Comparison]:
                 lambda: sum(_verified(scorer.score(rollout, "benchmark").rewards) for rollout in rollouts)
             )
 
-        def other(number: int) -> Turn:
+        def other(number: int) -> TimedWork:
             problems = _problems(size, number)
             return timed(
                 lambda: sum(
@@ -93,14 +93,14 @@ def _verified(rewards: list[float] | tuple[float | None, ...]) -> int:
     return len(rewards)
 
 
-def _problems(size: Size, number: int) -> list[Problem]:
+def _problems(size: Size, number: int) -> list[ScorerProblem]:
     """Make the problems of one round: the same for both sides, others in every round."""
     kinds = _kinds(random.Random(number))  # noqa: S311 - no secret
     problems = []
     for _ in range(size.groups):
         reference, right, wrong = next(kinds)
         problems.append(
-            Problem(reference, tuple(right if k % 2 == 0 else wrong for k in range(size.completions)))
+            ScorerProblem(reference, tuple(right if k % 2 == 0 else wrong for k in range(size.completions)))
         )
     return problems
 

@@ -27,7 +27,7 @@ import redis
 
 from benchmarks.comparison import Comparison
 from benchmarks.results import ROOT
-from benchmarks.rigs.clients.reward_clients import Load, Question, load
+from benchmarks.rigs.clients.reward_clients import KnownResponse, Load, load
 from broker import processes
 from broker.keys import Keys
 from broker.monitoring.snapshot import snapshot
@@ -85,7 +85,7 @@ def rows(size: Size, idle: Load, honest: Load, mixed: Load, inline: Load) -> lis
     ]
 
 
-def questions(hanging: float) -> Iterator[Question]:
+def questions(hanging: float) -> Iterator[KnownResponse]:
     """Yield answers without end, every second honest one right; the same ones each time."""
     chance = random.Random(0)  # noqa: S311 - no secret
     number = 0
@@ -93,14 +93,16 @@ def questions(hanging: float) -> Iterator[Question]:
         number += 1
         if chance.random() < hanging:
             tower = "^{".join(str(chance.randrange(7, 99)) for _ in range(chance.randrange(3, 6)))
-            yield Question(f"Try {number}. \\boxed{{{tower}{'}' * tower.count('{')}}}", "5", 0.0, hangs=True)
+            yield KnownResponse(
+                f"Try {number}. \\boxed{{{tower}{'}' * tower.count('{')}}}", "5", 0.0, hangs=True
+            )
             continue
         top, bottom = chance.randrange(1, 10_000), chance.choice((2, 4, 5, 8))
         value = top + (number % 2)
         answer = (
             f"\\frac{{{value}}}{{{bottom}}}" if number % 4 < 2 else f"\\frac{{{2 * value}}}{{{2 * bottom}}}"
         )
-        yield Question(f"Try {number}. \\boxed{{{answer}}}", str(top / bottom), float(value == top))
+        yield KnownResponse(f"Try {number}. \\boxed{{{answer}}}", str(top / bottom), float(value == top))
 
 
 @contextlib.contextmanager

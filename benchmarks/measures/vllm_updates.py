@@ -15,7 +15,7 @@ from typing import Literal
 
 import torch
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.vllm_rig import VllmRig, processors, vllm_rig
 from broker.messages import Prompt
 from config.generators import VllmEngineConfig
@@ -57,10 +57,10 @@ def measure(size: Size) -> list[Comparison]:
         groups = rig.groups_of(size.seconds, loop)
         updates: list[float] = []
 
-        def ours(number: int) -> Turn:
+        def ours(number: int) -> TimedWork:
             return loop.run(_with_updates(rig, rig.requests(groups, seed=number), size, updates))
 
-        def other(number: int) -> Turn:
+        def other(number: int) -> TimedWork:
             asked = rig.requests(groups, seed=number)
             return timed(lambda: loop.run(rig.by_engine(asked)))
 
@@ -77,7 +77,7 @@ def measure(size: Size) -> list[Comparison]:
     ]
 
 
-async def _with_updates(rig: VllmRig, asked: list[Prompt], size: Size, updates: list[float]) -> Turn:
+async def _with_updates(rig: VllmRig, asked: list[Prompt], size: Size, updates: list[float]) -> TimedWork:
     async with rig.updating(size.every_s) as took:
         started = time.perf_counter()
         tokens = await rig.by_engine(asked)
@@ -85,4 +85,4 @@ async def _with_updates(rig: VllmRig, asked: list[Prompt], size: Size, updates: 
     if not took:
         raise RuntimeError("no weights came during the round")
     updates += took
-    return Turn(tokens, seconds)
+    return TimedWork(tokens, seconds)

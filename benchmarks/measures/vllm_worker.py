@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.vllm_rig import processors, vllm_rig
 from config.generators import VllmEngineConfig
 
@@ -46,11 +46,11 @@ def measure(size: Size) -> list[Comparison]:
     with vllm_rig(config, max_tokens=size.max_tokens, group_size=size.group_size) as (rig, loop):
         groups = rig.groups_of(size.seconds, loop)
 
-        def ours(number: int) -> Turn:
+        def ours(number: int) -> TimedWork:
             seconds, tokens = loop.run(rig.by_generator(rig.requests(groups, seed=number)))
-            return Turn(tokens, seconds)
+            return TimedWork(tokens, seconds)
 
-        def other(number: int) -> Turn:
+        def other(number: int) -> TimedWork:
             return timed(lambda: loop.run(rig.bare(rig.requests(groups, seed=number))))
 
         mine, others = take_turns(ours, other, rounds=size.rounds)

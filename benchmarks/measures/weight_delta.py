@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.rigs.groups import demo_run
 from benchmarks.rigs.trained_weights import TrainedWeights
 from broker.checksums import weights_checksum
@@ -38,7 +38,7 @@ from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.weight_delta.delta_file import TYPES, Made, apply_deltas, write_delta
 from broker.weight_delta.layout import Extent, read_layout
-from broker.weight_exchange.parcels import sealed
+from broker.weight_exchange.bundles import sealed
 from broker.weight_exchange.redis_exchange import RedisExchange
 from broker.weight_files import FILE, WeightStream
 from generators.weight_sync.receiver import NotHere, Received
@@ -68,7 +68,7 @@ FULL, SMOKE = Size(), Size(hidden=64, vocabulary=500, tokens=8, steps=4, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MeasuredDelta:
     """What was measured of one delta."""
 
     made: Made
@@ -85,7 +85,7 @@ class Chain:
 
     folder: Path
     files: list[Path] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[MeasuredDelta] = field(default_factory=list)
 
 
 def measure(size: Size) -> list[Comparison]:
@@ -121,7 +121,7 @@ def _trained(training: TrainedWeights, folder: Path, size: Size) -> Chain:
     return chain
 
 
-def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> Step:
+def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> MeasuredDelta:
     copy = delta.with_suffix(".copy")
     with WeightStream([before]) as old, WeightStream([after]) as new:
         started = time.perf_counter()
@@ -132,7 +132,7 @@ def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> Step:
     _compare_bytes(copy, after)
     copy_s = timed(lambda: _received(lambda: _copy(after, copy), copy)).seconds if is_counted else None
     copy.unlink()
-    return Step(
+    return MeasuredDelta(
         made=made,
         full_bytes=after.stat().st_size,
         encode_s=encoded - started,
@@ -281,14 +281,14 @@ class Sent:
             announced_at=0.0,
         )
 
-    def follow(self) -> Turn:
+    def follow(self) -> TimedWork:
         """Give a new version to the receiver that holds the one before."""
         turn, received = self._send(self._follower, self._held)
         self._held = received.version
         self._follower.loaded(received)
         return turn
 
-    def join(self) -> Turn:
+    def join(self) -> TimedWork:
         """Give a new version to a receiver that holds nothing."""
         receiver = self._receiver()
         try:
@@ -298,7 +298,7 @@ class Sent:
             receiver.close()
         return turn
 
-    def transfer(self, file: Path) -> Turn:
+    def transfer(self, file: Path) -> TimedWork:
         """Put a file's chunks into Redis and read them back one after the other, without the relay's pauses."""
 
         def work() -> float:
@@ -323,7 +323,7 @@ class Sent:
     def _receiver(self) -> RelayedReceiver:
         return RelayedReceiver(self._exchange, f"g{next(self._number)}", most_bytes=ROOM_BYTES)
 
-    def _send(self, receiver: RelayedReceiver, held: int) -> tuple[Turn, Received]:
+    def _send(self, receiver: RelayedReceiver, held: int) -> tuple[TimedWork, Received]:
         announcement = self.publish()
         started = time.perf_counter()
         self.relay.offer(announcement)
@@ -334,7 +334,7 @@ class Sent:
                 if received.version == announcement.version:
                     seconds = time.perf_counter() - started
                     _compare_bytes(received.files[0], Path(announcement.path) / FILE)
-                    return Turn(1.0, seconds), received
+                    return TimedWork(1.0, seconds), received
             threading.Event().wait(0.05)
         raise RuntimeError(f"version {announcement.version} has not arrived within {WAIT_S:.0f} s")
 

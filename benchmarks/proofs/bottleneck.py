@@ -124,7 +124,7 @@ SITUATIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SituationRow:
     """One situation with its measured rates."""
 
     situation: Situation
@@ -258,7 +258,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(row.verdict == "held" for row in rows) and results.commit() == commit else 1
 
 
-def prove(situation: Situation, seconds: float) -> Row:
+def prove(situation: Situation, seconds: float) -> SituationRow:
     """Measure a situation, do what `top` says, and measure again."""
     with tempfile.TemporaryDirectory() as folder, _live(Path(folder), "before", situation.settings) as run:
         before, said = run.measure(seconds)
@@ -266,13 +266,13 @@ def prove(situation: Situation, seconds: float) -> Row:
             run.join(situation.joins, situation.bottleneck.removesuffix("s"))
             time.sleep(SETTLE_S)
             after, _ = run.measure(seconds)
-            return Row(situation=situation, said=said, before=before, after=after)
+            return SituationRow(situation=situation, said=said, before=before, after=after)
     with (
         tempfile.TemporaryDirectory() as folder,
         _live(Path(folder), "after", (*situation.settings, *situation.knob)) as run,
     ):
         after, _ = run.measure(seconds)
-    return Row(situation=situation, said=said, before=before, after=after)
+    return SituationRow(situation=situation, said=said, before=before, after=after)
 
 
 @contextlib.contextmanager
@@ -294,7 +294,7 @@ def _at_work(now: Snapshot, role: str) -> int:
     return sum(process.role == role and bool(process.sums) for process in now.processes)
 
 
-def as_table(rows: Sequence[Row], seconds: float) -> list[str]:
+def as_table(rows: Sequence[SituationRow], seconds: float) -> list[str]:
     """Write the rows as lines of a Markdown table."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---|---|--:|---|{'--:|' * 4}---|"]
     for row in rows:

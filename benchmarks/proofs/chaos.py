@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import results
-from benchmarks.proofs.chaos_batch import GAME, OUTAGE_S, OWN_AGENTS, PLAYED_BY, Table, add_played_by
+from benchmarks.proofs.chaos_batch import GAME, OUTAGE_S, OWN_AGENTS, PLAYED_BY, JsonTable, add_played_by
 from broker.processes import spawn, stop, wait
 
 ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
@@ -145,7 +145,7 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
             commit,
             *([PLAYED_BY[played_by].word] if played_by else []),
         ]
-        lines = Table(table, {"run": name, "seed": number, "commit": commit})
+        lines = JsonTable(table, {"run": name, "seed": number, "commit": commit})
         limit_s = OUTAGE_S + batch * (KILL_S + away_s)
         with (out / f"{name}.log").open("wb") as log:
             process = spawn(words, cwd=results.ROOT, stdout=log, stderr=log)

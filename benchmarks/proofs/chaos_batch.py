@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--commit", default=results.commit(), help="that the table's lines name (the checkout's)"
     )
     args = parser.parse_args(argv)
-    table = Table(
+    table = JsonTable(
         args.table, {"run": args.name, "seed": args.seed, "commit": args.commit, "machine": results.machine()}
     )
     every_s = args.every_s
@@ -134,7 +134,7 @@ def parse_kills(text: str) -> dict[str, int]:
     return {role: int(number) for role, _, number in pairs}
 
 
-class Table:
+class JsonTable:
     """A file of JSON lines that gets objects, each with `facts`."""
 
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
@@ -147,7 +147,7 @@ class Table:
             stream.write(json.dumps({**self._facts, **fields, "at": round(time.time())}) + "\n")
 
 
-def play(name: str, folder: Path, orders: Orders, table: Table, *, played_by: str = "") -> int:
+def play(name: str, folder: Path, orders: Orders, table: JsonTable, *, played_by: str = "") -> int:
     """Run until the quota is fulfilled and the run is drained. Returns the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     run, config = prepare(name, folder, played_by=played_by)

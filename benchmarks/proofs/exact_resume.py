@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.rigs.killed_learner import lines_of
-from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, resumed_run
+from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, ResumedRunResult, resumed_run
 
 CASES = ((1, 0), (1, 2), (2, 0), (2, 2))  # ranks, ZeRO stage
 FEWEST = 10  # deaths of each
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commit = results.commit()
     lines = results.heading(f"A learner killed and resumed, seed {args.seed}")
     deaths = plan(args.moments, args.seed)
-    done: list[tuple[Result, float]] = []
+    done: list[tuple[ResumedRunResult, float]] = []
     for (ranks, stage), places in zip(CASES, deaths, strict=True):
         began = time.monotonic()
         result = resumed_run(
@@ -107,7 +107,7 @@ def plan(moments: int, seed: int) -> list[list[str]]:
     return dealt
 
 
-def failures(done: Sequence[Result]) -> list[str]:
+def failures(done: Sequence[ResumedRunResult]) -> list[str]:
     """List all that is wrong, for people."""
     missed = [
         f"ranks {result.ranks}, ZeRO {result.zero_stage}: {result.verdict.splitlines()[0]}"
@@ -124,11 +124,11 @@ def failures(done: Sequence[Result]) -> list[str]:
     return missed
 
 
-def _at_lines(result: Result) -> int:
+def _at_lines(result: ResumedRunResult) -> int:
     return sum(death.startswith("before ") for death in result.deaths)
 
 
-def as_table(done: Sequence[tuple[Result, float]]) -> list[str]:
+def as_table(done: Sequence[tuple[ResumedRunResult, float]]) -> list[str]:
     """Write the cases as lines of a Markdown table, each with where its learner died."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'--:|' * (len(COLUMNS) - 1)}---|"]
     for result, seconds in done:

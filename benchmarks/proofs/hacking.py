@@ -64,7 +64,7 @@ HACKS: Mapping[str, Hack] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class HackingResult:
     """What one run came to."""
 
     hack: str  # key of HACKS; "" for an honest run
@@ -110,12 +110,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(one.holds for one in found) else 1
 
 
-def _result(hack: str, seed: int, out: Path) -> Result:
+def _result(hack: str, seed: int, out: Path) -> HackingResult:
     """Return what a run came to: from its file, or from a run now."""
     name = f"{hack or 'honest'}-seed-{seed}"
     file = out / f"{name}.json"
     if file.exists():
-        return Result(**json.loads(file.read_text(encoding="utf-8")))
+        return HackingResult(**json.loads(file.read_text(encoding="utf-8")))
     settings = (f"scorers.tasks={json.dumps({'math': HACKS[hack].task})}",) if hack else ()
     run = run_seed(seed, "hf", out, name=name, settings=settings)
     result = judged(read_metrics(out / name), hack, seed, run.exit_code or int(not run.is_audit_clean))
@@ -125,7 +125,7 @@ def _result(hack: str, seed: int, out: Path) -> Result:
     return result
 
 
-def judged(records: Sequence[Mapping[str, Any]], hack: str, seed: int, exit_code: int) -> Result:
+def judged(records: Sequence[Mapping[str, Any]], hack: str, seed: int, exit_code: int) -> HackingResult:
     """Return what the objects of a run's steps say.
 
     Args:
@@ -152,7 +152,7 @@ def judged(records: Sequence[Mapping[str, Any]], hack: str, seed: int, exit_code
         if (named := NAMED.search(text))
     ]
     own = [step for step, kind in alarms if not hack or kind == HACKS[hack].kind]
-    return Result(
+    return HackingResult(
         hack=hack,
         seed=seed,
         exit_code=exit_code,
@@ -163,7 +163,7 @@ def judged(records: Sequence[Mapping[str, Any]], hack: str, seed: int, exit_code
     )
 
 
-def as_table(found: Sequence[Result]) -> list[str]:
+def as_table(found: Sequence[HackingResult]) -> list[str]:
     """Return lines of Markdown: a row for each run."""
     columns = ("reward", "seed", "mean reward", "risen by step", "named at step", "alarms", "holds")
     lines = [f"| {' | '.join(columns)} |", "|---|--:|---|--:|--:|---|---|"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class StateMachine:
     """One state machine of tests/protocol.
 
     Attributes:
@@ -26,7 +26,7 @@ class Machine:
     acts: tuple[str, ...]
 
 
-GROUPS = Machine(
+GROUPS = StateMachine(
     title="Groups",
     tests="tests/protocol/test_random_runs.py",
     actions=200_000,
@@ -67,7 +67,7 @@ GROUPS = Machine(
         "steps trained",
     ),
 )
-EPISODES = Machine(
+EPISODES = StateMachine(
     title="Episodes",
     tests="tests/protocol/test_episodes_machine.py",
     actions=100_000,

@@ -35,7 +35,7 @@ SHOWN_CHARS = 160  # of a reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class MbppProblem:
     """One problem of MBPP."""
 
     task_id: int
@@ -53,7 +53,7 @@ class Problem:
 class ProblemResult:
     """The score of one program, with its problem."""
 
-    problem: Problem
+    problem: MbppProblem
     source: str
     score: Score
 
@@ -61,7 +61,7 @@ class ProblemResult:
 _scorer: Scorer | None = None
 
 
-def judge(programs: Sequence[tuple[Problem, str]], processes: int) -> list[ProblemResult]:
+def judge(programs: Sequence[tuple[MbppProblem, str]], processes: int) -> list[ProblemResult]:
     """Score each program, in order. Every process has a scorer of its own, as an RQ worker has."""
     with ProcessPoolExecutor(processes, initializer=_start) as pool:
         return list(pool.map(_judge, programs))
@@ -72,7 +72,7 @@ def _start() -> None:
     _scorer = build_scorer(CodeConfig(), ScorersConfig())
 
 
-def _judge(program: tuple[Problem, str]) -> ProblemResult:
+def _judge(program: tuple[MbppProblem, str]) -> ProblemResult:
     assert _scorer is not None  # noqa: S101 - for mypy: `_start` ran
     problem, source = program
     score = _scorer.score(f"```python\n{source}\n```", problem.verification_info)
@@ -111,11 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if is_proven(references, mutants) else 1
 
 
-def read(path: Path) -> list[Problem]:
+def read(path: Path) -> list[MbppProblem]:
     """Read the problems of the published file."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
-        Problem(
+        MbppProblem(
             task_id=row["task_id"],
             code=row["code"],
             tests=tuple(row["test_list"]),
@@ -125,7 +125,7 @@ def read(path: Path) -> list[Problem]:
     ]
 
 
-def wrong_mutants(problems: Sequence[Problem], seed: int) -> Iterator[tuple[Problem, str]]:
+def wrong_mutants(problems: Sequence[MbppProblem], seed: int) -> Iterator[tuple[MbppProblem, str]]:
     """Make mutants that the plain run finds wrong, one of a problem, problems in random order."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     for problem in chance.sample(problems, len(problems)):

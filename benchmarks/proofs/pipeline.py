@@ -34,7 +34,7 @@ class Missing(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class ScriptStage:
     """A stage of the script."""
 
     name: str
@@ -92,7 +92,7 @@ def run(out: Path) -> tuple[int, str]:
     return code, log.read_text(encoding="utf-8", errors="replace")
 
 
-def judged(said: str, out: Path) -> list[Stage]:
+def judged(said: str, out: Path) -> list[ScriptStage]:
     """Judge each stage that the script came to by what it left in `out`."""
     begun = [(found[1], int(found[2])) for found in STAGE.finditer(said)]
     stages = []
@@ -101,9 +101,9 @@ def judged(said: str, out: Path) -> list[Stage]:
             left, held = LEFT[name](out), True
         except (OSError, KeyError, ValueError, Missing) as error:
             left, held = f"{type(error).__name__}: {error}", False
-        stages.append(Stage(name=name, seconds=ended - began, left=left, held=held))
+        stages.append(ScriptStage(name=name, seconds=ended - began, left=left, held=held))
     missing = [name for name in LEFT if name not in {stage.name for stage in stages}]
-    return [*stages, *(Stage(name=name, seconds=0, left="did not end", held=False) for name in missing)]
+    return [*stages, *(ScriptStage(name=name, seconds=0, left="did not end", held=False) for name in missing)]
 
 
 def _prepared(out: Path) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.proofs.machines import MACHINES, Machine
+from benchmarks.proofs.machines import MACHINES, StateMachine
 from broker.private_redis import server
 
 REDIS = ("6.2", "7")
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if is_all_proven and results.commit() == commit else 1
 
 
-def prove(machine: Machine, actions: int, out: Path) -> tuple[list[str], bool]:
+def prove(machine: StateMachine, actions: int, out: Path) -> tuple[list[str], bool]:
     """Run what is missing of one machine. Returns its table, and whether it is proven."""
     folder = out / machine.title.lower()
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def servers() -> list[Path]:
     return [server.carried("redis-server"), *([newer] if newer else [])]
 
 
-def search(machine: Machine, rule: str, out: Path) -> None:
+def search(machine: StateMachine, rule: str, out: Path) -> None:
     """Run without one rule, seed after seed, until a run fails; a seed that the table has is not run again."""
     for seed in SEARCH_SEEDS:
         found = [row for row in read(out) if row["without"] == rule]
@@ -101,7 +101,7 @@ def search(machine: Machine, rule: str, out: Path) -> None:
             run(machine, (REDIS[0], seed, rule), out)
 
 
-def run(machine: Machine, job: Job, out: Path) -> None:
+def run(machine: StateMachine, job: Job, out: Path) -> None:
     """Run one process of random actions; its line goes to the table, and its output to a log.
 
     One that ends before it can tell has a line too, unless it was interrupted or skipped: then it is still missing.
@@ -173,7 +173,7 @@ def read(out: Path) -> list[Row]:
     return [row for row in rows if row["commit"] == results.commit()]
 
 
-def is_proven(machine: Machine, rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
+def is_proven(machine: StateMachine, rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
     """Tell whether all jobs are whole, each missing rule was noticed, and every kind of action took effect."""
     whole = [row for row in rows if (row["redis"], row["seed"], row["without"]) in {*jobs}]
     return (
@@ -194,14 +194,14 @@ def is_missed(row: Row) -> bool:
     return bool(row["without"] and row["failure"] and row["exit"] == 0)
 
 
-def is_in_vain(machine: Machine, row: Row) -> bool:
+def is_in_vain(machine: StateMachine, row: Row) -> bool:
     """Tell whether a search ended without a failure: another seed may find one."""
     return (
         bool(row["without"]) and not row["failure"] and row["exit"] == 1 and row["actions"] >= machine.search
     )
 
 
-def never_done(machine: Machine, rows: Sequence[Row]) -> list[str]:
+def never_done(machine: StateMachine, rows: Sequence[Row]) -> list[str]:
     """List the acts that took no effect in any of the batches, each with its Redis."""
     did = {version: done(rows, version) for version in sorted({row["redis"] for row in rows})}
     return [f"{act} on {version}" for version in did for act in machine.acts if not did[version][act]]
@@ -222,7 +222,7 @@ def missing_of(jobs: Sequence[Job], rows: Sequence[Row]) -> list[Job]:
     return [job for job in jobs if job not in there]
 
 
-def as_table(machine: Machine, rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
+def as_table(machine: StateMachine, rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
     """Write Markdown lines: the whole protocol on each Redis, the protocol without one rule, the verdict."""
     whole = [row for row in rows if not row["without"]]
     columns = [column(machine, whole, version) for version in REDIS]
@@ -257,7 +257,7 @@ def as_table(machine: Machine, rows: Sequence[Row], jobs: Sequence[Job]) -> list
     ]
 
 
-def column(machine: Machine, rows: Sequence[Row], version: str) -> dict[str, int]:
+def column(machine: StateMachine, rows: Sequence[Row], version: str) -> dict[str, int]:
     """Return the numbers of one Redis, by name."""
     ours = [row for row in rows if row["redis"] == version]
     did = done(ours, version)

@@ -49,7 +49,7 @@ BOX = re.compile(r"\\boxed\{(\d+)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class RubricResult:
     """What one run came to."""
 
     name: str
@@ -147,7 +147,7 @@ def policy_run(out: Path, mode: str, steps: int) -> dict[str, Any]:
     return tree
 
 
-def run(name: str, tree: Mapping[str, Any], out: Path) -> Result:
+def run(name: str, tree: Mapping[str, Any], out: Path) -> RubricResult:
     """Run a configuration as a user does, if it has not finished yet, audit it, and read what it came to."""
     config = out / f"{name}.yaml"
     config.write_text(yaml.safe_dump(dict(tree), sort_keys=False), encoding="utf-8")
@@ -159,14 +159,14 @@ def run(name: str, tree: Mapping[str, Any], out: Path) -> Result:
     sys.stdout.write(f"{name}: exit code {code}, reward {reward[0]:.2f} to {reward[1]:.2f}\n")
     sys.stdout.flush()
     if name == RUBRIC or code:
-        return Result(name=name, exit_code=code, reward=reward)
+        return RubricResult(name=name, exit_code=code, reward=reward)
     exported = out / f"{name}.jsonl"
     exported.unlink(missing_ok=True)
     words = ("--runs-dir", str(out), "--out", str(exported), "--outcome", "evaluated")
     code = _millrace("journal", "export", name, *words, log=out / f"{name}.log")
     rounds = held_out(exported) if not code else {}
     ends = (rounds[min(rounds)], rounds[max(rounds)]) if rounds else (None, None)
-    return Result(name=name, exit_code=code, reward=reward, before=ends[0], after=ends[1])
+    return RubricResult(name=name, exit_code=code, reward=reward, before=ends[0], after=ends[1])
 
 
 def rewards(folder: Path, *, is_held_out: bool) -> tuple[float, float]:
@@ -198,7 +198,7 @@ def held_out(exported: Path) -> dict[int, Derivations]:
     }
 
 
-def holds(model: Result, policies: Sequence[Result]) -> bool:
+def holds(model: RubricResult, policies: Sequence[RubricResult]) -> bool:
     """Tell whether the pipeline ran to its end and its figures point where the rewards do."""
     if model.exit_code or any(policy.exit_code for policy in policies) or model.reward[1] <= model.reward[0]:
         return False
@@ -207,7 +207,7 @@ def holds(model: Result, policies: Sequence[Result]) -> bool:
     return outcome is not None and graded is not None and graded < outcome
 
 
-def as_table(model: Result, policies: Sequence[Result]) -> list[str]:
+def as_table(model: RubricResult, policies: Sequence[RubricResult]) -> list[str]:
     """Return lines of Markdown: a row for each policy before and after."""
     lines = [
         f"The rubric model's mean score on held-out `grade` rows: {model.reward[0]:.2f} to {model.reward[1]:.2f}.",

@@ -36,7 +36,7 @@ CLOSE = 0.02  # of the held-out pass rate: more is a loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class StalenessResult:
     """What one run of the demo has learned."""
 
     loss: str
@@ -89,20 +89,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if holds(found) else 1
 
 
-def read_runs(file: Path) -> dict[tuple[str, int, int], Result]:
+def read_runs(file: Path) -> dict[tuple[str, int, int], StalenessResult]:
     """Return what has run, by loss, bound and seed; nothing where there is no file."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    found = [Result(**json.loads(line)) for line in lines]
+    found = [StalenessResult(**json.loads(line)) for line in lines]
     return {(one.loss, one.max_lag, one.seed): one for one in found}
 
 
-def _run(*, loss: str, max_lag: int, seed: int, out: Path, file: Path) -> Result:
+def _run(*, loss: str, max_lag: int, seed: int, out: Path, file: Path) -> StalenessResult:
     """Run the demo once, and write down what it has learned."""
     name = f"{loss}-lag-{max_lag}-seed-{seed}"
     commit = results.commit()
     run = run_seed(seed, "hf", out, name=name, settings=(f"learner.max_lag={max_lag}", *LOSSES[loss]))
     metrics = read_metrics(out / name)
-    result = Result(
+    result = StalenessResult(
         loss=loss,
         max_lag=max_lag,
         seed=seed,
@@ -127,15 +127,15 @@ def _mean(metrics: Sequence[Mapping[str, Any]], names: Sequence[str]) -> float:
     )
 
 
-def _of(found: Sequence[Result], loss: str, max_lag: int) -> list[Result]:
+def _of(found: Sequence[StalenessResult], loss: str, max_lag: int) -> list[StalenessResult]:
     return [one for one in found if (one.loss, one.max_lag) == (loss, max_lag)]
 
 
-def _rates(found: Sequence[Result]) -> list[float]:
+def _rates(found: Sequence[StalenessResult]) -> list[float]:
     return [one.after or 0.0 for one in found]
 
 
-def as_table(found: Sequence[Result]) -> list[str]:
+def as_table(found: Sequence[StalenessResult]) -> list[str]:
     """Return lines of Markdown: a row for each loss and bound."""
     columns = (
         "loss",
@@ -163,7 +163,7 @@ def as_table(found: Sequence[Result]) -> list[str]:
     return [*lines, "", f"**{'Holds' if holds(found) else 'Does not hold'}**: {_claim(found)}"]
 
 
-def _claim(found: Sequence[Result]) -> str:
+def _claim(found: Sequence[StalenessResult]) -> str:
     failed = [one.name for one in found if one.exit_code]
     words = f"{len(found) - len(failed)} of {len(found)} runs ended well with a clean audit"
     without, default = _of(found, DEFAULT_LOSS, 0), _of(found, DEFAULT_LOSS, DEFAULT_LAG)
@@ -176,7 +176,7 @@ def _claim(found: Sequence[Result]) -> str:
     return f"{words}. {'Commit' if len(commits) == 1 else 'Commits'} {', '.join(commits)}."
 
 
-def holds(found: Sequence[Result]) -> bool:
+def holds(found: Sequence[StalenessResult]) -> bool:
     """Tell whether every run ended well, and the default loses nothing by lag."""
     without, default = _of(found, DEFAULT_LOSS, 0), _of(found, DEFAULT_LOSS, DEFAULT_LAG)
     is_close = (
@@ -187,7 +187,7 @@ def holds(found: Sequence[Result]) -> bool:
     return bool(found) and not any(one.exit_code for one in found) and is_close
 
 
-def draw(found: Sequence[Result], file: Path) -> None:
+def draw(found: Sequence[StalenessResult], file: Path) -> None:
     """Draw the held-out pass rate over the bound, a line a loss, with the least and the most of its seeds."""
     import matplotlib as mpl
 

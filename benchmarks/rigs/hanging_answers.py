@@ -16,7 +16,7 @@ LOOKS_RIGHT: Final = "\ndef f(x): return x\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class HangingAnswer:
     """One hanging answer with its row."""
 
     info: Mapping[str, Any]  # verification_info
@@ -69,9 +69,9 @@ _SWE: Final = {
     },
 }
 
-SHAPES: Final[Mapping[str, Shape]] = {
+SHAPES: Final[Mapping[str, HangingAnswer]] = {
     **{
-        f"{name}, {cases} {'case' if cases == 1 else 'cases'}": Shape(made(cases), program)
+        f"{name}, {cases} {'case' if cases == 1 else 'cases'}": HangingAnswer(made(cases), program)
         for name, made, program in (
             ("standard input", _stdio, SPIN),
             ("asserts", _asserts, HANGS),
@@ -80,41 +80,41 @@ SHAPES: Final[Mapping[str, Shape]] = {
         )
         for cases in (1, 2, 40)
     },
-    "asserts, a hang at load": Shape(_asserts(40), SPIN),
-    "asserts, a sleep in every other case": Shape(
+    "asserts, a hang at load": HangingAnswer(_asserts(40), SPIN),
+    "asserts, a sleep in every other case": HangingAnswer(
         _asserts(40), "import time\ndef f(x):\n    if x % 2: time.sleep(1000)\n    return x"
     ),
-    "asserts, the checking process kept busy": Shape(
+    "asserts, the checking process kept busy": HangingAnswer(
         _row(tests=["assert f(0) == 0", *["assert sum(f(9)) == 1"] * 3]),
         "def f(x): return x and range(10 ** 15)",
     ),
-    "pytest, one test": Shape(_PYTEST, HANGS),
-    "pytest, 40 tests": Shape(_FORTY, HANGS),
-    "pytest, a hang at collection": Shape(_COLLECTED, HANGS),
-    "pytest, the checking process kept busy at collection": Shape(
+    "pytest, one test": HangingAnswer(_PYTEST, HANGS),
+    "pytest, 40 tests": HangingAnswer(_FORTY, HANGS),
+    "pytest, a hang at collection": HangingAnswer(_COLLECTED, HANGS),
+    "pytest, the checking process kept busy at collection": HangingAnswer(
         _COLLECTED, "def f(x):\n    while True: yield x"
     ),
-    "standard input, stops itself": Shape(_stdio(40), f"{STOPS}os.kill(os.getpid(), signal.SIGSTOP)"),
-    "asserts, stops itself at load": Shape(
+    "standard input, stops itself": HangingAnswer(_stdio(40), f"{STOPS}os.kill(os.getpid(), signal.SIGSTOP)"),
+    "asserts, stops itself at load": HangingAnswer(
         _asserts(40), f"{STOPS}os.kill(os.getpid(), signal.SIGSTOP){LOOKS_RIGHT}"
     ),
-    "asserts, stops its group at load": Shape(
+    "asserts, stops its group at load": HangingAnswer(
         _asserts(40), f"{STOPS}os.kill(0, signal.SIGSTOP){LOOKS_RIGHT}"
     ),
-    "asserts, stops the checking process at load": Shape(
+    "asserts, stops the checking process at load": HangingAnswer(
         _asserts(40), f"{STOPS}os.kill(os.getppid(), signal.SIGSTOP)\n{SPIN}"
     ),
-    "asserts, stops the checking process and seems right": Shape(
+    "asserts, stops the checking process and seems right": HangingAnswer(
         _asserts(40), f"{STOPS}os.kill(os.getppid(), signal.SIGSTOP){LOOKS_RIGHT}"
     ),
-    "pytest, stops the checking process": Shape(
+    "pytest, stops the checking process": HangingAnswer(
         _PYTEST, f"{STOPS}def f(x):\n    os.kill(os.getppid(), signal.SIGSTOP)\n    return 1"
     ),
-    "asserts, ignores what may be ignored": Shape(
+    "asserts, ignores what may be ignored": HangingAnswer(
         _asserts(40),
         f"{STOPS}for number in range(1, 65):\n    try: signal.signal(number, signal.SIG_IGN)\n"
         f"    except (OSError, ValueError): pass\n{SPIN}",
     ),
-    "swe, a module that spins": Shape(_SWE, f"{SPIN}\n{_AFTER}", "swe"),
-    "swe, a function that spins": Shape(_SWE, f"def add(a, b):\n    {SPIN}", "swe"),
+    "swe, a module that spins": HangingAnswer(_SWE, f"{SPIN}\n{_AFTER}", "swe"),
+    "swe, a function that spins": HangingAnswer(_SWE, f"def add(a, b):\n    {SPIN}", "swe"),
 }

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 
-class Asked(BaseModel):
+class InlineRequest(BaseModel):
     """The body of one request."""
 
     llm_output: str
@@ -27,7 +27,7 @@ def build() -> Any:
     peer, web = import_module("math_verify"), import_module("fastapi")  # as its users call it
     app = web.FastAPI()
 
-    async def reward(asked: Asked) -> dict[str, float]:
+    async def reward(asked: InlineRequest) -> dict[str, float]:
         value = json.loads(asked.verification_info)["answer"]["value"]
         gold, answer = peer.parse(f"\\boxed{{{value}}}"), peer.parse(asked.llm_output)
         return {"score": float(peer.verify(gold, answer))}

@@ -45,7 +45,7 @@ NEW_FILE = "_begin_file("  # and the one with which an incarnation's first paylo
 
 
 @dataclass(slots=True)
-class Result:
+class ResumedRunResult:
     """The outcome of one run."""
 
     ranks: int
@@ -86,7 +86,7 @@ class ResumedRun:
 
     def __init__(self, run: Run, redis_url: str, seed: int, deaths: Sequence[str]) -> None:
         self.run = run
-        self.result = Result(
+        self.result = ResumedRunResult(
             ranks=run.learner.ranks,
             zero_stage=run.learner.zero.stage,
             steps=run.learner.steps,
@@ -102,7 +102,7 @@ class ResumedRun:
         self._others: dict[str, subprocess.Popen[bytes]] = {}
         self._start_s = 6.0  # from an incarnation's command to its first step, as last measured
 
-    def prove(self) -> Result:
+    def prove(self) -> ResumedRunResult:
         """Run the learner to its end through all deaths, and judge the run."""
         try:
             with self._roles():
@@ -279,7 +279,7 @@ class RunFellShort(Exception):
 
 def resumed_run(
     out: Path, *, ranks: int, zero_stage: int, steps: int, deaths: Sequence[str], seed: int
-) -> Result:
+) -> ResumedRunResult:
     """Run one case in the folder `out`; see `ResumedRun`."""
     name = f"ranks-{ranks}-zero-{zero_stage}"
     sections: dict[str, Any] = {

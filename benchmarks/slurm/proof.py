@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.compose.proof import as_table
-from benchmarks.compose.stack import Held, NotInTime, wait_for
+from benchmarks.compose.stack import MeasuredBar, NotInTime, wait_for
 from benchmarks.slurm.cluster import Cluster, SlurmError, a_cluster, missing
 
 SETTINGS = results.ROOT / "deploy" / "slurm" / "settings.sh"
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     server = args.redis_server.absolute()
     commit = results.commit()
     heading = results.heading("The demo under Slurm", redis=results.redis_version(server))
-    found: list[Held] = []
+    found: list[MeasuredBar] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-slurm-")))
         try:
@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sys.stdout.write(f"{'held' if held.is_held else 'MISSED'}: {held.bar}: {held.measured}\n")
                 sys.stdout.flush()
         except (NotInTime, SlurmError, LookupError, ValueError) as error:
-            found.append(Held("the proof's end", " ".join(str(error).split())[-400:], is_held=False))
+            found.append(MeasuredBar("the proof's end", " ".join(str(error).split())[-400:], is_held=False))
     lines = [*heading, *as_table(found), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.write:
@@ -147,11 +147,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(held.is_held for held in found) and results.commit() == commit else 1
 
 
-def prove(run: UnderSlurm) -> Iterator[Held]:
+def prove(run: UnderSlurm) -> Iterator[MeasuredBar]:
     """Hand the run over, take each job away in turn, and compare the outcome with the bars."""
     wait_for("an idle node", START_S, partial(_is_idle, run.cluster))
     run.submit()
-    yield Held(
+    yield MeasuredBar(
         f"{run.cluster.asks('sbatch', '--version').strip()}: submit.sh hands over a job of each role",
         ", ".join(run.jobs),
         tuple(run.jobs) == ROLES,
@@ -163,7 +163,7 @@ def prove(run: UnderSlurm) -> Iterator[Held]:
         wait_for(f"another start of {role}", STEP_S, partial(_is_back, run, role))
         back_s, at_least = time.monotonic() - began, run.version() + 2
         wait_for(f"version {at_least}", STEP_S, partial(_has_reached, run, at_least))
-        yield Held(
+        yield MeasuredBar(
             f"{role}: its job is taken away (`scontrol requeue`), starts again, and the run goes on",
             f"at version {before}; back after {back_s:.0f} s; version {run.version()} after "
             f"{time.monotonic() - began:.0f} s",
@@ -175,19 +175,19 @@ def prove(run: UnderSlurm) -> Iterator[Held]:
     began = time.monotonic()
     wait_for("an empty queue", STEP_S, lambda: not run.types(LOOK).splitlines()[1:])
     state = run.cluster.job(run.jobs["redis"])["JobState"]
-    yield Held(
+    yield MeasuredBar(
         "the page's `scancel` ends Redis' job, and what else is left",
         f"Redis {state}, the queue empty after {time.monotonic() - began:.0f} s",
         state == "CANCELLED",
     )
 
 
-def _looked_at(run: UnderSlurm) -> Iterator[Held]:
+def _looked_at(run: UnderSlurm) -> Iterator[MeasuredBar]:
     """Hand over more generators while the run goes on, look at the queue, and ask for the run's state."""
     role, more = run.types(MORE).split()
     queue = run.types(LOOK).splitlines()[1:]
     top = run.types(TOP)
-    yield Held(
+    yield MeasuredBar(
         "the page's `submit.sh` for more generators, `squeue` and `millrace top`",
         f"another job of {role}, {len(queue)} jobs in the queue, {len(top.splitlines())} lines",
         role == "generators" and more != run.jobs[role] and len(queue) == len(ROLES) + 1 and RUN in top,
@@ -210,43 +210,43 @@ def _is_back(run: UnderSlurm, role: str) -> bool:
     return job["JobState"] == "RUNNING" and job["Restarts"] == "1"
 
 
-def _ended(run: UnderSlurm) -> Iterator[Held]:
+def _ended(run: UnderSlurm) -> Iterator[MeasuredBar]:
     """Wait for the run's end, ask Redis' last hour for the audit, and end it."""
     roles = [role for role in ROLES if role != "redis"]
     for role in roles:
         wait_for(f"the end of {role}", RUN_S, partial(run.cluster.has_ended, run.jobs[role]))
     states = {role: run.cluster.job(run.jobs[role])["JobState"] for role in roles}
-    yield Held(
+    yield MeasuredBar(
         "learner, generators and scorers end by themselves",
         ", ".join(f"{role} {state}" for role, state in states.items()),
         set(states.values()) == {"COMPLETED"},
     )
     log = run.log("learner")
     stopped = re.findall(r"status=stopped version=(\d+)", log)
-    yield Held(
+    yield MeasuredBar(
         "the learner that was taken away ended its step and wrote a checkpoint before SIGKILL",
         f"stopped at version {', '.join(stopped)}" if stopped else "it did not",
         len(stopped) == 1 and f"checkpoints/step-{int(stopped[0]):06}" in log,
     )
     steps = [int(record["step"]) for record in run.records()]
-    yield Held(
+    yield MeasuredBar(
         f"each of {STEPS} steps was trained once",
         f"{len(steps)} records of {len(set(steps))} steps",
         steps == list(range(1, STEPS + 1)),
     )
     yield _audit(run)
     rates = [one["pass_rate"] for record in run.records() for one in record.get("evaluations", ())]
-    yield Held(
+    yield MeasuredBar(
         f"held-out pass rate with the final weights at least {PASS_RATE}",
         f"{rates[-1]:.3f}",
         rates[-1] >= PASS_RATE,
     )
     password = (run.state / "password").read_text(encoding="utf-8").strip()
     logs = "".join(map(run.log, ROLES))
-    yield Held("the password is in no log", f"{len(logs):,} characters", password not in logs)
+    yield MeasuredBar("the password is in no log", f"{len(logs):,} characters", password not in logs)
 
 
-def _audit(run: UnderSlurm) -> Held:
+def _audit(run: UnderSlurm) -> MeasuredBar:
     url = (run.state / "redis_url").read_text(encoding="utf-8").strip()
     words = [
         sys.executable,
@@ -268,7 +268,7 @@ def _audit(run: UnderSlurm) -> Held:
         timeout=STEP_S,
     )
     audit = json.loads(said.stdout)
-    return Held(
+    return MeasuredBar(
         "the audit is clean",
         f"issued {audit['issued']}, trained {audit['trained']}, lost {audit['lost']}, twice {audit['twice']}",
         said.returncode == 0 and not audit["lost"] and not audit["twice"],

@@ -1,6 +1,6 @@
 -- Issue new groups. ARGV: fence, seq, position, new position, budget, newest version that the learner knows, then for
 -- each group: id, stream, number of fields, field, value ...
--- A group ID-rN is retry N of one that died or was over: an operator's request and the letter are deleted, and `cursor`
+-- A group ID-rN is retry N of one that died or was over: an operator's request and the dead letter are deleted, `cursor`
 -- counts the retry.
 local refused = guard()
 if refused then return refused end
@@ -33,9 +33,9 @@ for _, group in ipairs(groups) do
   if base then
     redis.call('HSET', CURSOR, 'retry:' .. base, number)
     local dead = number == '1' and base or base .. '-r' .. (number - 1)
-    local letter = redis.call('HGET', RETRIES, dead)
-    if letter then
-      redis.call('XDEL', STREAMS.dead, letter)
+    local dead_letter = redis.call('HGET', RETRIES, dead)
+    if dead_letter then
+      redis.call('XDEL', STREAMS.dead, dead_letter)
       redis.call('HDEL', RETRIES, dead)
     end
   end

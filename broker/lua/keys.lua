@@ -9,7 +9,7 @@
 --   jobs     hash: entry of rollouts -> RQ job
 --   tries    hash: group id -> names of the workers that began its stage, one after the other; error:ID -> the last thing
 --            that went wrong there
---   retries  hash: id of a dead group that an operator wants again -> entry of its letter
+--   retries  hash: id of a dead group that an operator wants again -> entry of its dead letter
 -- Of groups whose completions are episodes, under names that are made here:
 --   turns:GROUP   hash: attempt, a random token; prompt:K:KEY and asked:K:KEY ("STREAM ENTRY") of a call until its answer;
 --                 turn:K:KEY, the record, or failed:K:KEY ("ATTEMPT reason"); end:K, how episode K ended. A record and an

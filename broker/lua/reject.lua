@@ -1,4 +1,4 @@
--- Move an entry of no group to `dead`. ARGV: stream, entry, field, value ... of the letter.
+-- Move an entry of no group to `dead`. ARGV: stream, entry, field, value ... of the dead letter.
 -- Where its group has neither a place nor a slot, its turns and calls are deleted too.
 -- returns 1, or 0 if it is gone or `where` has it after all: that is checked here and not before.
 local stream, entry = ARGV[1], ARGV[2]

@@ -1,4 +1,4 @@
--- Request retries of dead groups. ARGV: group and entry of its letter, for each; skips letters that are gone.
+-- Request retries of dead groups. ARGV: group and entry of its dead letter, for each; skips those that are gone.
 -- returns the groups that were requested; the learner issues them (issue.lua).
 local asked = {}
 for i = 1, #ARGV, 2 do

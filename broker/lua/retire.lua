@@ -8,7 +8,7 @@ for i = 3, #ARGV do
   forget(id)
   local stream, entry = place_of(id)
   if stream then
-    if stream ~= 'dead' then                        -- operators remove letters
+    if stream ~= 'dead' then                        -- operators remove dead letters
       redis.call('XDEL', STREAMS[stream], entry)
       acknowledge(stream, entry)
       redis.call('HDEL', JOBS, entry)

@@ -66,7 +66,7 @@ class ScorerStats:
         return self.seconds / self.completions if self.completions else 0.0
 
 
-class Tally:
+class ProcessTally:
     """The counts of one process, written to Redis periodically. For one thread."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 In: how a process ended and its last lines, from its supervisor (the scorers' pool, `millrace up`). Out: the hash
 `died:HOST-PID`, which Redis removes after a day, and the text of a dead letter once a group has used up its attempts.
 The record decides nothing: leases and scripts decide which worker's result counts. A death that could not be recorded
-costs a sentence of a letter.
+costs a sentence of a dead letter.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def deaths_of(link: RedisLink, keys: Keys, names: Sequence[str]) -> dict[str, De
     }
 
 
-def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int, what: str) -> None:
+def dead_letter_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int, what: str) -> None:
     """Hand an entry that used up its attempts over to `dead`, with all that is known of the workers that tried it.
 
     Args:
@@ -104,7 +104,7 @@ def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int
         for name in reversed(names)
         if name in deaths
     ][:1]
-    consumer.bury(entry, reason=reason, attempts=attempts, traceback="\n\n".join(parts))
+    consumer.dead_letter_entry(entry, reason=reason, attempts=attempts, traceback="\n\n".join(parts))
 
 
 def _words(name: str, times: int, death: Death | None) -> str:

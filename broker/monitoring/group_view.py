@@ -57,7 +57,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class EpisodeProgress:
     """Progress of the episodes of a group."""
 
     episodes: int
@@ -88,7 +88,7 @@ class Sight:
     where: str = ""  # its value in the hash `where`, "" for none
     lease: Lease | None = None
     job: Job | None = None
-    played: Played | None = None  # of a group in `episodes`
+    played: EpisodeProgress | None = None  # of a group in `episodes`
     began: tuple[str, ...] = ()  # workers that began its stage, in order
     ends: Fields | None = None  # how those of them that died ended
     error: str = ""  # the last error of its stage
@@ -179,12 +179,12 @@ def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
     )
 
 
-def _played(link: RedisLink, keys: Keys, entry: Entry) -> Played:
+def _played(link: RedisLink, keys: Keys, entry: Entry) -> EpisodeProgress:
     """Count the fields of the group's turns, without reading any."""
     found: Any = link(lambda client: client.hkeys(keys.turns(entry.group_id)))
     kinds = Counter(field.decode(errors="replace").partition(":")[0] for field in found)
     n = entry.raw.get(b"n", b"")
-    return Played(
+    return EpisodeProgress(
         episodes=int(n) if n.isdigit() else 0, ended=kinds["end"], turns=kinds["turn"], asked=kinds["asked"]
     )
 

@@ -26,7 +26,7 @@ from broker.protocol.streams import (
     NOBODY,
     TRACEBACK_BYTES,
     Entry,
-    bury,
+    dead_letter_entry,
     entries_by_stream,
     entries_of,
     hand_over,
@@ -182,7 +182,7 @@ class Consumer:
             self._leave_to_newer(entry, str(error))
             return None
         except BadMessage as error:
-            bury(self.link, self.keys, entry, reason=str(error))
+            dead_letter_entry(self.link, self.keys, entry, reason=str(error))
             self.release(entry)
             return None
 
@@ -210,9 +210,9 @@ class Consumer:
         reject(self.link, self.keys, entry, reason="where does not name it")
         self.release(entry)
 
-    def bury(self, entry: Entry, *, reason: str, attempts: int, traceback: str = "") -> None:
+    def dead_letter_entry(self, entry: Entry, *, reason: str, attempts: int, traceback: str = "") -> None:
         """Hand the entry over to `dead` and release it."""
-        bury(self.link, self.keys, entry, reason=reason, attempts=attempts, traceback=traceback)
+        dead_letter_entry(self.link, self.keys, entry, reason=reason, attempts=attempts, traceback=traceback)
         self.release(entry)
 
     def tries(self, entry: Entry) -> int:

@@ -1,7 +1,7 @@
-"""Read and delete letters of the stream `dead`, and request retries of their groups.
+"""Read and delete dead letters of the stream `dead`, and request retries of their groups.
 
-In: a run's keys, and ids of letters or groups. Out: the letters in Redis, the requests in the hash `retries`, and the
-retry counts of the cursor. `millrace dead` uses it; the learner issues the requested retries (lua/issue.lua).
+In: a run's keys, and ids of dead letters or groups. Out: the dead letters in Redis, the requests in the hash `retries`,
+and the retry counts of the cursor. `millrace dead` uses it; the learner issues the requested retries (lua/issue.lua).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Retries:
     """Requested and issued retries, from Redis."""
 
     is_known: bool  # False: this Redis knows nothing of the run
-    requests: Mapping[str, str]  # dead group -> entry of its letter; not issued yet
+    requests: Mapping[str, str]  # dead group -> entry of its dead letter; not issued yet
     counts: Mapping[int, int]  # ordinal -> number of issued retries, of groups that were over, too
 
 
@@ -50,23 +50,23 @@ def read_retries(link: RedisLink, keys: Keys) -> Retries:
 def read_page(
     link: RedisLink, keys: Keys, first: str, last: str, *, count: int
 ) -> list[tuple[str, codec.Raw]]:
-    """Read up to `count` letters between two entry ids of XRANGE: id and fields, the oldest first."""
+    """Read up to `count` dead letters between two entry ids of XRANGE: id and fields, the oldest first."""
     found: Any = link(lambda client: client.xrange(keys.stream(DEAD), first, last, count=count))
     return [(entry.decode(), raw) for entry, raw in found]
 
 
-def request(link: RedisLink, keys: Keys, letters: Sequence[tuple[str, str]]) -> list[str]:
-    """Request retries of dead groups. Returns the groups whose letters still exist.
+def request(link: RedisLink, keys: Keys, dead_letters: Sequence[tuple[str, str]]) -> list[str]:
+    """Request retries of dead groups. Returns the groups whose dead letters still exist.
 
     Args:
-        letters: group and entry of each letter.
+        dead letters: group and entry of each dead letter.
     """
-    flat = [part for pair in letters for part in pair]
+    flat = [part for pair in dead_letters for part in pair]
     return [group.decode() for group in link.script("request_retries", keys.scripts(), *flat)]
 
 
 def remove(link: RedisLink, keys: Keys, entries: Sequence[str], *, requests: Sequence[str]) -> int:
-    """Delete letters, and the requests of the groups `requests`. Returns how many letters existed."""
+    """Delete dead letters, and the requests of the groups `requests`. Returns how many dead letters existed."""
 
     def attempt(client: redis.Redis) -> Any:
         with client.pipeline(transaction=True) as pipe:

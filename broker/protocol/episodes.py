@@ -3,7 +3,7 @@
 In: a group that an agents' worker leased from `episodes`. Out: the records of its calls, each written once and before
 the agent sees it, and the ends of its episodes; `Consumer` hands both over. The key of a record is what was asked: the
 episode, a digest of the prompt ids and of the sampling parameters, and how often the same play has asked exactly this.
-So a replayed episode gets the same answers. A generator uses `Calls`.
+So a replayed episode gets the same answers. A generator uses `CallStream`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from broker.protocol.streams import Entry
 ID_BYTES = 16  # prefix of every record and end
 
 
-class Answer(StrEnum):
+class CallState(StrEnum):
     """The state of a call."""
 
     TURN = "turn"  # it has a record
@@ -35,7 +35,7 @@ class Answer(StrEnum):
     GONE = "gone"  # a newer attempt plays the group, or the group is gone
 
 
-class Ended(StrEnum):
+class EndState(StrEnum):
     """The result of ending an episode."""
 
     OK = "ok"
@@ -57,7 +57,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PolicyCall:
     """One turn that an episode requests from the policy."""
 
     episode: int  # 0 <= k < n
@@ -69,7 +69,7 @@ class Asking:
     """A question for one turn: with its prompt, or only a lookup."""
 
     attempt: Attempt
-    call: Call
+    call: PolicyCall
     prompt: bytes | None = None
     near: str = ""  # the generator that has cached the conversation; asked first while its stream exists
 
@@ -151,20 +151,22 @@ class Episodes:
         names: Any = self._link(lambda client: client.hkeys(self._keys.turns(attempt.group_id)))
         return sum(name.startswith(b"turn:") for name in names)
 
-    def look(self, attempt: Attempt, call: Call) -> tuple[Answer, bytes]:
+    def look(self, attempt: Attempt, call: PolicyCall) -> tuple[CallState, bytes]:
         """Look up the state of a call. Returns the record with TURN, the reason with FAILED, else b""."""
         return self.ask_all([Asking(attempt, call)])[0]
 
-    def ask(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> tuple[Answer, bytes]:
+    def ask(
+        self, attempt: Attempt, call: PolicyCall, prompt: bytes, *, near: str = ""
+    ) -> tuple[CallState, bytes]:
         """Request a turn, unless it was requested before. Returns as `look` does."""
         return self.ask_all([Asking(attempt, call, prompt, near)])[0]
 
-    def ask_all(self, many: Sequence[Asking]) -> list[tuple[Answer, bytes]]:
+    def ask_all(self, many: Sequence[Asking]) -> list[tuple[CallState, bytes]]:
         """Request or look up several turns in one round trip. Returns for each as `look` does."""
         replies = self._link.scripts("call", self._keys.scripts(), [one.arguments for one in many])
-        return [(Answer(found.decode()), said[0] if said else b"") for found, *said in replies]
+        return [(CallState(found.decode()), said[0] if said else b"") for found, *said in replies]
 
-    def end(self, attempt: Attempt, episode: int, result: bytes, used: Mapping[str, bytes]) -> Ended:
+    def end(self, attempt: Attempt, episode: int, result: bytes, used: Mapping[str, bytes]) -> EndState:
         """End an episode.
 
         Args:
@@ -175,7 +177,7 @@ class Episodes:
         found = self._link.script(
             "end", self._keys.scripts(), attempt.group_id, attempt.token, episode, result, *flat
         )
-        return Ended(found.decode())
+        return EndState(found.decode())
 
 
 def calls_near(generator: str) -> str:
@@ -184,7 +186,7 @@ def calls_near(generator: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BegunCall:
     """A call that a generator has begun."""
 
     entry: Entry
@@ -209,7 +211,7 @@ class NearConsumer(Consumer):
         self.link.script("keep_calls", self.keys.scripts(), self.stream, int(self.lease_s * 1000))
 
 
-class Calls:
+class CallStream:
     """A generator's access to one stream of calls.
 
     Args:
@@ -267,7 +269,7 @@ class Calls:
         )
         return int(found[0]["times_delivered"]) - 1 if found else 0
 
-    def begin(self, entry: Entry) -> Asked | None:
+    def begin(self, entry: Entry) -> BegunCall | None:
         """Count an attempt at a leased call. None: another generator has it now, or nobody waits for it."""
         count, *prompt = self._link.script(
             "begin_call", self._keys.scripts(), entry.stream, self.consumer.name, entry.entry_id
@@ -276,17 +278,17 @@ class Calls:
             self.consumer.release(entry)
             return None
         self.consumer.note_begun(entry)
-        return Asked(entry, int(count), prompt[0])
+        return BegunCall(entry, int(count), prompt[0])
 
-    def answer(self, asked: Asked, record: bytes) -> bool:
+    def answer(self, asked: BegunCall, record: bytes) -> bool:
         """Write the record of a call, from `with_id`. False: nobody waits for it any more."""
         return self._answer(asked, "turn", record)
 
-    def refuse(self, asked: Asked, reason: str) -> bool:
+    def refuse(self, asked: BegunCall, reason: str) -> bool:
         """Record why a call can't be answered: its attempt fails with the reason, and a new attempt asks again."""
         return self._answer(asked, "failed", reason)
 
-    def _answer(self, asked: Asked, kind: str, said: bytes | str) -> bool:
+    def _answer(self, asked: BegunCall, kind: str, said: bytes | str) -> bool:
         entry, (group, k, key) = asked.entry, asked.fields
         counted = self._link.script(
             "answer",

@@ -1,8 +1,8 @@
 """Read what a ledger is compared with: groups issued, groups in flight, entries of the streams.
 
-In: a run's keys. Out: a `View`, and a `Cursor` to compare the view with afterwards. `millrace audit` needs both. Only
-reads, a page at a time, and never copies all payloads of a stream. The streams are read from `prompts` on, in the order
-that groups travel: a group that moves meanwhile may be seen twice, but is not missed.
+In: a run's keys. Out: a `LedgerView`, and a `Cursor` to compare the view with afterwards. `millrace audit` needs both.
+Only reads, a page at a time, and never copies all payloads of a stream. The streams are read from `prompts` on, in the
+order that groups travel: a group that moves meanwhile may be seen twice, but is not missed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class LedgerView:
     """The keys of a run. All but the streams is of one moment."""
 
     server: str  # run id of the Redis that answered
@@ -63,11 +63,11 @@ class View:
         return [stream for stream in reversed(WORK_STREAMS) if group_id in self.entries[stream]]
 
 
-def look(link: RedisLink, keys: Keys) -> View:
+def look(link: RedisLink, keys: Keys) -> LedgerView:
     """Read the view, in an order that is correct while the run continues."""
     server = server_of(link)
     cursor, slots, where, requests = link.script("ledger_view", keys.scripts())
-    return View(
+    return LedgerView(
         server=server,
         cursor=_cursor(_pairs(cursor)),
         slots=frozenset(slot.decode() for slot in slots),

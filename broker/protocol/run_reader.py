@@ -1,7 +1,8 @@
 """Read the state of one run in Redis: slots, cursor, places of groups, entries and memory.
 
 In: a link and the run's keys. Out: typed answers, so that no caller names a key. Nothing here changes Redis except
-`bury` and `discard_retry_requests`, which need no fence. The guarded scripts are in `broker.protocol.run_owner`.
+`dead_letter_entry` and `discard_retry_requests`, which need no fence. The guarded scripts are in
+`broker.protocol.run_owner`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import redis
 from broker.connection import RedisLink
 from broker.keys import EPISODES, PROMPTS, WORK_STREAMS, Keys
 from broker.monitoring.snapshot import keys_of
-from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
+from broker.protocol.streams import Entry, dead_letter_entry, entries_by_stream, entries_of
 
 READ_COUNT = 64  # entries per read
 TURNS_SHARE = 3.0  # of a group's memory until its hand-over: turns, ends that repeat them, and the payload
@@ -33,7 +34,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EntryPlace:
     """The entry that `where` names for a group."""
 
     stream: str
@@ -42,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The place of one group, from a survey."""
+    """The place of one group, from a reconciliation."""
 
     group_id: str
     stream: str
@@ -94,16 +95,16 @@ class RunReader:
         found: Any = self.link(lambda client: client.hkeys(self.keys.where))
         return [group_id.decode() for group_id in found]
 
-    def places(self, group_ids: Sequence[str]) -> list[Place | None]:
+    def places(self, group_ids: Sequence[str]) -> list[EntryPlace | None]:
         """Return the entry of each group, in the given order; None where `where` has none."""
         if not group_ids:
             return []
         found: Any = self.link(lambda client: client.hmget(self.keys.where, group_ids))
-        return [Place(*place.decode().split(" ", 1)) if place else None for place in found]
+        return [EntryPlace(*place.decode().split(" ", 1)) if place else None for place in found]
 
-    def survey(self, group_ids: Sequence[str]) -> list[Sighting]:
+    def reconcile_view(self, group_ids: Sequence[str]) -> list[Sighting]:
         """Find those of `group_ids` that have a slot. The answer may contain other groups, too."""
-        reply = self.link.script("survey", self.keys.scripts(), *group_ids)
+        reply = self.link.script("reconcile_view", self.keys.scripts(), *group_ids)
         words = [word.decode() for word in reply]
         return [Sighting(*four) for four in zip(*[iter(words)] * 4, strict=True)]
 
@@ -124,15 +125,15 @@ class RunReader:
             for entry in entries_of(key.decode().rsplit(":", 1)[1], items)
         ]
 
-    def fetch(self, place: Place) -> list[Entry]:
+    def fetch(self, place: EntryPlace) -> list[Entry]:
         """Read the entry at a place; an empty list where it is gone."""
         key = self.keys.stream(place.stream)
         reply = self.link(lambda client: client.xrange(key, place.entry_id, place.entry_id))
         return entries_of(place.stream, reply)
 
-    def bury(self, entry: Entry, *, reason: str) -> None:
+    def dead_letter_entry(self, entry: Entry, *, reason: str) -> None:
         """Hand an entry over to `dead`; a foreign entry, which `where` does not name, is rejected there."""
-        bury(self.link, self.keys, entry, reason=reason)
+        dead_letter_entry(self.link, self.keys, entry, reason=reason)
 
     def depths(self) -> dict[str, int]:
         """Count the entries of each work stream."""

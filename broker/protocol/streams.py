@@ -1,8 +1,8 @@
-"""Read the entries of the work streams, hand them over, bury and reject them.
+"""Read the entries of the work streams, hand them over, dead-letter and reject them.
 
 In: entries of `prompts`, `rollouts`, `scored` or `dead`. Out: one result of each, by the script `hand_over`, or a
-letter on `dead`. Every role uses it; `broker.protocol.consumer` distributes the work of a stream. `scored` and `dead`
-have one reader, the learner (`learner.groups.intake`), and no consumer group.
+dead letter on `dead`. Every role uses it; `broker.protocol.consumer` distributes the work of a stream. `scored` and
+`dead` have one reader, the learner (`learner.groups.intake`), and no consumer group.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def hand_over(
     )
 
 
-def bury(
+def dead_letter_entry(
     link: RedisLink,
     keys: Keys,
     entry: Entry,
@@ -125,15 +125,15 @@ def bury(
 ) -> bool:
     """Hand `entry` over to `dead`; reject a foreign entry, which has no place in `where`.
 
-    An entry with a place in `where` ends even if its header is damaged: the letter gets the slot's floor. Secrets in
-    `reason` and `traceback` are masked: the letter stays in Redis and in its file.
+    An entry with a place in `where` ends even if its header is damaged: the dead letter gets the slot's floor. Secrets
+    in `reason` and `traceback` are masked: the dead letter stays in Redis and in its file.
 
     Args:
         attempts: how often work on it began.
         attempt: as in `hand_over`.
     """
     reason = mask(reason)
-    letter = DeadLetter(
+    dead_letter = DeadLetter(
         group_id=entry.group_id,
         stage=entry.stream,
         reason=reason,
@@ -141,7 +141,7 @@ def bury(
         traceback=mask(traceback)[-TRACEBACK_BYTES:],
         original=entry.raw.get(b"payload", b""),
     )
-    if hand_over(link, keys, entry, DEAD, codec.encode_dead(letter, floor=entry.floor), attempt=attempt):
+    if hand_over(link, keys, entry, DEAD, codec.encode_dead(dead_letter, floor=entry.floor), attempt=attempt):
         log.error(
             "dead group=%s stage=%s attempts=%d reason=%s", entry.group_id, entry.stream, attempts, reason
         )

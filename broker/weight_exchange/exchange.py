@@ -1,7 +1,7 @@
 """The seam between the learner's relay and the generators' receivers: storage for a manifest, chunks and requests.
 
 In: what one end writes. Out: what the other end reads. The relay writes manifest and chunks, a generator its own
-request (`Wish`). The protocol reads none of it: losing any of it delays a generator, and does no other harm.
+request (`WeightsRequest`). The protocol reads none of it: losing any of it delays a generator, and does no other harm.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from broker.errors import Retryable
-from broker.weight_exchange.parcels import Manifest, Wish
+from broker.weight_exchange.bundles import Manifest, WeightsRequest
 
-Chunk = tuple[str, int]  # a parcel's name, and the number of the chunk
+Chunk = tuple[str, int]  # a bundle's name, and the number of the chunk
 
 
 class ExchangeAway(Retryable):
@@ -69,10 +69,10 @@ class Exchange(Protocol):
         """Extend the expiry of these chunks and the manifest, where the storage expires."""
         ...
 
-    def ask(self, generator: str, wish: Wish) -> None:
+    def ask(self, generator: str, request: WeightsRequest) -> None:
         """Replace a generator's request."""
         ...
 
-    def wishes(self) -> Mapping[str, Wish]:
+    def requests(self) -> Mapping[str, WeightsRequest]:
         """Read the requests, by generator."""
         ...

@@ -1,6 +1,6 @@
 """Exchange weights in a folder that learner and generators share, such as a network file system.
 
-    manifest.json            the parcels on offer, or why there are none
+    manifest.json            the bundles on offer, or why there are none
     wanted/GENERATOR.json    a generator's request
     chunks/PARCEL.CHUNK      a sealed chunk
 
@@ -16,15 +16,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from broker.weight_exchange.exchange import Chunk, ExchangeAway
-from broker.weight_exchange.parcels import (
+from broker.weight_exchange.bundles import (
     Manifest,
-    Wish,
+    WeightsRequest,
     manifest_text,
     read_manifest_text,
-    read_wish_text,
-    wish_text,
+    read_request_text,
+    request_text,
 )
+from broker.weight_exchange.exchange import Chunk, ExchangeAway
 
 OLD_S = 3600.0  # since a request was written, by the folder's clock: its generator is gone
 
@@ -83,20 +83,20 @@ class FolderExchange:
     def prolong(self, chunks: Iterable[Chunk]) -> None:
         """Do nothing: nothing here expires."""
 
-    def ask(self, generator: str, wish: Wish) -> None:
+    def ask(self, generator: str, request: WeightsRequest) -> None:
         """Replace the generator's request."""
-        self._write(self._wanted / f"{_file_name(generator)}.json", wish_text(wish).encode())
+        self._write(self._wanted / f"{_file_name(generator)}.json", request_text(request).encode())
 
-    def wishes(self) -> dict[str, Wish]:
+    def requests(self) -> dict[str, WeightsRequest]:
         """Read the requests, and remove those of generators that left long ago."""
-        found: dict[str, Wish] = {}
+        found: dict[str, WeightsRequest] = {}
         with self._said_plainly():
             for file in self._wanted.glob("*.json"):
                 with suppress(FileNotFoundError):
                     if time.time() - file.stat().st_mtime > OLD_S:
                         file.unlink()
-                    elif wish := read_wish_text(file.read_bytes()):
-                        found[file.stem] = wish
+                    elif request := read_request_text(file.read_bytes()):
+                        found[file.stem] = request
         return found
 
     def _file(self, chunk: Chunk) -> Path:

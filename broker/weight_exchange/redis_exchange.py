@@ -2,7 +2,7 @@
 
 Three kinds of keys of a run, all of which expire:
   `weights:PARCEL:CHUNK`   a sealed chunk
-  `weights_chunks`         the manifest, JSON: the parcels on offer, or why there are none
+  `weights_chunks`         the manifest, JSON: the bundles on offer, or why there are none
   `weights_wanted`         hash, generator -> its request, JSON
 The learner's relay writes the first two, and only while a generator asks; generators write the third. No script of the
 protocol reads these keys.
@@ -18,15 +18,15 @@ import redis
 from redis.exceptions import OutOfMemoryError
 
 from broker.keys import Keys
-from broker.weight_exchange.exchange import Chunk, ExchangeAway, ExchangeCutOff, ExchangeFull
-from broker.weight_exchange.parcels import (
+from broker.weight_exchange.bundles import (
     Manifest,
-    Wish,
+    WeightsRequest,
     manifest_text,
     read_manifest_text,
-    read_wish_text,
-    wish_text,
+    read_request_text,
+    request_text,
 )
+from broker.weight_exchange.exchange import Chunk, ExchangeAway, ExchangeCutOff, ExchangeFull
 
 EXPIRY_S = 300  # of what a learner stored that has died since
 
@@ -58,7 +58,7 @@ class RedisExchange:
         with _said_plainly():
             self._client.delete(self._keys.weights_chunks)
         if manifest:
-            self.drop((parcel.name, chunk) for parcel in manifest.parcels for chunk in range(parcel.chunks))
+            self.drop((bundle.name, chunk) for bundle in manifest.bundles for chunk in range(bundle.chunks))
 
     def put(self, chunk: Chunk, value: bytes) -> None:
         """Store a chunk, with an expiry. Redis does nothing else meanwhile."""
@@ -101,19 +101,19 @@ class RedisExchange:
                 pipe.expire(self._keys.weights_chunk(*chunk), EXPIRY_S)
             pipe.execute()
 
-    def ask(self, generator: str, wish: Wish) -> None:
+    def ask(self, generator: str, request: WeightsRequest) -> None:
         """Write the request into the hash of all requests."""
         with _said_plainly(), self._client.pipeline(transaction=True) as pipe:
-            pipe.hset(self._keys.weights_wanted, generator, wish_text(wish))
+            pipe.hset(self._keys.weights_wanted, generator, request_text(request))
             pipe.expire(self._keys.weights_wanted, EXPIRY_S)
             pipe.execute()
 
-    def wishes(self) -> dict[str, Wish]:
+    def requests(self) -> dict[str, WeightsRequest]:
         """Read the requests; skip invalid fields."""
         with _said_plainly():
             found: Any = self._client.hgetall(self._keys.weights_wanted)
-        read = {name.decode(errors="replace"): read_wish_text(text) for name, text in found.items()}
-        return {name: wish for name, wish in read.items() if wish}
+        read = {name.decode(errors="replace"): read_request_text(text) for name, text in found.items()}
+        return {name: request for name, request in read.items() if request}
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from config.generators import HfEngineConfig, ScriptedEngineConfig, VllmEngineCo
 from config.run import Run
 
 
-class Limits(NamedTuple):
+class EngineLimits(NamedTuple):
     """Limits of an engine."""
 
     least_temperature: float
@@ -24,13 +24,13 @@ class Limits(NamedTuple):
     why_most: str
 
 
-VLLM: Final = Limits(
+VLLM: Final = EngineLimits(
     0.01,
     2.0,
     "vLLM 0.32 would sample at 0.01 in its place, and the learner would train at what is written",
     "vLLM 0.32 takes 0 to 2",
 )
-HF: Final = Limits(
+HF: Final = EngineLimits(
     1e-30,
     1e30,
     "the engine hf divides logits by it in float32, where that is infinite",

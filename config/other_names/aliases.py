@@ -46,14 +46,14 @@ _ANY: Final = (URL, STEM_URL, MATH_URL)
 VARIANT_OF_TASK: Final[Mapping[str, str]] = {"stem_llm_judge": "stem", "math_llm_judge": "math"}
 
 
-class Said(NamedTuple):
+class AliasedSetting(NamedTuple):
     """A setting, and the variable that set it."""
 
     value: str | list[str]
     variable: str
 
 
-def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str, Said]:
+def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str, AliasedSetting]:
     """Read the variables of one judge.
 
     Args:
@@ -63,7 +63,7 @@ def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str,
     known = {name: value for name in VARIABLES if (value := environment.get(name, "").strip())}
     wanted = [name for name in _URLS.get(variant, _ANY) if name in known]
     if not wanted:
-        return {key: Said(known[name], name) for name, key in _BESIDE.items() if name in known}
+        return {key: AliasedSetting(known[name], name) for name, key in _BESIDE.items() if name in known}
     url = wanted[0]
     if url == STEM_URL and variant not in _URLS and known.get(MATH_URL, known[url]) != known[url]:
         log.warning(
@@ -71,9 +71,9 @@ def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str,
             url,
             MATH_URL,
         )
-    settings = {"urls": Said([known[url]], url)}
+    settings = {"urls": AliasedSetting([known[url]], url)}
     if url == URL:
-        settings |= {key: Said(known[name], name) for name, key in _BESIDE.items() if name in known}
+        settings |= {key: AliasedSetting(known[name], name) for name, key in _BESIDE.items() if name in known}
     return settings
 
 

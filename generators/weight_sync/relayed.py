@@ -26,8 +26,8 @@ from broker.messages import Announcement
 from broker.own_folder import OwnFolder
 from broker.weight_delta.delta_file import apply_deltas, split
 from broker.weight_delta.segment import BadDelta
+from broker.weight_exchange.bundles import Bundle, WeightsRequest, refusal, unsealed, way
 from broker.weight_exchange.exchange import Exchange, ExchangeAway
-from broker.weight_exchange.parcels import Parcel, Wish, refusal, unsealed, way
 from generators.weight_sync.receiver import NotHere, Received, TooLarge
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ POLL_S = 0.05  # between two tries for the next chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldVersion:
     """A version's verified files in a folder within this generator's."""
 
     version: int
@@ -51,10 +51,10 @@ class Held:
 
 
 @dataclass(slots=True)
-class Part:
-    """A partially received parcel."""
+class PartialBundle:
+    """A partially received bundle."""
 
-    parcel: Parcel
+    bundle: Bundle
     file: Path
     lacks: int  # missing chunks, one bit each
 
@@ -76,8 +76,8 @@ class RelayedReceiver:
         self._has_loaded = False
         self._stop = threading.Event()
         self._folder: OwnFolder | None = None
-        self._held: Held | None = None
-        self._parts: dict[str, Part] = {}
+        self._held: HeldVersion | None = None
+        self._parts: dict[str, PartialBundle] = {}
 
     @property
     def is_slow(self) -> bool:
@@ -121,55 +121,55 @@ class RelayedReceiver:
             self._folder.close()
 
     def _follow(self, checksums: Mapping[int, str], held: int) -> Received:
-        """Receive the parcels of the manifest, for as long as chunks arrive."""
+        """Receive the bundles of the manifest, for as long as chunks arrive."""
         has_arrived, since = False, time.monotonic()
         while True:
             self._ask(held)
-            parcels, reason = self._way(checksums, held)
-            if parcels and self._collect(parcels, held):
+            bundles, reason = self._way(checksums, held)
+            if bundles and self._collect(bundles, held):
                 has_arrived, since = True, time.monotonic()
             if self._stop.is_set():
                 raise NotHere("this generator ends")
-            if parcels and self._is_whole(parcels):
-                self._assemble(parcels)
+            if bundles and self._is_whole(bundles):
+                self._assemble(bundles)
                 since = time.monotonic()
-            elif parcels and time.monotonic() - since < QUIET_S:
+            elif bundles and time.monotonic() - since < QUIET_S:
                 self._stop.wait(POLL_S)
             elif self._held is not None and self._held.version > held:
                 return Received(version=self._held.version, files=self._held.files)
             else:
                 raise NotHere(reason, is_arriving=has_arrived)
 
-    def _way(self, checksums: Mapping[int, str], held: int) -> tuple[Sequence[Parcel], str]:
-        """Return the parcels to newer weights, () for none; and what is waited for."""
+    def _way(self, checksums: Mapping[int, str], held: int) -> tuple[Sequence[Bundle], str]:
+        """Return the bundles to newer weights, () for none; and what is waited for."""
         manifest, place = self._exchange.read_manifest(), self._exchange.place
         if manifest is None:
             return (), f"waiting for the learner to put them into {place}"
         if manifest.trouble:
             return (), manifest.trouble
         given = {manifest.version: manifest.checksum}
-        given |= {parcel.version: parcel.checksum for parcel in manifest.parcels}
+        given |= {bundle.version: bundle.checksum for bundle in manifest.bundles}
         is_other = any(checksums.get(version, checksum) != checksum for version, checksum in given.items())
         if manifest.version <= held or is_other:
             stale = f"in the place of version {manifest.version}"
             return (), f"waiting for the learner to put them into {place} {stale}"
-        names = {parcel.name for parcel in manifest.parcels}
+        names = {bundle.name for bundle in manifest.bundles}
         for part in [part for name, part in self._parts.items() if name not in names]:
             self._discard(part)
-        parcels = way(manifest, held=self._held.checksum if self._held else "", above=held)
-        if parcels is None:
+        bundles = way(manifest, held=self._held.checksum if self._held else "", above=held)
+        if bundles is None:
             full = f"full weights of version {manifest.version}"
             return (), f"waiting for the learner to put {full} into {place}"
-        missing = sum(self._lacks(parcel).bit_count() for parcel in parcels)
-        return parcels, f"waiting for {missing} more chunks of version {manifest.version} from {place}"
+        missing = sum(self._lacks(bundle).bit_count() for bundle in bundles)
+        return bundles, f"waiting for {missing} more chunks of version {manifest.version} from {place}"
 
-    def _collect(self, parcels: Sequence[Parcel], held: int) -> bool:
+    def _collect(self, bundles: Sequence[Bundle], held: int) -> bool:
         """Read the missing chunks that are stored, and return whether there were any."""
         lacking = {
-            (parcel.name, chunk): parcel
-            for parcel in parcels
-            for chunk in range(parcel.chunks)
-            if self._lacks(parcel) >> chunk & 1
+            (bundle.name, chunk): bundle
+            for bundle in bundles
+            for chunk in range(bundle.chunks)
+            if self._lacks(bundle) >> chunk & 1
         }
         has_arrived = False
         for name, chunk in sorted(self._exchange.present(lacking)):
@@ -188,31 +188,31 @@ class RelayedReceiver:
             has_arrived = True
         return has_arrived
 
-    def _is_whole(self, parcels: Sequence[Parcel]) -> bool:
-        """Return whether the parcels can be applied: an anchor alone, or all deltas together."""
-        first = parcels[:1] if not parcels[0].base else parcels
-        return not any(self._lacks(parcel) for parcel in first)
+    def _is_whole(self, bundles: Sequence[Bundle]) -> bool:
+        """Return whether the bundles can be applied: a base version alone, or all deltas together."""
+        first = bundles[:1] if not bundles[0].base else bundles
+        return not any(self._lacks(bundle) for bundle in first)
 
-    def _keep(self, parcel: Parcel, chunk: int, data: bytes) -> None:
-        """Write a chunk to its place in the parcel's file."""
-        part = self._parts.get(parcel.name)
+    def _keep(self, bundle: Bundle, chunk: int, data: bytes) -> None:
+        """Write a chunk to its place in the bundle's file."""
+        part = self._parts.get(bundle.name)
         if part is None:
-            part = Part(parcel, self._own_folder() / f"{parcel.name}.part", parcel.all_chunks)
+            part = PartialBundle(bundle, self._own_folder() / f"{bundle.name}.part", bundle.all_chunks)
             part.file.write_bytes(b"")
-            self._parts[parcel.name] = part
+            self._parts[bundle.name] = part
         with part.file.open("r+b") as stream:
-            stream.seek(parcel.extent(chunk)[0])
+            stream.seek(bundle.extent(chunk)[0])
             stream.write(data)
         part.lacks &= ~(1 << chunk)
 
-    def _assemble(self, parcels: Sequence[Parcel]) -> None:
-        """Make a version from an anchor, or from the held one and deltas, check its checksum, and hold it instead.
+    def _assemble(self, bundles: Sequence[Bundle]) -> None:
+        """Make a version from a base version, or from the held one and deltas, check its checksum, and hold it instead.
 
         Raises:
             NotHere: it differs from the announced one. It is removed, with everything that it was made of.
         """
-        used = [self._parts[parcel.name] for parcel in (parcels if parcels[0].base else parcels[:1])]
-        last = used[-1].parcel
+        used = [self._parts[bundle.name] for bundle in (bundles if bundles[0].base else bundles[:1])]
+        last = used[-1].bundle
         made = self._own_folder() / f"v{last.version:06d}-{last.checksum[-8:]}.made"
         try:
             if last.base and self._held:
@@ -229,15 +229,15 @@ class RelayedReceiver:
                 self._discard(part)
         self._hold(last, made)
 
-    def _hold(self, last: Parcel, made: Path) -> None:
+    def _hold(self, last: Bundle, made: Path) -> None:
         """Release the previous version, and keep this one's files in their own folder."""
         if self._held is not None:
             self._held.discard()
             self._held = None
         files = split(made, made.with_suffix(""))
-        self._held = Held(version=last.version, checksum=last.checksum, files=files)
+        self._held = HeldVersion(version=last.version, checksum=last.checksum, files=files)
 
-    def _begin_anew(self, last: Parcel, error: BadDelta) -> None:
+    def _begin_anew(self, last: Bundle, error: BadDelta) -> None:
         """Discard weights with a wrong checksum."""
         log.warning("weights_differ version=%d reason=%s; asking for full weights", last.version, error)
         if self._held is not None:
@@ -248,21 +248,21 @@ class RelayedReceiver:
         ) from error
 
     def _ask(self, version: int) -> None:
-        wish = Wish(
+        request = WeightsRequest(
             count=next(self._count),
             version=version,
             held=self._held.checksum if self._held else "",
             lacks={name: part.lacks for name, part in self._parts.items()},
         )
-        self._exchange.ask(self._generator, wish)
+        self._exchange.ask(self._generator, request)
 
-    def _lacks(self, parcel: Parcel) -> int:
-        part = self._parts.get(parcel.name)
-        return part.lacks if part else parcel.all_chunks
+    def _lacks(self, bundle: Bundle) -> int:
+        part = self._parts.get(bundle.name)
+        return part.lacks if part else bundle.all_chunks
 
-    def _discard(self, part: Part) -> None:
+    def _discard(self, part: PartialBundle) -> None:
         part.file.unlink(missing_ok=True)
-        self._parts.pop(part.parcel.name, None)
+        self._parts.pop(part.bundle.name, None)
 
     def _own_folder(self) -> Path:
         """Return this generator's folder. The first call makes it, and removes the folders of killed generators."""

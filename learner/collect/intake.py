@@ -14,7 +14,7 @@ from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.protocol.streams import Entry
 from learner.groups.discarded import given_up, message_in
 from learner.groups.intake import Intake
-from learner.journal.ledger import Outcome
+from learner.journal.ledger import GroupOutcome
 
 NO_SCORER = "none"  # the scorer's name in a missing score
 
@@ -22,13 +22,13 @@ NO_SCORER = "none"  # the scorer's name in a missing score
 class CollectingIntake(Intake):
     """An `Intake` that drops no group."""
 
-    def _take(self, group: ScoredGroup, ends: dict[str, Outcome]) -> None:
+    def _take(self, group: ScoredGroup, ends: dict[str, GroupOutcome]) -> None:
         del ends
         self._dead_in_a_row = 0
-        if group.group_id not in self.buffer:  # look_around was faster than read
+        if group.group_id not in self.buffer:  # reconcile was faster than read
             self.buffer.add(group)
 
-    def _give_up(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+    def _give_up(self, entry: Entry, ends: dict[str, GroupOutcome]) -> None:
         message = message_in(entry.raw)
         if isinstance(message, SampledGroup):
             self.buffer.add(unscored(message, codec.decode_dead(entry.raw).reason))

@@ -116,12 +116,12 @@ class CollectingLoop:
 
     def _say(self) -> None:
         """Report the progress, to the heartbeat always and to the log periodically."""
-        survey = self.intake.survey
-        places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
+        reconciled = self.intake.reconciled
+        places = ", ".join(f"{count} in {stream}" for stream, count in reconciled.places.items() if count)
         paused = f"; paused by the operator: millrace resume {self.run.name}" * self.selection.is_paused
         state = (
             f"collected {self._done()} of {self._rows} rows; out: {places or 'none'}; oldest "
-            f"{survey.oldest_s:.0f} s{paused}{self.selection.memory_note()}{self.selection.who_is_missing()}"
+            f"{reconciled.oldest_s:.0f} s{paused}{self.selection.memory_note()}{self.selection.who_is_missing()}"
         )
         self._set_state(state)
         if time.monotonic() - self._said > SAY_EVERY_S:

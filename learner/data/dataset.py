@@ -22,7 +22,7 @@ from broker.errors import BadMessage
 from config.data import DatasetSource, EnvironmentSource, ProceduralSource
 from config.run import Run
 from learner.data.row import Row, RowError
-from learner.data.tables import Table
+from learner.data.tables import RowTable
 from tasks.chat import chat_of
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
@@ -61,7 +61,7 @@ class RowReader:
         RowError: a required column is missing.
     """
 
-    def __init__(self, run: Run, source: DatasetSource, table: Table) -> None:
+    def __init__(self, run: Run, source: DatasetSource, table: RowTable) -> None:
         _check_pattern(source)
         self._run = run
         self._source = source
@@ -136,7 +136,7 @@ def seed_rows(run: Run, source: EnvironmentSource) -> tuple[list[Row], str]:
     return rows, hashlib.blake2b(facts.encode(), digest_size=8).hexdigest()
 
 
-def _how_to_read(key: str, source: DatasetSource, table: Table, names: Sequence[str]) -> str:
+def _how_to_read(key: str, source: DatasetSource, table: RowTable, names: Sequence[str]) -> str:
     """Explain how to read rows of a question and an answer; "" where the data have no such rows."""
     asked = next((name for name in QUESTIONS if name in names), None)
     given = next((name for name in ANSWERS if name in names and name != asked), None)

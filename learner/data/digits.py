@@ -24,7 +24,7 @@ Split = Literal["train", "eval"]
 LENGTHS = (3, 4, 5)  # digits of a number
 HELD_OUT = 0.25  # share of the digit multisets that only the eval split has
 
-# Operation -> phrasings. The right answers are in `Problem.answer`.
+# Operation -> phrasings. The right answers are in `DigitProblem.answer`.
 PHRASINGS: dict[str, tuple[str, ...]] = {
     "reverse": ("Reverse the digits of {digits}.", "Write {digits} from right to left."),
     "rotate": ("Move the first digit of {digits} to the end.", "Write {digits} with its first digit last."),
@@ -33,7 +33,7 @@ INSTRUCTION = " Answer in \\boxed{}."
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DigitProblem:
     """One operation on one number."""
 
     operation: str  # key of PHRASINGS
@@ -61,7 +61,7 @@ class Problem:
         }
 
 
-def problems(split: Split, size: int) -> list[Problem]:
+def problems(split: Split, size: int) -> list[DigitProblem]:
     """Return the first `size` problems of `split`, in a fixed order.
 
     The splits are disjoint by construction: the set of a number's digits decides its split. So no number of one split
@@ -77,7 +77,7 @@ def problems(split: Split, size: int) -> list[Problem]:
 
 
 def digit_problems(split: Split, size: int) -> list[dict[str, object]]:
-    """Return the first `size` problems of `split` as rows, each as `Problem.row` makes it."""
+    """Return the first `size` problems of `split` as rows, each as `DigitProblem.row` makes it."""
     return [problem.row() for problem in problems(split, size)]
 
 
@@ -88,18 +88,18 @@ def fingerprint(split: Split, size: int) -> str:
 
 
 @cache
-def _pool(split: Split) -> tuple[Problem, ...]:
+def _pool(split: Split) -> tuple[DigitProblem, ...]:
     """Return every problem of `split`, in order."""
     mine = (problem for problem in _every_problem() if _is_held_out(problem.digits) == (split == "eval"))
     return tuple(sorted(mine, key=lambda problem: _hash("order", problem.operation, problem.digits)))
 
 
-def _every_problem() -> Iterator[Problem]:
+def _every_problem() -> Iterator[DigitProblem]:
     """Yield every operation on every number."""
     for length in LENGTHS:
         for digits in itertools.permutations("123456789", length):
             for operation in PHRASINGS:
-                yield Problem(operation, "".join(digits))
+                yield DigitProblem(operation, "".join(digits))
 
 
 def _is_held_out(digits: str) -> bool:

@@ -30,7 +30,7 @@ from config.run import Run
 from learner.data.dataset import BadRow, RowReader, procedural_rows, seed_rows
 from learner.data.row import Row, RowError
 from learner.data.store import CHANGED, RowList, RowStore, StoreWriter, is_store
-from learner.data.tables import Table, content_digest, tables_of
+from learner.data.tables import RowTable, content_digest, tables_of
 from tasks.verl import IN_DOUBT
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def _folder(run: Run, digest: str) -> Path:
     return (run.data.cache_dir or cache_folder() / "data") / digest
 
 
-def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Path) -> None:
+def _write(run: Run, source: DatasetSource, tables: Sequence[RowTable], folder: Path) -> None:
     """Read every row, and make the folder of the good ones."""
     bad: list[str] = []
     refused = changed = 0
@@ -160,7 +160,7 @@ def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Pat
     _forget_old(folder.parent)
 
 
-def _rows(run: Run, source: DatasetSource, tables: Sequence[Table]) -> Iterator[Row | BadRow]:
+def _rows(run: Run, source: DatasetSource, tables: Sequence[RowTable]) -> Iterator[Row | BadRow]:
     """Yield the rows of all tables, after checking all their columns."""
     started = said = time.monotonic()
     readers = [RowReader(run, source, table) for table in tables]

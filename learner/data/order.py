@@ -23,7 +23,7 @@ SLOTS: Final = 10_000  # per round of turns: shares are exact to 0.01 %, or to o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class SourceShare:
     """A source's size and share in the order."""
 
     size: int  # rows
@@ -40,7 +40,7 @@ class Draw:
     epoch: int  # passes over the pool, or over that source, before this one
 
 
-class Order(Protocol):
+class DrawOrder(Protocol):
     """The order of a run's draws."""
 
     @property
@@ -53,7 +53,7 @@ class Order(Protocol):
         ...
 
 
-def order_of(shares: Sequence[Share], *, seed: int, shuffle: bool) -> Order:
+def order_of(shares: Sequence[SourceShare], *, seed: int, shuffle: bool) -> DrawOrder:
     """Return the order of sources with rows. Each of `shares` has at least size 1."""
     if any(share.weight is not None or share.epochs is not None for share in shares):
         return _Turns(shares, seed=seed, shuffle=shuffle)
@@ -114,7 +114,7 @@ class _Phase:
 class _Turns:
     """Sources that take turns by their shares."""
 
-    def __init__(self, shares: Sequence[Share], *, seed: int, shuffle: bool) -> None:
+    def __init__(self, shares: Sequence[SourceShare], *, seed: int, shuffle: bool) -> None:
         self._orders = [
             _Permutation(share.size, (seed, source), shuffle=shuffle) for source, share in enumerate(shares)
         ]
@@ -128,7 +128,7 @@ class _Turns:
         return Draw(source, order.at(epoch, offset), epoch)
 
 
-def _phases(shares: Sequence[Share]) -> tuple[list[_Phase], float]:
+def _phases(shares: Sequence[SourceShare]) -> tuple[list[_Phase], float]:
     """Return the ranges, each of which ends where a source is done, and the number of all draws."""
     weights = [share.weight or float(share.size * (share.epochs or 1)) for share in shares]
     limits = [share.size * share.epochs if share.epochs else None for share in shares]

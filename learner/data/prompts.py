@@ -28,8 +28,8 @@ from config.run import Run
 from learner.data.gold import GoldTest, gold_tests
 from learner.data.ingest import Ingested, doubts, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
-from learner.data.order import Share, order_of
-from learner.data.refused import Refused, RefusedRows
+from learner.data.order import SourceShare, order_of
+from learner.data.refused import RefusedRows, SourceRefusals
 from learner.data.row import Row, RowError
 from learner.data.store import RowList, RowStore
 from tasks.chat_template import template_name
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DrawnRow:
     """The row of a draw."""
 
     epoch: int  # passes over the data, or over that row's source, before this one
@@ -50,7 +50,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PromptRows:
     """The rows of one source, and which of them become prompts."""
 
     rows: RowStore | RowList
@@ -60,7 +60,7 @@ class Part:
     epochs: int | None = None
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Row]) -> Part:
+    def of_rows(cls, rows: Sequence[Row]) -> PromptRows:
         """Return a part made of rows in memory, all of which become prompts."""
         return cls(rows=RowList(rows), kept=np.arange(len(rows)))
 
@@ -86,7 +86,7 @@ class PromptSource:
     def __init__(
         self,
         run: Run,
-        parts: Sequence[Part],
+        parts: Sequence[PromptRows],
         fingerprint: str,
         tokenizer: PreTrainedTokenizerBase,
         *,
@@ -96,7 +96,7 @@ class PromptSource:
         self.fingerprint = fingerprint
         self._parts = parts
         self._tokenizer = tokenizer
-        shares = [Share(size=len(part.kept), weight=part.weight, epochs=part.epochs) for part in parts]
+        shares = [SourceShare(size=len(part.kept), weight=part.weight, epochs=part.epochs) for part in parts]
         self._order = order_of(shares, seed=run.seed, shuffle=shuffle)
 
     def __len__(self) -> int:
@@ -106,12 +106,12 @@ class PromptSource:
         """Return the number of draws of that many epochs, None: as many as there are; may be infinite."""
         return min(self._order.draws, math.inf if epochs is None else epochs * len(self))
 
-    def place(self, number: int) -> tuple[Place, Row]:
+    def place(self, number: int) -> tuple[DrawnRow, Row]:
         """Return the place and row of a draw in the run's order."""
         draw = self._order.draw(number)
         part = self._parts[draw.source]
         place = int(part.kept[draw.row])
-        return Place(draw.epoch, part.first + int(part.rows.numbers[place])), part.rows[place]
+        return DrawnRow(draw.epoch, part.first + int(part.rows.numbers[place])), part.rows[place]
 
     def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
         """Return a training group's prompt: the draw of its ordinal. The floor is set at issue.
@@ -134,7 +134,7 @@ class PromptSource:
         place, row = self.place(index)
         return self._prompt(group_id, Split.EVAL, place, row, sampling)
 
-    def _prompt(self, group_id: str, split: Split, place: Place, row: Row, sampling: Sampling) -> Prompt:
+    def _prompt(self, group_id: str, split: Split, place: DrawnRow, row: Row, sampling: Sampling) -> Prompt:
         seed = int.from_bytes(
             hashlib.blake2b(f"{self.run.seed} {group_id}".encode(), digest_size=4).digest(), "little"
         )
@@ -229,7 +229,7 @@ def open_sources(
         RowError: a row without an answer, of an unknown task, or without a prompt; no row left.
     """
     limit = run.data.max_prompt_tokens if limit is None else limit
-    parts: list[Part] = []
+    parts: list[PromptRows] = []
     digests = []
     first = 0
     every = [ingest(run, source) for source in sources]
@@ -237,7 +237,7 @@ def open_sources(
         sources, every, _usable(run, sources, every, tokenizer, limit), strict=True
     ):
         parts.append(
-            Part(
+            PromptRows(
                 rows=found.rows,
                 kept=kept.places,
                 first=first,
@@ -364,7 +364,7 @@ def within_limit(
 
 
 def _without_refused(
-    source: SourceConfig, found: Ingested, kept: NDArray[np.int64], refused: Refused
+    source: SourceConfig, found: Ingested, kept: NDArray[np.int64], refused: SourceRefusals
 ) -> NDArray[np.int64]:
     """Return the indices of rows that their scorer accepts, and log how many it refuses.
 

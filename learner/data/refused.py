@@ -41,7 +41,7 @@ STUCK_S: Final = 300.0  # without another row taken, after which the process cou
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class SourceRefusals:
     """The rows of one source that their scorer refuses."""
 
     places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -68,7 +68,7 @@ class RefusedRows:
         self._run = run
         self._sources = sources
         self._process: subprocess.Popen[bytes] | None = None
-        self._found: Future[list[Refused]] = Future()
+        self._found: Future[list[SourceRefusals]] = Future()
         self._is_left = False
         self._sent = 0  # rows that the process has taken
         self._thread = threading.Thread(target=self._look, name="row-check", daemon=True)
@@ -77,7 +77,7 @@ class RefusedRows:
         if any(isinstance(each, RowStore) for each in self._sources):
             self._thread.start()
         else:
-            self._found.set_result([Refused() for _ in self._sources])
+            self._found.set_result([SourceRefusals() for _ in self._sources])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -87,7 +87,7 @@ class RefusedRows:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def result(self) -> list[Refused]:
+    def result(self) -> list[SourceRefusals]:
         """Return the refused rows of each source, after all rows have been checked.
 
         Raises:
@@ -112,7 +112,7 @@ class RefusedRows:
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._found.set_exception(error)
 
-    def _looked(self) -> list[Refused]:
+    def _looked(self) -> list[SourceRefusals]:
         digest = scorers_digest(self._run)
         stores = {each.folder: each for each in self._sources if isinstance(each, RowStore)}
         files = {folder: folder / f"refused-{digest}.jsonl" for folder in stores}
@@ -123,7 +123,8 @@ class RefusedRows:
                 answers.seek(0)
                 _keep(answers, [(len(each), files[each.folder]) for each in new])
         return [
-            _read(files[each.folder]) if isinstance(each, RowStore) else Refused() for each in self._sources
+            _read(files[each.folder]) if isinstance(each, RowStore) else SourceRefusals()
+            for each in self._sources
         ]
 
     def _ask(self, stores: Sequence[RowStore], answers: IO[bytes]) -> None:
@@ -187,7 +188,7 @@ def _aside(path: Path) -> Path:
     return Path(name)
 
 
-def _read(path: Path) -> Refused:
+def _read(path: Path) -> SourceRefusals:
     places = array("q")
     unchecked: Mapping[str, int] = {}
     with path.open(encoding="utf-8") as lines:
@@ -196,6 +197,6 @@ def _read(path: Path) -> Refused:
                 places.append(found[0])
             else:
                 unchecked = found["unchecked"]
-    return Refused(
+    return SourceRefusals(
         places=np.asarray(places, dtype=np.int64), file=path if places else None, unchecked=unchecked
     )

@@ -43,7 +43,7 @@ class Record:
     changed: tuple[str, ...] = ()  # values that reading has changed, in words
 
 
-class Table(Protocol):
+class RowTable(Protocol):
     """Rows with the same columns."""
 
     @property
@@ -60,7 +60,7 @@ class Table(Protocol):
         ...
 
 
-def tables_of(run: Run, source: DatasetSource) -> list[Table]:
+def tables_of(run: Run, source: DatasetSource) -> list[RowTable]:
     """Return the tables of `source`, sorted by file name.
 
     Raises:
@@ -70,13 +70,13 @@ def tables_of(run: Run, source: DatasetSource) -> list[Table]:
     return [LoadedTable(source.path, load_by_datasets(run, source))] if found is None else found
 
 
-def file_tables(source: DatasetSource) -> list[Table] | None:
+def file_tables(source: DatasetSource) -> list[RowTable] | None:
     """Return the tables of the files of `source`; None where `datasets` must load it. Raises RowError."""
     files = files_of(source)
     return None if files is None else [_FILES[KINDS[file.suffix]](file, source) for file in files]
 
 
-def content_digest(source: DatasetSource, tables: Sequence[Table]) -> str:
+def content_digest(source: DatasetSource, tables: Sequence[RowTable]) -> str:
     """Return 32 hex digits that change with any byte of the files, or with the table that `datasets` loaded."""
     digest = hashlib.blake2b(digest_size=16)
     for table in tables:
@@ -278,11 +278,11 @@ class LoadedTable:
         self._table = table
 
     def columns(self) -> Sequence[str]:
-        """See Table."""
+        """See RowTable."""
         return list(self._table.column_names)
 
     def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
-        """See Table."""
+        """See RowTable."""
         table = self._table if wanted is None else self._table.select_columns(list(wanted))
         if not _has_json(table.features.to_dict()):
             yield from map(Record, table)

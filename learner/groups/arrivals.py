@@ -17,7 +17,7 @@ from broker.messages import FinishReason, ScoredGroup
 from learner.groups.answers import length_correlation, repeated_share, same_answer_share, tokens_a_turn
 from learner.groups.crashes import Crash, crash_metrics, crash_of
 from learner.groups.episodes import EpisodeFacts, episode_metrics, facts_of, is_episode
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import DROPPED, GroupOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class ArrivalCounter:
         if (correlation := length_correlation(group)) is not None:
             sums.count("length_correlation", correlation)
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: GroupOutcome) -> None:
         """Add the outcome of a group that does not train."""
         reason = outcome.detail.split(":")[0] if outcome.kind == DROPPED else outcome.kind
         facts = outcome.facts or {}

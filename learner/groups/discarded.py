@@ -1,7 +1,7 @@
 """Make the ledger's record of a group that never trains: its outcome, and facts for a person.
 
-In: a scored group with the reason to drop it, or a dead letter. Out: an `Outcome` whose facts take a few hundred bytes.
-Prompt, answers and scores of a dropped group are kept for a while in `learner.journal.untrained`. Used by
+In: a scored group with the reason to drop it, or a dead letter. Out: a `GroupOutcome` whose facts take a few hundred
+bytes. Prompt, answers and scores of a dropped group are kept for a while in `learner.journal.untrained`. Used by
 `learner.groups.intake`.
 """
 
@@ -15,23 +15,23 @@ from broker.errors import BadMessage
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.protocol.streams import Entry
 from learner.groups.episodes import is_episode
-from learner.journal.ledger import DEAD, DROPPED, Outcome
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome
 
 Message = Prompt | SampledGroup | ScoredGroup
 
 
-def dropped(group: ScoredGroup, reason: str) -> Outcome:
+def dropped(group: ScoredGroup, reason: str) -> GroupOutcome:
     """Return the outcome of a returned group that has nothing to learn from or is too old."""
-    return Outcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group), group=group)
+    return GroupOutcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group), group=group)
 
 
-def given_up(entry: Entry) -> Outcome:
-    """Return the outcome of a group with the letter `entry` in `dead`. An unreadable payload adds no fact."""
-    letter = codec.decode_dead(entry.raw)
+def given_up(entry: Entry) -> GroupOutcome:
+    """Return the outcome of a group with the dead letter `entry` in `dead`. An unreadable payload adds no fact."""
+    dead_letter = codec.decode_dead(entry.raw)
     facts: dict[str, Any] = {
         "died_at": int(entry.entry_id.partition("-")[0]) / 1000,
-        "stage": letter.stage,
-        "attempts": letter.attempts,
+        "stage": dead_letter.stage,
+        "attempts": dead_letter.attempts,
     }
     message = message_in(entry.raw)
     tokens = 0
@@ -39,20 +39,20 @@ def given_up(entry: Entry) -> Outcome:
         facts |= facts_of(message)
     if isinstance(message, SampledGroup | ScoredGroup):
         tokens = (message.rollout if isinstance(message, ScoredGroup) else message).num_tokens
-    return Outcome(DEAD, letter.reason, tokens, facts=facts)
+    return GroupOutcome(DEAD, dead_letter.reason, tokens, facts=facts)
 
 
 def message_in(raw: codec.Raw) -> Message | None:
-    """Return the message in a letter's original bytes; None where it can't be read."""
-    letter = codec.decode_dead(raw)
+    """Return the message in a dead letter's original bytes; None where it can't be read."""
+    dead_letter = codec.decode_dead(raw)
     try:
-        match letter.stage:
+        match dead_letter.stage:
             case "prompts" | "episodes":
                 return codec.decode_prompt(raw)
             case "rollouts":
-                return codec.unpack(letter.original, SampledGroup)
+                return codec.unpack(dead_letter.original, SampledGroup)
             case "scored":
-                return codec.unpack(letter.original, ScoredGroup)
+                return codec.unpack(dead_letter.original, ScoredGroup)
     except BadMessage:
         pass
     return None

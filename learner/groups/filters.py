@@ -53,7 +53,7 @@ def why_empty(group: ScoredGroup, learner: LearnerConfig, *, may_replace: bool =
         may_replace: False: a group with rewards trains, whatever they are.
     """
     scored = [reward for reward in group.rewards if reward is not None]
-    if not scored:  # scorers bury such a group, and one with too few scores: scorers.min_scored
+    if not scored:  # scorers dead-letter such a group, and one with too few scores: scorers.min_scored
         return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
     if not may_replace:
         return None

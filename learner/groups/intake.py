@@ -21,7 +21,7 @@ from broker.group_ids import ordinal_of
 from broker.keys import DEAD, EPISODES, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup, Split
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.run_reader import Place
+from broker.protocol.run_reader import EntryPlace
 from broker.protocol.streams import Entry
 from config.run import Run
 from learner.groups.arrivals import ArrivalCounter, Arrivals
@@ -32,19 +32,19 @@ from learner.groups.filters import why_empty, why_impossible
 from learner.groups.kept_share import KeptShare
 from learner.groups.retirement import keeps_its_slot
 from learner.groups.same_reward import SameRewardWatch
-from learner.journal.ledger import DROPPED, OVER, Outcome
+from learner.journal.ledger import DROPPED, OVER, GroupOutcome
 from learner.journal.writer import Journal
 from learner.objective.advantages import has_variance
 from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
 
-LOOK_COUNT = 64  # entries that a survey reads: Redis does nothing else while it copies them
+LOOK_COUNT = 64  # entries that a reconciliation reads: Redis does nothing else while it copies them
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """Where the groups without an outcome are."""
+class Reconciled:
+    """Where the groups without an outcome are, by the last reconciliation."""
 
     places: dict[str, int]  # stream -> groups
     oldest_s: float  # age of the oldest unscored group, in working time
@@ -144,7 +144,7 @@ class Intake:
         self._same_reward = SameRewardWatch(advise)
         self._arrivals = ArrivalCounter()  # since the last step
         self.kept_share = KeptShare()
-        self.survey = Survey({}, 0.0)
+        self.reconciled = Reconciled({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._left: set[str] = set()  # groups that a newer program scored
         self._bytes = self._sizes = 0  # sum of sizes and number of all scored entries read
@@ -173,11 +173,11 @@ class Intake:
         self._accept(entries)
         return len(entries)
 
-    def look_around(self, *, is_paused: bool = False) -> None:
-        """Survey the groups: fetch entries that a lost reply hid, bury groups past their deadline, notice deletions."""
+    def reconcile(self, *, is_paused: bool = False) -> None:
+        """Reconcile with Redis: fetch entries that a lost reply hid, dead-letter late groups, notice deletions."""
         self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
         self._tell_lost(self.time.lost_s)
-        sightings = self.run_owner.survey(self._to_look_at())
+        sightings = self.run_owner.reconcile_view(self._to_look_at())
         now, places, oldest = self.time.now(), dict.fromkeys(WORK_STREAMS, 0), 0.0
         nowhere: set[str] = set()
         for found in sightings:
@@ -191,20 +191,20 @@ class Intake:
                 age = self._age(group_id, found.issued_at, now=now)
                 if stream in {PROMPTS, EPISODES, ROLLOUTS}:
                     oldest = max(oldest, age)
-                    self._bury_if_late(group_id, Place(stream, found.entry_id), age)
+                    self._dead_letter_if_late(group_id, EntryPlace(stream, found.entry_id), age)
                 elif stream == DEAD or group_id not in self.buffer:
-                    self._accept(self.run_owner.fetch(Place(stream, found.entry_id)))
+                    self._accept(self.run_owner.fetch(EntryPlace(stream, found.entry_id)))
         if lost := sorted(nowhere & self._nowhere):
             raise WentBack(
                 f"group {lost[0]} (at least {len(lost)} in all) has a slot, and no entry in any stream: "
                 f"somebody deleted an entry or a key of {self.run_owner.keys.prefix}*"
             )
         self._nowhere = nowhere
-        self.survey = Survey(places, oldest)
+        self.reconciled = Reconciled(places, oldest)
         self._fetch_evaluation()
 
     def _to_look_at(self) -> list[str]:
-        """Return a few ids for the survey: those not found, the new ones, and the others in turn."""
+        """Return a few ids for the reconciliation: those not found, the new ones, and the others in turn."""
         ids = self.run_owner.slots()
         self._since = {group_id: since for group_id, since in self._since.items() if group_id in ids}
         self._deadlines = {group_id: s for group_id, s in self._deadlines.items() if group_id in ids}
@@ -229,7 +229,7 @@ class Intake:
         return now - since
 
     def _fetch_evaluation(self) -> None:
-        """Fetch entries of the open rounds that a lost reply hid: they hold no slot, so the survey misses them."""
+        """Fetch entries of the open rounds that a lost reply hid: without a slot, `reconcile_view` misses them."""
         missing = [
             group_id for current in self.evaluation.rounds.open.values() for group_id in current.missing
         ]
@@ -261,7 +261,7 @@ class Intake:
         reason = f"{OVER}: the run's last step had all its groups without this one"
         held = self.buffer.groups
         over = {
-            group_id: dropped(held[group_id], reason) if group_id in held else Outcome(DROPPED, reason)
+            group_id: dropped(held[group_id], reason) if group_id in held else GroupOutcome(DROPPED, reason)
             for group_id in self.run_owner.slots()
             if not self.journal.has(group_id)
         }
@@ -278,7 +278,7 @@ class Intake:
             base = str(ordinal_of(group_id))
             self.journal.retry(base, self.journal.ledger.retries.get(base, 0) + 1)
 
-    def settle(self, ends: dict[str, Outcome]) -> None:
+    def settle(self, ends: dict[str, GroupOutcome]) -> None:
         """Record the outcomes, then free the slots: never in the other order."""
         if not ends:
             return
@@ -298,13 +298,13 @@ class Intake:
         if not entries:
             return
         places = self.run_owner.places([entry.group_id for entry in entries])
-        ends: dict[str, Outcome] = {}
+        ends: dict[str, GroupOutcome] = {}
         self._arrived.clear()
         for entry, place in zip(entries, places, strict=True):
             group_id = entry.group_id
-            if place != Place(entry.stream, entry.entry_id):
+            if place != EntryPlace(entry.stream, entry.entry_id):
                 if entry.stream == SCORED:
-                    self.run_owner.bury(entry, reason="where does not name it")
+                    self.run_owner.dead_letter_entry(entry, reason="where does not name it")
             elif self.journal.has(group_id):
                 self._retire_ended(group_id)
             elif entry.stream == DEAD:
@@ -321,29 +321,29 @@ class Intake:
         self.settle(ends)
         self._refuse_endless()
 
-    def _accept_dead(self, entry: Entry, ends: dict[str, Outcome]) -> None:
-        letter = codec.decode_dead(entry.raw)
-        self.buffer.discard([letter.group_id])
-        if version_of(letter.group_id) >= 0:
-            if not self.evaluation.rounds.add(letter.group_id, None):
-                self.run_owner.retire([letter.group_id])
+    def _accept_dead(self, entry: Entry, ends: dict[str, GroupOutcome]) -> None:
+        dead_letter = codec.decode_dead(entry.raw)
+        self.buffer.discard([dead_letter.group_id])
+        if version_of(dead_letter.group_id) >= 0:
+            if not self.evaluation.rounds.add(dead_letter.group_id, None):
+                self.run_owner.retire([dead_letter.group_id])
             return
         log.error(
             "group_died group=%s stage=%s attempts=%d reason=%s",
-            letter.group_id,
-            letter.stage,
-            letter.attempts,
-            letter.reason,
+            dead_letter.group_id,
+            dead_letter.stage,
+            dead_letter.attempts,
+            dead_letter.reason,
         )
         self._dead_in_a_row += 1
-        self._last_death = letter.reason
+        self._last_death = dead_letter.reason
         self._give_up(entry, ends)
 
-    def _give_up(self, entry: Entry, ends: dict[str, Outcome]) -> None:
-        """Record the outcome of a training group whose letter is `entry`."""
+    def _give_up(self, entry: Entry, ends: dict[str, GroupOutcome]) -> None:
+        """Record the outcome of a training group whose dead letter is `entry`."""
         ends[entry.group_id] = given_up(entry)
 
-    def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+    def _accept_scored(self, entry: Entry, ends: dict[str, GroupOutcome]) -> None:
         try:
             group = codec.decode_scored(entry.raw)
         except NewerSchema as error:
@@ -352,22 +352,22 @@ class Intake:
                 self._left.add(entry.group_id)
             return
         except BadMessage as error:
-            self.run_owner.bury(entry, reason=str(error))
+            self.run_owner.dead_letter_entry(entry, reason=str(error))
             return
         if reason := why_impossible(group, version=self.version.trained, vocabulary=self._vocabulary):
-            self.run_owner.bury(entry, reason=reason)
+            self.run_owner.dead_letter_entry(entry, reason=reason)
             return
         self._bytes += sum(len(value) for value in entry.raw.values())
         self._sizes += 1
         self._take(group, ends)
 
-    def _take(self, group: ScoredGroup, ends: dict[str, Outcome]) -> None:
+    def _take(self, group: ScoredGroup, ends: dict[str, GroupOutcome]) -> None:
         """Give a group to its round, hold it for a step, or end it."""
         if group.rollout.prompt.split is Split.EVAL:
             if not self.evaluation.rounds.add(group.group_id, group):
                 self.run_owner.retire([group.group_id])
             return
-        if group.group_id in self.buffer:  # look_around was faster than read
+        if group.group_id in self.buffer:  # reconcile was faster than read
             return
         self._dead_in_a_row = 0
         self._arrived.append(group)
@@ -402,8 +402,8 @@ class Intake:
                 f"{self._last_death}): millrace dead list {self.run.name}"
             )
 
-    def _bury_if_late(self, group_id: str, place: Place, age: float) -> None:
-        """Bury a group past its task's deadline. Its entry is fetched once, for the task."""
+    def _dead_letter_if_late(self, group_id: str, place: EntryPlace, age: float) -> None:
+        """Dead-letter a group past its task's deadline. Its entry is fetched once, for the task."""
         if age <= self._deadlines.get(group_id, self.run.deadlines[0]):
             return
         for entry in self.run_owner.fetch(place):
@@ -412,7 +412,7 @@ class Intake:
             if age > deadline_s:
                 has_own = deadline_s != self.run.learner.group_deadline_s
                 key = f"scorers.tasks.{task}.deadline_s" if has_own else "learner.group_deadline_s"
-                self.run_owner.bury(
+                self.run_owner.dead_letter_entry(
                     entry,
                     reason=f"deadline: {age:.0f} s after its issue it was still in {place.stream} "
                     f"({key}={deadline_s:g})",

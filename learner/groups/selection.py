@@ -168,7 +168,7 @@ class Selection:
         self.meter.hold(1.0)
 
     def poll(self) -> None:
-        """Do the periodic work of a wait: check the fence, poll the operator, survey the groups."""
+        """Do the periodic work of a wait: check the fence, poll the operator, reconcile with Redis."""
         now = self._clock()
         if now - self._checked > CHECK_EVERY_S:
             self._checked = now
@@ -176,7 +176,7 @@ class Selection:
             self._while_waiting()
         if now - self._looked > self._look_every_s:
             self._looked = now
-            self.intake.look_around(is_paused=self.is_paused)
+            self.intake.reconcile(is_paused=self.is_paused)
 
     def _oldest(self) -> list[ScoredGroup]:
         """Return up to a step's groups with the oldest floors."""
@@ -214,17 +214,17 @@ class Selection:
     def _waiting_for(self, waited: float, *, enough: bool) -> str:
         if self.is_paused:
             return f"{waited:.0f} s: the operator, who paused the run: millrace resume {self.run.name}"
-        survey, size = self.intake.survey, self.run.learner.groups_per_step
-        places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
+        reconciled, size = self.intake.reconciled, self.run.learner.groups_per_step
+        places = ", ".join(f"{count} in {stream}" for stream, count in reconciled.places.items() if count)
         reason = " (older groups must come first, for max_lag)" if enough else ""
         return (
             f"{waited:.0f} s: {min(len(self.buffer), size)} of {size} groups{reason}; "
-            f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self.memory_note()}{self.who_is_missing()}"
+            f"out: {places or 'none'}; oldest {reconciled.oldest_s:.0f} s{self.memory_note()}{self.who_is_missing()}"
         )
 
     def memory_note(self) -> str:
         """Say what waits because Redis is full; "" for nothing."""
-        missing, stuck = self.intake.time.missing_mib, self.intake.survey.places.get(ROLLOUTS, 0)
+        missing, stuck = self.intake.time.missing_mib, self.intake.reconciled.places.get(ROLLOUTS, 0)
         return (
             f"; redis is full: {stuck} groups in rollouts wait for {missing} MiB of memory" if missing else ""
         )

@@ -25,9 +25,9 @@ __all__ = [
     "DROPPED",
     "OVER",
     "TRAINED",
+    "GroupOutcome",
     "JournalError",
     "Ledger",
-    "Outcome",
     "PayloadGone",
     "fence_of",
     "ledgers",
@@ -45,7 +45,7 @@ ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: le
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GroupOutcome:
     """How a group ended, and why."""
 
     kind: str  # trained | dropped | dead | collected
@@ -61,7 +61,7 @@ class Outcome:
 class Ledger:
     """The outcomes, steps and incarnations of a journal."""
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, GroupOutcome] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)  # ids, once for each outcome after the first
     # Records of the steps: step (from 0, see `step_number`), ids, tokens, at, published (see `published_in`), fence (of
     # the incarnation that wrote the record), file, offset, length and crc32 (of the payload).
@@ -121,7 +121,7 @@ class Ledger:
             case "step":
                 self._add_step(record)
             case "end":
-                self._end(record["id"], Outcome(record["outcome"], record["reason"], record["tokens"]))
+                self._end(record["id"], GroupOutcome(record["outcome"], record["reason"], record["tokens"]))
             case "retry":
                 self.retries[record["id"]] = max(record["number"], self.retries.get(record["id"], 0))
             case "evaluation":
@@ -143,15 +143,15 @@ class Ledger:
             self.problems.append(f"step {step} stands where step {expected} was expected")
         self.steps.append(record)
         for group_id in record["ids"]:
-            self._end(group_id, Outcome(TRAINED, str(step)))
+            self._end(group_id, GroupOutcome(TRAINED, str(step)))
 
     def _add_collected(self, record: Mapping[str, Any]) -> None:
         self.collected.append(record)
         for group_id in record["ids"]:
             why = record["dead"].get(group_id)
-            self._end(group_id, Outcome(COLLECTED, "") if why is None else Outcome(DEAD, why))
+            self._end(group_id, GroupOutcome(COLLECTED, "") if why is None else GroupOutcome(DEAD, why))
 
-    def _end(self, group_id: str, outcome: Outcome) -> None:
+    def _end(self, group_id: str, outcome: GroupOutcome) -> None:
         if group_id in self.outcomes:
             self.twice.append(group_id)
         self.outcomes[group_id] = outcome

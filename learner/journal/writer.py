@@ -31,7 +31,7 @@ from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
 from config.learner.journal import JournalConfig
 from learner.journal.disk import make_folder, sync, write_all
-from learner.journal.ledger import DROPPED, Ledger, Outcome, fence_of, ledgers, read_ledger
+from learner.journal.ledger import DROPPED, GroupOutcome, Ledger, fence_of, ledgers, read_ledger
 from learner.journal.payloads import MIB, Advantages, PayloadWriter, StepEncoder, payload_files
 from learner.journal.records import framed, step_number
 from learner.journal.retention import removable
@@ -197,7 +197,7 @@ class Journal:
             "crc32": checksum.result(),
         }
 
-    def end(self, ends: Mapping[str, Outcome]) -> None:
+    def end(self, ends: Mapping[str, GroupOutcome]) -> None:
         """Record groups that ended without training; one write and fsync for all. Raises as `append` does."""
         self.check_fence()
         ended = [(outcome.group, outcome.detail) for outcome in ends.values()]

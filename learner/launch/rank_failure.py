@@ -18,7 +18,7 @@ from broker.private_redis import server as embedded
 from broker.protocol.run_owner import RunOwner
 from config.run import Run
 from learner.journal.ledger import read_ledger
-from learner.launch.ranks import ECHO, Ended
+from learner.launch.ranks import ECHO, RanksEnded
 from learner.resume.history import locked
 from learner.status import Status, read_status
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 OUTAGE_S = 5.0  # longest wait for Redis at the end
 
 
-def report_death(run: Run, ended: Ended) -> None:
+def report_death(run: Run, ended: RanksEnded) -> None:
     """Record why the ranks ended, unless rank 0 has given its own reason or another learner owns the run.
 
     After a signal a run in progress stays `running`, with the reason: the same command continues the run. `millrace up`
@@ -44,7 +44,7 @@ def report_death(run: Run, ended: Ended) -> None:
         log.warning("reason_not_told reason=%r error=%s", ended.why, error)
 
 
-def _tell(run: Run, link: RedisLink, ended: Ended) -> None:
+def _tell(run: Run, link: RedisLink, ended: RanksEnded) -> None:
     keys = Keys(run.name)
     state = state_of(link, keys)
     is_echo = state.status == "failed" and ECHO.search(state.reason) is not None

@@ -47,7 +47,7 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class RanksEnded:
     """Why the ranks ended, where rank 0 did not decide to end."""
 
     why: str  # "rank 1 was killed by SIGKILL"
@@ -56,7 +56,11 @@ class Ended:
 
 
 def launch_or_join(
-    run: Run, argv: Sequence[str], *, report: Callable[[Ended], None] | None = None, module: str = "learner"
+    run: Run,
+    argv: Sequence[str],
+    *,
+    report: Callable[[RanksEnded], None] | None = None,
+    module: str = "learner",
 ) -> Ranks | int:
     """Become one of the learner's ranks, or start all of them and wait.
 
@@ -109,7 +113,7 @@ def shared_environment(ranks: int, port: int) -> dict[str, str]:
     }
 
 
-def launch(command: Sequence[str], ranks: int, *, report: Callable[[Ended], None] | None = None) -> int:
+def launch(command: Sequence[str], ranks: int, *, report: Callable[[RanksEnded], None] | None = None) -> int:
     """Start a command once per rank, forward signals to rank 0, and wait for all. From the main thread only.
 
     Args:
@@ -160,7 +164,7 @@ def _read(pipe: int) -> str:
         return ""
 
 
-def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) -> Ended | None:
+def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) -> RanksEnded | None:
     """Find the rank that died first: by a signal, else with its own reason. None: rank 0 decided to end.
 
     Args:
@@ -177,7 +181,7 @@ def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) ->
         return None
     first = min(causes or suspects, key=lambda rank: (codes[rank] > 0, rank))
     why = f"rank {first} {processes.how_it_ended(codes[first])}"
-    return Ended(
+    return RanksEnded(
         why=f"{why}: {words[first]}" if first in words else why,
         by_signal=codes[first] < 0,
         has_verdict=has_verdict,

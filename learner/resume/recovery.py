@@ -20,7 +20,7 @@ from config.run import Run
 from learner.groups.evaluation import version_of
 from learner.groups.feeder import Feeder
 from learner.groups.intake import LOOK_COUNT, Intake
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import DROPPED, GroupOutcome
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import WeightSource
 
@@ -147,7 +147,7 @@ class Recovery:
 
     def _nowhere(self) -> Iterator[str]:
         for some in _chunks(list(self._run_owner.slots()), LOOK_COUNT):
-            for found in self._run_owner.survey(some):
+            for found in self._run_owner.reconcile_view(some):
                 if found.group_id in some and not found.issued_at:
                     yield found.group_id
 
@@ -176,7 +176,7 @@ class Recovery:
                 _some([name for name, _ in slots[:too_many]]),
                 reason,
             )
-            self._intake.settle({group_id: Outcome(DROPPED, reason) for group_id, _ in slots[:too_many]})
+            self._intake.settle({group_id: GroupOutcome(DROPPED, reason) for group_id, _ in slots[:too_many]})
 
     def _say_what_is_made_again(self, position: int, *, knew_the_run: bool) -> None:
         known = max(

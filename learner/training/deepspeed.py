@@ -154,7 +154,7 @@ class DeepSpeedBackend:
             RunFailed: the gradient is not finite, and the engine has applied it nevertheless. Then the weights are
                 corrupt and must not be published.
         """
-        command = commands.Step(learner=None if learner is None else learner.model_dump_json())
+        command = commands.OptimizerStep(learner=None if learner is None else learner.model_dump_json())
         metrics: dict[str, float] = self._on_all_ranks(command, self._shards(batch))
         return metrics
 
@@ -215,7 +215,7 @@ class DeepSpeedBackend:
         while not isinstance(command, commands.Close):
             command = self._channel.receive()
             shard = None
-            if isinstance(command, commands.Step | commands.Divergences | commands.Compare):
+            if isinstance(command, commands.OptimizerStep | commands.Divergences | commands.Compare):
                 shard = Batch.from_bytes(self._channel.receive_part())
             self._act(command, shard)
 
@@ -241,7 +241,7 @@ class DeepSpeedBackend:
     def _do(self, command: Command, shard: Batch | None) -> Any:
         result: Any = None
         match command:
-            case commands.Step() | commands.Divergences() | commands.Compare():
+            case commands.OptimizerStep() | commands.Divergences() | commands.Compare():
                 if shard is None:
                     raise ValueError(f"{command.name} needs a shard")
                 result = self._pass_over(shard, command)
@@ -262,10 +262,10 @@ class DeepSpeedBackend:
         return result
 
     def _pass_over(
-        self, shard: Batch, command: commands.Step | commands.Divergences | commands.Compare
+        self, shard: Batch, command: commands.OptimizerStep | commands.Divergences | commands.Compare
     ) -> Any:
         match command:
-            case commands.Step(learner=learner):
+            case commands.OptimizerStep(learner=learner):
                 return self._step(shard, learner)
             case commands.Divergences():
                 return self._divergences(shard)

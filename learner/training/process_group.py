@@ -26,7 +26,7 @@ TIMEOUT = timedelta(minutes=30)  # of one collective; rank 0 sends a command eve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class OptimizerStep:
     """Take one optimizer step; each rank's shard follows the command."""
 
     name: ClassVar[str] = "step"
@@ -94,7 +94,7 @@ class Close:
 
 
 Command = (
-    Step
+    OptimizerStep
     | Divergences
     | Compare
     | GatherWeights

@@ -1,10 +1,10 @@
-"""Keep what the relay gives out: the newest versions of the weights, the deltas between them, and one anchor.
+"""Keep what the relay gives out: the newest versions of the weights, the deltas between them, and one base version.
 
 In: versions as they are announced. Out: a manifest, and the bytes of each chunk. Deltas are made one after the other,
 each from the version that the last one produced: a **chain**. The relay's thread makes them only while generators hold
 a version of the chain, and skips versions where training is faster. Files of versions are held open, so that they stay
-readable when their folders are removed: the newest and the one before, the chain's last and the anchor, which are often
-the same. Deltas are in a folder of this process next to the versions, and take up one version at most.
+readable when their folders are removed: the newest and the one before, the chain's last and the base version, which are
+often the same. Deltas are in a folder of this process next to the versions, and take up one version at most.
 
 Weights without a delta (another layout, or a delta that is not smaller) begin a new chain.
 """
@@ -24,7 +24,7 @@ from broker.messages import Announcement
 from broker.own_folder import OwnFolder
 from broker.weight_delta.delta_file import Made, write_delta
 from broker.weight_delta.layout import NoLayout
-from broker.weight_exchange.parcels import Manifest, Parcel, Wish, way
+from broker.weight_exchange.bundles import Bundle, Manifest, WeightsRequest, way
 from broker.weight_files import WeightStream, weight_files
 
 log = logging.getLogger(__name__)
@@ -55,17 +55,17 @@ class OpenVersion:
 class StoredDelta:
     """A delta on disk."""
 
-    parcel: Parcel
+    bundle: Bundle
     file: Path
 
 
 class DeltaChain:
-    """Versions, deltas and an anchor. Only `offer` may be called outside the relay's thread.
+    """Versions, deltas and a base version. Only `offer` may be called outside the relay's thread.
 
     Args:
         folder: contains the deltas' own folder, next to the versions, on the same disk.
-        longest: deltas in the chain; a generator further behind starts with an anchor.
-        chunk_bytes: of each parcel.
+        longest: deltas in the chain; a generator further behind starts with a base version.
+        chunk_bytes: of each bundle.
     """
 
     def __init__(self, folder: Path, *, longest: int, chunk_bytes: int) -> None:
@@ -79,7 +79,7 @@ class DeltaChain:
         self.newest: OpenVersion | None = None
         self._last: OpenVersion | None = None  # the chain's end or start
         self._deltas: list[StoredDelta] = []
-        self._anchor: OpenVersion | None = None
+        self._base_version: OpenVersion | None = None
         self._folder: OwnFolder | None = None
 
     def offer(self, version: OpenVersion) -> None:
@@ -111,7 +111,7 @@ class DeltaChain:
         """
         if self.newest is None or self._last is self.newest:
             return
-        held = {*held, *([self._anchor.checksum] if self._anchor else [])}
+        held = {*held, *([self._base_version.checksum] if self._base_version else [])}
         if self._on_chain().isdisjoint(held):
             is_with_previous = self._previous is not None and self._previous.checksum in held
             self._begin_with(self._previous if is_with_previous else self.newest)
@@ -119,17 +119,19 @@ class DeltaChain:
             self._add_delta(self._last, self.newest)
         self._let_go()
 
-    def choose_anchor(self, living: Collection[Wish], lately: Collection[Wish]) -> None:
-        """Make the newest version the anchor if a living generator needs one, and the current one does not help it.
+    def choose_base_version(
+        self, living: Collection[WeightsRequest], lately: Collection[WeightsRequest]
+    ) -> None:
+        """Make the newest version the base if a living generator needs one, and the current base does not help it.
 
         Args:
             living: requests of generators that ask.
             lately: these, and requests of generators that asked recently and may be reading.
         """
-        if self._anchor and not self._is_of_use(self._anchor, lately):
-            self._anchor = None
-        if self.newest and any(self._has_no_way(wish, with_anchor=True) for wish in living):
-            self._anchor = self.newest
+        if self._base_version and not self._is_of_use(self._base_version, lately):
+            self._base_version = None
+        if self.newest and any(self._has_no_way(request, with_base_version=True) for request in living):
+            self._base_version = self.newest
             log.info("weights_anchored version=%d bytes=%d", self.newest.version, self.newest.size_bytes)
         self._let_go()
 
@@ -139,8 +141,8 @@ class DeltaChain:
             self._begin_with(None)
         self._let_go()
 
-    def manifest(self, *, with_anchor: bool = True) -> Manifest:
-        """Describe the parcels on offer.
+    def manifest(self, *, with_base_version: bool = True) -> Manifest:
+        """Describe the bundles on offer.
 
         Raises:
             RuntimeError: no version has been offered.
@@ -152,37 +154,37 @@ class DeltaChain:
             version=self.newest.version,
             checksum=self.newest.checksum,
             size_bytes=self.newest.size_bytes,
-            deltas=tuple(delta.parcel for delta in self._deltas) if is_reached else (),
-            anchor=self._full(self._anchor) if self._anchor and with_anchor else None,
+            deltas=tuple(delta.bundle for delta in self._deltas) if is_reached else (),
+            anchor=self._full(self._base_version) if self._base_version and with_base_version else None,
         )
 
-    def read(self, parcel: Parcel, chunk: int) -> bytes:
+    def read(self, bundle: Bundle, chunk: int) -> bytes:
         """Read the bytes of a chunk.
 
         Raises:
             OSError: its file can't be read, or is truncated.
         """
-        begin, size = parcel.extent(chunk)
-        if not parcel.base and self._anchor:
-            data = self._anchor.stream.read(size, begin)
+        begin, size = bundle.extent(chunk)
+        if not bundle.base and self._base_version:
+            data = self._base_version.stream.read(size, begin)
         else:
-            (file,) = [delta.file for delta in self._deltas if delta.parcel == parcel]
+            (file,) = [delta.file for delta in self._deltas if delta.bundle == bundle]
             with file.open("rb") as stream:
                 data = os.pread(stream.fileno(), size, begin)
         if len(data) != size:
-            raise OSError(f"{parcel.name} ends before byte {begin + size}")
+            raise OSError(f"{bundle.name} ends before byte {begin + size}")
         return data
 
     def close(self) -> None:
         """Close all files, and remove the deltas."""
         self.take_offered()
-        self._last = self._anchor = self._previous = self.newest = None
+        self._last = self._base_version = self._previous = self.newest = None
         self._let_go()
         if self._folder is not None:
             self._folder.close()
 
     def _on_chain(self) -> set[str]:
-        return {delta.parcel.base for delta in self._deltas} | (
+        return {delta.bundle.base for delta in self._deltas} | (
             {self._last.checksum} if self._last else set()
         )
 
@@ -214,7 +216,7 @@ class DeltaChain:
             file.unlink(missing_ok=True)
             self._begin_with(new)
             return
-        self._deltas.append(StoredDelta(self._parcel(name, base, new, made), file))
+        self._deltas.append(StoredDelta(self._bundle(name, base, new, made), file))
         self._last = new
         while len(self._deltas) > self._longest or self._chain_bytes() > new.size_bytes:
             self._drop_deltas(1)
@@ -229,10 +231,10 @@ class DeltaChain:
         )
 
     def _chain_bytes(self) -> int:
-        return sum(delta.parcel.size_bytes for delta in self._deltas)
+        return sum(delta.bundle.size_bytes for delta in self._deltas)
 
-    def _parcel(self, name: str, base: OpenVersion, new: OpenVersion, made: Made) -> Parcel:
-        return Parcel(
+    def _bundle(self, name: str, base: OpenVersion, new: OpenVersion, made: Made) -> Bundle:
+        return Bundle(
             name=name,
             version=new.version,
             checksum=new.checksum,
@@ -241,8 +243,8 @@ class DeltaChain:
             chunk_bytes=self._chunk_bytes,
         )
 
-    def _full(self, version: OpenVersion) -> Parcel:
-        return Parcel(
+    def _full(self, version: OpenVersion) -> Bundle:
+        return Bundle(
             name=f"full-{version.version}-{version.checksum[-16:]}",
             version=version.version,
             checksum=version.checksum,
@@ -251,23 +253,23 @@ class DeltaChain:
             chunk_bytes=self._chunk_bytes,
         )
 
-    def _has_no_way(self, wish: Wish, *, with_anchor: bool) -> bool:
-        """Return whether no parcels lead from a generator's weights to a newer version."""
-        is_behind = self.newest is not None and wish.version < self.newest.version
-        manifest = self.manifest(with_anchor=with_anchor)
-        return is_behind and way(manifest, held=wish.held, above=wish.version) is None
+    def _has_no_way(self, request: WeightsRequest, *, with_base_version: bool) -> bool:
+        """Return whether no bundles lead from a generator's weights to a newer version."""
+        is_behind = self.newest is not None and request.version < self.newest.version
+        manifest = self.manifest(with_base_version=with_base_version)
+        return is_behind and way(manifest, held=request.held, above=request.version) is None
 
-    def _is_of_use(self, anchor: OpenVersion, lately: Iterable[Wish]) -> bool:
-        """Return whether an anchor is needed and deltas continue from this one, or it is being read and helps."""
-        name, is_on_chain = self._full(anchor).name, anchor.checksum in self._on_chain()
+    def _is_of_use(self, base_version: OpenVersion, lately: Iterable[WeightsRequest]) -> bool:
+        """Return whether a base version is needed and deltas continue from this one, or it is being read and helps."""
+        name, is_on_chain = self._full(base_version).name, base_version.checksum in self._on_chain()
         return any(
-            self._has_no_way(wish, with_anchor=False)
-            and (is_on_chain or (name in wish.lacks and anchor.version > wish.version))
-            for wish in lately
+            self._has_no_way(request, with_base_version=False)
+            and (is_on_chain or (name in request.lacks and base_version.version > request.version))
+            for request in lately
         )
 
     def _let_go(self) -> None:
-        needed = {id(one) for one in (self.newest, self._previous, self._last, self._anchor) if one}
+        needed = {id(one) for one in (self.newest, self._previous, self._last, self._base_version) if one}
         for version in self._open:
             if id(version) not in needed:
                 version.close()

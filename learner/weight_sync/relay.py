@@ -5,8 +5,8 @@ In: the announced versions, and the generators' requests. Out: a manifest and ch
 each version and never waits. A failure here is a warning, and a reason in the manifest for the waiting generators.
 
 A chunk is stored while a living generator lacks it, and all together take at most `redis_max_bytes`, so that weights of
-any size pass through. A slow reader delays nobody: an anchor's chunks are removed at once for those of deltas, and any
-chunk after CHUNK_S for a generator that has read all stored ones. Removed chunks are stored again after the others.
+any size pass through. A slow reader delays nobody: a base version's chunks are removed at once for those of deltas, and
+any chunk after CHUNK_S for a generator that has read all stored ones. Removed chunks are stored again after the others.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import Announcement
 from broker.protocol.run_owner import newest_fence
+from broker.weight_exchange.bundles import SEAL_BYTES, Bundle, Manifest, WeightsRequest, refusal, sealed, way
 from broker.weight_exchange.exchange import Chunk, Exchange, ExchangeAway, ExchangeCutOff, ExchangeFull
-from broker.weight_exchange.parcels import SEAL_BYTES, Manifest, Parcel, Wish, refusal, sealed, way
 from learner.weight_sync.delta_chain import DeltaChain, OpenVersion
-from learner.weight_sync.heard_wishes import HeardWishes
+from learner.weight_sync.heard_requests import HeardRequests
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Relay:
         self._chain = DeltaChain(
             folder, longest=anchor_every, chunk_bytes=min(chunk_bytes, max(1, most_bytes // 2 - SEAL_BYTES))
         )
-        self._heard = HeardWishes[Wish](LATELY_S)
+        self._heard = HeardRequests[WeightsRequest](LATELY_S)
         self._there: dict[Chunk, int] = {}  # chunks in the exchange, with their bytes
         self._put_at: dict[Chunk, float] = {}  # when each was last stored
         self._prolonged_at = time.monotonic()
@@ -125,9 +125,9 @@ class Relay:
         if newest is None or self._is_fenced():
             return False
         self._listen()
-        living, lately = self._wishes_since(SILENT_S), self._wishes_since(LATELY_S)
-        held = {wish.held for wish in lately} - {""}
-        behind = [wish for wish in living if wish.version < newest.version]
+        living, lately = self._requests_since(SILENT_S), self._requests_since(LATELY_S)
+        held = {request.held for request in lately} - {""}
+        behind = [request for request in living if request.version < newest.version]
         if living and not self._most_bytes:
             self._refuse(self._chain.manifest(), refusal(newest.size_bytes, self._most_bytes))
             return False
@@ -135,16 +135,16 @@ class Relay:
             self._chain.extend(held)
         else:
             self._chain.forget_unless(held)
-        self._chain.choose_anchor(behind, lately)
+        self._chain.choose_base_version(behind, lately)
         if not living:
             self._withdraw()
             return False
         return self._serve(self._chain.manifest(), behind)
 
-    def _serve(self, manifest: Manifest, behind: Collection[Wish]) -> bool:
+    def _serve(self, manifest: Manifest, behind: Collection[WeightsRequest]) -> bool:
         """Store some of the lacking chunks, as many as there is room for."""
-        by_generator = [_lacked(manifest, wish) for wish in behind]
-        lacked = {chunk: parcel for chunks in by_generator for chunk, parcel in chunks.items()}
+        by_generator = [_lacked(manifest, request) for request in behind]
+        lacked = {chunk: bundle for chunks in by_generator for chunk, bundle in chunks.items()}
         self._remove_all_but(lacked)
         missing = sorted(
             (chunk for chunk in lacked if chunk not in self._there),
@@ -168,8 +168,8 @@ class Relay:
             self._said = ""
         return bool(lacked)
 
-    def _put(self, parcel: Parcel, chunk: Chunk, size_bytes: int) -> None:
-        value = sealed(*chunk, self._chain.read(parcel, chunk[1]))
+    def _put(self, bundle: Bundle, chunk: Chunk, size_bytes: int) -> None:
+        value = sealed(*chunk, self._chain.read(bundle, chunk[1]))
         before = time.monotonic()
         self._there[chunk] = size_bytes  # also if Redis takes it and the reply is lost
         self._put_at[chunk] = before
@@ -178,7 +178,7 @@ class Relay:
         if self._exchange.others_wait:
             self._leave_alone(self._put_at[chunk] - before)
 
-    def _remove_all_but(self, lacked: Mapping[Chunk, Parcel]) -> None:
+    def _remove_all_but(self, lacked: Mapping[Chunk, Bundle]) -> None:
         """Remove chunks that nobody lacks any more, and note those that have expired."""
         present = self._exchange.present(self._there)
         if time.monotonic() - self._prolonged_at > PROLONG_S:
@@ -188,8 +188,8 @@ class Relay:
         self._there = {chunk: size for chunk, size in self._there.items() if chunk in present & lacked.keys()}
         self._put_at = {chunk: at for chunk, at in self._put_at.items() if chunk in lacked}
 
-    def _make_way(self, lacked: Mapping[Chunk, Parcel], *, for_delta: bool, for_stuck: bool) -> int:
-        """Remove an anchor's chunks for a delta, and old chunks for a generator that has them; return their bytes."""
+    def _make_way(self, lacked: Mapping[Chunk, Bundle], *, for_delta: bool, for_stuck: bool) -> int:
+        """Remove the base version's chunks for a delta, and old ones for a generator with them; return the bytes."""
         since = time.monotonic() - CHUNK_S
         old = [
             chunk
@@ -217,12 +217,12 @@ class Relay:
 
     def _listen(self) -> None:
         """Read the requests. Those at the first look may be from before this learner."""
-        wishes = self._exchange.wishes()
+        requests = self._exchange.requests()
         if not self._heard.has_looked:
             self._exchange.clear()
-        self._heard.listen(wishes)
+        self._heard.listen(requests)
 
-    def _wishes_since(self, seconds: float) -> list[Wish]:
+    def _requests_since(self, seconds: float) -> list[WeightsRequest]:
         """Return the last request of each generator that has asked within that many seconds."""
         return list(self._heard.since(seconds).values())
 
@@ -265,12 +265,12 @@ class Relay:
             log.warning("%s", text)
 
 
-def _lacked(manifest: Manifest, wish: Wish) -> dict[Chunk, Parcel]:
-    """Return the chunks that a generator lacks of the parcels on its way."""
-    parcels = way(manifest, held=wish.held, above=wish.version) or ()
+def _lacked(manifest: Manifest, request: WeightsRequest) -> dict[Chunk, Bundle]:
+    """Return the chunks that a generator lacks of the bundles on its way."""
+    bundles = way(manifest, held=request.held, above=request.version) or ()
     return {
-        (parcel.name, chunk): parcel
-        for parcel in parcels
-        for chunk in range(parcel.chunks)
-        if wish.chunks_of(parcel) >> chunk & 1
+        (bundle.name, chunk): bundle
+        for bundle in bundles
+        for chunk in range(bundle.chunks)
+        if request.chunks_of(bundle) >> chunk & 1
     }

@@ -64,14 +64,14 @@ MODULE = type(sys)
 class Callback:
     """A function of the tests, which C can only call."""
 
-    def __init__(self, answer: Answer, reference: int) -> None:
+    def __init__(self, answer: AnswerSide, reference: int) -> None:
         self.__answer, self.__reference = answer, reference
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: D102
         return self.__answer.link.ask("back", self.__reference, arguments, named)
 
 
-class Answer(Side):
+class AnswerSide(Side):
     """The answer's module and every object of it that T knows of."""
 
     swallowed = BaseException
@@ -193,7 +193,7 @@ class Answer(Side):
 class _Records(dict):  # type: ignore[type-arg]
     """Name to class, looked up in the answer at each use, since the answer may define it itself."""
 
-    def __init__(self, answer: Answer, names: list[str]) -> None:
+    def __init__(self, answer: AnswerSide, names: list[str]) -> None:
         super().__init__({name: name for name in names})
         self._answer = answer
 
@@ -213,4 +213,4 @@ def pulled(callback: Callback) -> Any:
 
 def serve(pipe: Pipe) -> None:
     """Run C until its end."""
-    Answer(pipe).run()
+    AnswerSide(pipe).run()

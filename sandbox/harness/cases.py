@@ -43,7 +43,7 @@ class Failed(Exception):
     """A check that did not hold; the message is its reason."""
 
 
-class Unfit(Exception):
+class UnfitForTests(Exception):
     """This machine lacks what the tests need; the message says what. No answer can be judged here."""
 
 
@@ -144,9 +144,9 @@ class Run:
         raise Failed(" ".join(f"{type(error).__name__}: {text}".split())[:160].rstrip(": ")) from None
 
     def refuse_missing(self) -> None:
-        """Raise Unfit where something that failed may have failed for want of a package."""
+        """Raise UnfitForTests where something that failed may have failed for want of a package."""
         if self.missing:
-            raise Unfit(f"the tests need {' and '.join(self.missing)}, which can't be imported here")
+            raise UnfitForTests(f"the tests need {' and '.join(self.missing)}, which can't be imported here")
 
     def _end_of_child(self) -> str:
         """Say how C ended. One that gave up its pipe may live on: no alarm is set here, so it is not waited for."""

@@ -169,7 +169,7 @@ def _date_parts(name: str, value: Any) -> list[int]:
     )
 
 
-class Decoder:
+class ValueDecoder:
     """Decodes JSON to values. Mutable containers are made empty first and filled afterwards, so that cycles close."""
 
     def __init__(self, extern: Extern, known: list[Any] | None = None) -> None:

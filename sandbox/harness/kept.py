@@ -36,7 +36,7 @@ _LANDLOCK_RESTRICT_SELF = 446
 _MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 2, 4, 0x4000, 0x40000
 
 
-class Refused(Exception):
+class WallsRefused(Exception):
     """The kernel refused a part of the walls; the message says which."""
 
 
@@ -110,7 +110,7 @@ class Runs:
             self._guarded(fds[3], lambda: first(order, fds))
             return 0
         if pid < 0:
-            raise Refused("new namespaces")
+            raise WallsRefused("new namespaces")
         return pid
 
     def _guarded(self, told: int, work: Any) -> None:
@@ -188,9 +188,9 @@ class Runs:
         self._do("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program, 0, 0)
 
     def _do(self, name: str, *arguments: Any) -> None:
-        """Call a function of the C library that answers 0. Raises Refused."""
+        """Call a function of the C library that answers 0. Raises WallsRefused."""
         if self._call(name, *arguments) != 0:
-            raise Refused(f"{name}{tuple(one for one in arguments if not isinstance(one, bytes))}")
+            raise WallsRefused(f"{name}{tuple(one for one in arguments if not isinstance(one, bytes))}")
 
 
 def _words(*numbers: int) -> bytes:

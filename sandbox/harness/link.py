@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 from _thread import RLock
 
-from sandbox.harness.codec import Decoder, Encoder, Extern
+from sandbox.harness.codec import Encoder, Extern, ValueDecoder
 from sandbox.harness.pipe import Gone, Pipe, ProtocolError
 
 if False:
@@ -75,7 +75,7 @@ class Link:
             if kind == "do":
                 self.serve(operation, root, table)
                 continue
-            value = Decoder(self.side, encoder.objects).message(root, table)
+            value = ValueDecoder(self.side, encoder.objects).message(root, table)
             if kind == "ok":
                 return value
             error = restored(self.side, value)
@@ -86,7 +86,7 @@ class Link:
 
     def serve(self, operation: str, root: Any, table: list[Any]) -> None:
         """Perform one operation that the other side asked for, and reply."""
-        decoder = Decoder(self.side)
+        decoder = ValueDecoder(self.side)
         arguments = decoder.message(root, table)
         try:
             kind, value = "ok", self.side.perform(operation, arguments)

@@ -24,7 +24,7 @@ if False:
 FINISHED = (0, 1, 5)  # pytest's codes: all passed, some failed, none was found
 
 
-class Answer(MODULE):  # type: ignore[misc,valid-type]
+class AnswerModule(MODULE):  # type: ignore[misc,valid-type]
     """The module that the tests import; its names are looked up in C when they are used."""
 
     def __init__(self, name: str, state: Run) -> None:
@@ -138,7 +138,7 @@ def run_file(state: Run, text: str) -> list[list[Any]]:
     import pytest
 
     name = state.payload["module"]
-    sys.modules[name] = Answer(name, state)
+    sys.modules[name] = AnswerModule(name, state)
     sys.path.insert(0, os.devnull)  # some plugins look at it; nothing can be imported from there
     parsed(text)
     plugin = Plugin(state, text)

@@ -27,7 +27,7 @@ import sys
 from sandbox.harness.arguments import OwnArguments
 from sandbox.harness.link import EXCEPTIONS, Link, Side
 from sandbox.harness.pipe import Pipe
-from sandbox.harness.views import VERDICTS, View
+from sandbox.harness.views import VERDICTS, ObjectView
 
 if False:
     from typing import Any
@@ -122,7 +122,7 @@ class Remote:
 
     def __iter__(self) -> Any:
         view = self._link.side.view_of(self) if self._role == VALUE else None
-        if isinstance(view, View):
+        if isinstance(view, ObjectView):
             return iter(view)
         return self._link.side.asked(self._role, "op", "iter", self)
 
@@ -226,7 +226,7 @@ class Tests(Side):
         self.calls = 0  # of the answer, in this case
         self.epoch = 0  # counts what may have changed an object of the answer
         self._role = OBJECT  # of what the answer gives now
-        self._views: dict[int, View | str | None] = {}
+        self._views: dict[int, ObjectView | str | None] = {}
         self._ended: set[int] = set()  # references of iterators that have no more items
         self._remotes: dict[int, Remote] = {}  # one stand-in an object: `is` works
         self._exceptions: dict[int, type[BaseException]] = {}
@@ -246,13 +246,15 @@ class Tests(Side):
         """Return what the answer has under a name that the tests use. Raises NameError."""
         return self.asked(role_of(name), "global", name)
 
-    def view_of(self, remote: Remote) -> View | str | None:
+    def view_of(self, remote: Remote) -> ObjectView | str | None:
         """Return the view of a value, or ITERATOR; None where it has no items."""
         known = self._views.get(remote._reference)
-        if remote._reference not in self._views or (isinstance(known, View) and known.epoch != self.epoch):
+        if remote._reference not in self._views or (
+            isinstance(known, ObjectView) and known.epoch != self.epoch
+        ):
             try:
                 source = self.asked(VALUE, "op", "iter", remote)
-                known = ITERATOR if source is remote else View(source, self.epoch)
+                known = ITERATOR if source is remote else ObjectView(source, self.epoch)
             except TypeError:
                 known = None
             self._views[remote._reference] = known

@@ -33,7 +33,7 @@ _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SAMPLE = bytes(range(8))  # of T's memory, at the same address in C, its fork: can C read T's?
 
 
-class Unfit(Exception):
+class UnfitForSecrets(Exception):
     """This machine can't keep T's secrets; the message says why."""
 
 
@@ -53,21 +53,21 @@ def load(sources: dict[str, str], name: str) -> Any:
 
 
 def _call(name: str, *arguments: Any) -> int:
-    """Call a function of the C library, without ctypes' Python module, which costs 3 ms. Raises Unfit."""
+    """Call a function of the C library, without ctypes' Python module, which costs 3 ms. Raises UnfitForSecrets."""
     try:
         import _ctypes
 
         library: Any = _ctypes.dlopen
         result: int = _ctypes.call_function(_ctypes.dlsym(library(None, 0), name), arguments)
     except (ImportError, OSError, AttributeError) as error:
-        raise Unfit(f"{name} can't be called: {error}") from None
+        raise UnfitForSecrets(f"{name} can't be called: {error}") from None
     return result
 
 
 def _control(option: int, value: int) -> None:
-    """Call prctl(2). Raises Unfit."""
+    """Call prctl(2). Raises UnfitForSecrets."""
     if _call("prctl", option, value, 0, 0, 0) != 0:
-        raise Unfit(f"prctl({option}, {value}) was refused")
+        raise UnfitForSecrets(f"prctl({option}, {value}) was refused")
 
 
 def hide() -> None:
@@ -77,7 +77,7 @@ def hide() -> None:
     """
     try:
         _control(_PR_SET_DUMPABLE, 0)
-    except Unfit:
+    except UnfitForSecrets:
         pass
 
 
@@ -86,7 +86,7 @@ def _drop_capabilities() -> None:
     _control(_PR_SET_NO_NEW_PRIVS, 1)
     header = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)  # capabilities of version 3, of this process
     if _call("capset", header, bytes(24)) != 0:
-        raise Unfit("capset was refused")
+        raise UnfitForSecrets("capset was refused")
 
 
 def _can_look_into(pid: int) -> bool:
@@ -115,7 +115,7 @@ def _confine(keep: tuple[int, int]) -> None:
         pass
     _drop_capabilities()
     if _can_look_into(parent):
-        raise Unfit("the program could read the memory of the process that checks it")
+        raise UnfitForSecrets("the program could read the memory of the process that checks it")
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
@@ -125,12 +125,12 @@ def _confine(keep: tuple[int, int]) -> None:
     os.closerange(high + 1, 4096)
     try:
         _control(_PR_SET_DUMPABLE, 1)  # its own /proc/self is its own again
-    except Unfit:
+    except UnfitForSecrets:
         pass
 
 
 def _read_all() -> bytes:
-    """Return standard input up to its end; afterwards nobody can read it again. Raises Unfit."""
+    """Return standard input up to its end; afterwards nobody can read it again. Raises UnfitForSecrets."""
     parts = []
     while True:
         part = os.read(0, 1 << 20)
@@ -141,9 +141,9 @@ def _read_all() -> bytes:
         try:
             os.ftruncate(0, 0)  # a file could be read again
         except OSError as error:
-            raise Unfit(f"standard input is a file that can't be emptied: {error}") from None
+            raise UnfitForSecrets(f"standard input is a file that can't be emptied: {error}") from None
         if _is_file_with_content("/dev/stdin"):
-            raise Unfit("standard input can be read again at /dev/stdin")
+            raise UnfitForSecrets("standard input can be read again at /dev/stdin")
     return b"".join(parts)
 
 
@@ -164,7 +164,7 @@ def _run_answer(sources: dict[str, str], pipe: tuple[int, int]) -> None:
         for name in ("codec", "link"):
             load(sources, name)
         load(sources, "candidate").serve(end)
-    except Unfit as error:
+    except UnfitForSecrets as error:
         os.write(2, f"harness: {error}\n".encode())
     finally:
         os._exit(1)
@@ -173,7 +173,7 @@ def _run_answer(sources: dict[str, str], pipe: tuple[int, int]) -> None:
 def _run_tests(sources: dict[str, str], pipe: tuple[int, int], child: int) -> bytes:
     """Be T, from the moment that C lies in its own memory, and return the proof."""
     if os.read(pipe[0], 1) != b"x":
-        raise Unfit("the program's process could not be set up: it says why above")
+        raise UnfitForSecrets("the program's process could not be set up: it says why above")
     payload = _read_all()
     os.environ.clear()
     os.environ.update(THREADS)

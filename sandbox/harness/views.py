@@ -21,7 +21,7 @@ VERDICTS = frozenset(
 ) | {"all", "any", "equals"}
 
 
-class View:
+class ObjectView:
     """The items of one object, as far as they are known."""
 
     def __init__(self, source: Any, epoch: int) -> None:

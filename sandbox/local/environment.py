@@ -26,7 +26,7 @@ OURS: Final = "{}.{}".format(*sys.version_info)
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class VirtualEnvironment:
     """A virtual environment for programs."""
 
     folder: Path
@@ -45,7 +45,9 @@ def versions(python: str) -> Mapping[str, str]:
     return {name: found.version for name in PACKAGES if (found := _offered(name, python)) is not None}
 
 
-def make_environment(folder: Path, interpreter: Interpreter, python: str, *, inside: str) -> Environment:
+def make_environment(
+    folder: Path, interpreter: Interpreter, python: str, *, inside: str
+) -> VirtualEnvironment:
     """Make the environment in an empty folder.
 
     Args:
@@ -78,7 +80,7 @@ def make_environment(folder: Path, interpreter: Interpreter, python: str, *, ins
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
     within = f"{inside}/{site.relative_to(folder)}"
-    return Environment(
+    return VirtualEnvironment(
         folder,
         inside,
         {real: f"{within}/{name}" if is_elsewhere else str(real) for real, name in shown.items()},

@@ -1,6 +1,6 @@
 """An execution starts one run of a program, watches it, ends all of it, and says how it ended.
 
-In: an `Order`. Out: a `Report`. Run by `sandbox.local.supervisor_process`, one at a time. So every child that
+In: a `RunOrder`. Out: a `Report`. Run by `sandbox.local.supervisor_process`, one at a time. So every child that
 the supervisor has or is given belongs to this run: when no child is left, nothing of the run is left. What the program
 did is an outcome; a sandbox that could not be set up and a run that was killed from outside are reported as broken.
 """
@@ -20,9 +20,9 @@ from typing import Final
 from sandbox.local import processes
 from sandbox.local.folders import folder_bytes
 from sandbox.local.launch import Identity, become
-from sandbox.local.orders import Order, Report
+from sandbox.local.orders import Report, RunOrder
 from sandbox.local.preparation import Pipe, Preparation
-from sandbox.program import Ending, Outcome
+from sandbox.program import Ending, ProgramOutcome
 from sandbox.walls.seccomp import Walls
 
 COUNT_EVERY_S: Final = 0.2  # tasks of the user's, where others have the same
@@ -40,7 +40,7 @@ class Execution:
 
     def __init__(
         self,
-        order: Order,
+        order: RunOrder,
         *,
         base: Path,
         identity: Identity,
@@ -277,7 +277,7 @@ class Execution:
         else:
             ending, detail, exit_code = Ending.EXITED, f"exit code {code}", code
         return Report(
-            outcome=Outcome(
+            outcome=ProgramOutcome(
                 ending=ending,
                 exit_code=exit_code,
                 stdout=stdout,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from sandbox.local.orders import Order
+from sandbox.local.orders import RunOrder
 from sandbox.walls import landlock
 from sandbox.walls.seccomp import Walls, build_filter
 
@@ -106,7 +106,7 @@ def become(launch: Launch) -> None:
         os._exit(1)
 
 
-def limits_of(order: Order, tasks: int | None) -> dict[int, tuple[int, int]]:
+def limits_of(order: RunOrder, tasks: int | None) -> dict[int, tuple[int, int]]:
     """Return the limits that the kernel itself enforces on each process.
 
     Args:

@@ -1,6 +1,6 @@
 """What the scorer and its supervisor say to each other over their socket pair: one order, one report, in turn.
 
-In: an `Order`, one run of one program. Out: its `Report`. Both ends are ours and of the same version. Each message is
+In: a `RunOrder`, one run of one program. Out: its `Report`. Both ends are ours and of the same version. Each message is
 two frames (`sandbox.harness.pipe`), a JSON header and raw bytes. A connection that ends early raises
 `EOFError`.
 """
@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sandbox.harness.pipe import framed, read_frame
-from sandbox.program import Ending, Limits, Outcome
+from sandbox.program import Ending, Limits, ProgramOutcome
 from sandbox.walls.seccomp import Walls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunOrder:
     """An order for one run: what is started, what it sees, and what it may use."""
 
     walls: Walls
@@ -41,19 +41,19 @@ class Order:
 class Report:
     """The report on an order: an outcome, or why there is none."""
 
-    outcome: Outcome | None
+    outcome: ProgramOutcome | None
     broken: str = ""  # what of the machinery failed, where there is no outcome
     no_room: bool = False  # whether what failed was the machine's room
 
 
-def send_order(connection: socket.socket, order: Order) -> None:
+def send_order(connection: socket.socket, order: RunOrder) -> None:
     """Send an order from the scorer to its supervisor."""
     header = asdict(order)
     body = header.pop("stdin")
     _send(connection, header, body)
 
 
-def receive_order(connection: socket.socket) -> Order:
+def receive_order(connection: socket.socket) -> RunOrder:
     """Receive an order at the supervisor. Raises EOFError when the scorer is gone."""
     header, body = _receive(connection)
     header["walls"] = Walls(header["walls"])
@@ -61,7 +61,7 @@ def receive_order(connection: socket.socket) -> Order:
     header["argv"], header["kept"] = tuple(header["argv"]), tuple(header["kept"])
     for shown in ("readable", "writable"):
         header[shown] = tuple((here, inside) for here, inside in header[shown])
-    return Order(**header, stdin=body)
+    return RunOrder(**header, stdin=body)
 
 
 def send_report(connection: socket.socket, report: Report) -> None:
@@ -94,7 +94,7 @@ def receive_report(connection: socket.socket) -> Report:
         return Report(outcome=None, broken=header["broken"], no_room=header["no_room"])
     split = header["split"]
     return Report(
-        outcome=Outcome(
+        outcome=ProgramOutcome(
             ending=Ending(header["ending"]),
             exit_code=header["exit_code"],
             seconds=header["seconds"],

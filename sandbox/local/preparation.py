@@ -1,6 +1,6 @@
 """What one run needs before its fork: pipes, standard input, a scratch folder, the walls' rules.
 
-In: an `Order`. Out: a `Launch` for `sandbox.local.launch`, and on an `ExitStack` whatever has to be closed and
+In: a `RunOrder`. Out: a `Launch` for `sandbox.local.launch`, and on an `ExitStack` whatever has to be closed and
 removed after the run. Called by `sandbox.local.execution`. Raises OSError where the machine has no room for it.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 from sandbox.local import processes
 from sandbox.local.folders import remove_folder
 from sandbox.local.launch import Identity, Launch, limits_of
-from sandbox.local.orders import Order
+from sandbox.local.orders import RunOrder
 from sandbox.walls import bubblewrap, landlock
 from sandbox.walls.seccomp import Walls, build_filter
 
@@ -63,7 +63,7 @@ class Preparation:
     """Everything that can be made before the fork."""
 
     def __init__(
-        self, order: Order, *, base: Path, identity: Identity, resources: ExitStack, spared_tasks: int = 0
+        self, order: RunOrder, *, base: Path, identity: Identity, resources: ExitStack, spared_tasks: int = 0
     ) -> None:
         """Take the folder for new folders, the program's user, and the stack that notes what has to be undone.
 

@@ -1,6 +1,6 @@
 """The sandbox on this machine: bubblewrap's walls, Landlock's, or none.
 
-In: a `Program`. Out: an `Outcome` a run. Built by `sandbox.choice`; used by scorers that run programs. Each run
+In: a `Program`. Out: a `ProgramOutcome` a run. Built by `sandbox.choice`; used by scorers that run programs. Each run
 goes to a supervisor (`sandbox.local.supervisor_process`), which forks, watches and kills. What fails there, or
 is killed from outside, raises `SandboxUnavailable`.
 
@@ -22,10 +22,10 @@ from pathlib import Path
 
 from sandbox.local import toolchain
 from sandbox.local.disk_space import compiler_without_disk_space, require_disk_space
-from sandbox.local.environment import OURS, Environment, make_environment, versions
+from sandbox.local.environment import OURS, VirtualEnvironment, make_environment, versions
 from sandbox.local.folders import remove_folder
 from sandbox.local.kept.process import can_be_kept
-from sandbox.local.orders import Order
+from sandbox.local.orders import RunOrder
 from sandbox.local.program_files import write_program
 from sandbox.local.self_test import self_test
 from sandbox.local.supervisors import Supervisor, Supervisors, unavailable
@@ -37,8 +37,8 @@ from sandbox.program import (
     Language,
     Limits,
     NoRoom,
-    Outcome,
     Program,
+    ProgramOutcome,
     SandboxMissing,
     SandboxUnavailable,
 )
@@ -82,7 +82,7 @@ class LocalSandbox:
         self._versions: dict[Language, str] | None = None
         self._packages: dict[tuple[str, ...], Path] = {}
         self._kept: dict[tuple[object, ...], Path] = {}  # a program's sources and files -> folder
-        self._made_environment: Environment | None = None
+        self._made_environment: VirtualEnvironment | None = None
 
     @property
     def name(self) -> str:
@@ -174,7 +174,7 @@ class LocalSandbox:
         writable: tuple[Path, str] | None = None,
         interpreter: Interpreter | None = None,
         kept: tuple[str, ...] = (),
-    ) -> Outcome:
+    ) -> ProgramOutcome:
         """Run one command line once, or have what is kept ready by another one forked. Raises SandboxUnavailable."""
         if is_disk := self._walls is not Walls.BUBBLEWRAP:  # whose scratch is in memory
             require_disk_space(self._supervisors.base(), limits.scratch_bytes)
@@ -275,7 +275,7 @@ class LocalSandbox:
         """
         return self._supervisors.take()
 
-    def _begun(self, order: Order, by: Supervisor | None = None) -> Supervisor:
+    def _begun(self, order: RunOrder, by: Supervisor | None = None) -> Supervisor:
         supervisor = by or self._supervisors.take()
         supervisor.start(order)
         return supervisor
@@ -291,13 +291,13 @@ class LocalSandbox:
         env: Mapping[str, str] | None = None,
         writable: tuple[Path, str] | None = None,
         interpreter: Interpreter | None = None,
-    ) -> Order:
+    ) -> RunOrder:
         interpreter = interpreter or self._interpreter
         shown = [(path, path) for path in toolchain.SYSTEM]
         if language is Language.PYTHON and interpreter is not None and interpreter.prefix is not None:
             shown.append((interpreter.prefix, interpreter.prefix))
         shown += [(str(here), inside) for here, inside in readable.items()]
-        return Order(
+        return RunOrder(
             walls=self._walls,
             argv=argv,
             env={**ENVIRONMENT, **(env or {})},
@@ -322,7 +322,7 @@ class LocalSandbox:
         return self._interpreter
 
     @property
-    def python_environment(self) -> Environment:
+    def python_environment(self) -> VirtualEnvironment:
         """Return the environment that Python programs run in, for commands that want its packages."""
         return self._environment()
 
@@ -363,7 +363,7 @@ class LocalSandbox:
             reasons.append(f"{candidate.path}: {is_old if said else 'does not run inside'}")
         raise SandboxMissing(f"no sandbox by {self.name} for Python: {'; '.join(reasons)}")
 
-    def _environment(self) -> Environment:
+    def _environment(self) -> VirtualEnvironment:
         """Return the environment that Python programs run in, made once."""
         with self._lock:
             base = self._supervisors.base()
@@ -445,7 +445,7 @@ class PreparedProgram:
         language: Language,
         folder: Path,
         packages: Path | None,
-        environment: Environment | None,
+        environment: VirtualEnvironment | None,
         *,
         is_kept: bool = False,
     ) -> None:
@@ -456,7 +456,7 @@ class PreparedProgram:
         self._build = folder / "build"
         self._packages = packages
         self._environment = environment
-        self.failure: Outcome | None = None
+        self.failure: ProgramOutcome | None = None
         self.compiler_s = 0.0
 
     def compile(self, wall_s: float) -> None:
@@ -481,7 +481,7 @@ class PreparedProgram:
         else:
             binary.chmod(0o755)
 
-    def _compiled(self, standard: str, wall_s: float) -> Outcome:
+    def _compiled(self, standard: str, wall_s: float) -> ProgramOutcome:
         """Run the compiler once. Raises NoRoom, SandboxUnavailable."""
         build = self._sandbox.inside("build", self._build)
         compiler = toolchain.find_tool(self._language)
@@ -501,7 +501,7 @@ class PreparedProgram:
             raise NoRoom("no room for a compiler on this machine's disk")
         return outcome
 
-    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
         """Run the program once, in a fresh scratch folder."""
         if self.failure is not None:
             raise ValueError("the compiler refused this program: there is nothing to run")

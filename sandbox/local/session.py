@@ -41,7 +41,7 @@ class Reply:
     is_over: bool = False  # the session has ended: its state is lost
 
 
-class Session:
+class SandboxSession:
     """One session at a time; begun by the first call."""
 
     def __init__(self, sandbox: LocalSandbox, *, limits: Limits = LIMITS) -> None:

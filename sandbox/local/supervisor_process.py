@@ -25,7 +25,7 @@ from sandbox.local.folders import remove_folder
 from sandbox.local.kept.execution import KeptExecution
 from sandbox.local.kept.process import Kept, KeptFailed
 from sandbox.local.launch import Identity
-from sandbox.local.orders import Order, Report, receive_order, send_report
+from sandbox.local.orders import Report, RunOrder, receive_order, send_report
 from sandbox.program import NoRoom
 from sandbox.walls.landlock import libc
 
@@ -43,7 +43,7 @@ class Runs:
         self._kept: Kept | None = None
         self._failures = 0  # one after the other
 
-    def run(self, order: Order) -> Report:
+    def run(self, order: RunOrder) -> Report:
         """Run an order. Raises OSError, ScorerGone."""
         if order.kept and self._failures < FAILURES:
             try:
@@ -74,7 +74,7 @@ class Runs:
         if self._kept is not None:
             self._kept.end()
 
-    def _by_fork(self, order: Order) -> Report:
+    def _by_fork(self, order: RunOrder) -> Report:
         if self._kept is None or not self._kept.fits(order):
             self.end()
             self._kept = Kept(order, base=self._base, identity=self._identity)

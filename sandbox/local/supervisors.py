@@ -1,6 +1,6 @@
 """The scorer's end of its supervisors: starting them, handing them orders, letting go of them.
 
-In: an `Order`. Out: an `Outcome`, or `SandboxUnavailable`. `sandbox.local.sandbox` keeps one `Supervisors` a
+In: a `RunOrder`. Out: a `ProgramOutcome`, or `SandboxUnavailable`. `sandbox.local.sandbox` keeps one `Supervisors` a
 sandbox; as many of them live as orders were given at the same time. A fork of the scorer starts its own. The folder of
 a scorer that was killed together with its supervisors is removed by the next one: its lock is no longer held.
 """
@@ -26,8 +26,8 @@ from sandbox.local.execution import SETUP_S
 from sandbox.local.folders import OPEN_FOLDER, remove_folder
 from sandbox.local.kept.process import END_S, START_S
 from sandbox.local.launch import Identity
-from sandbox.local.orders import Order, receive_report, send_order
-from sandbox.program import NoRoom, Outcome, SandboxUnavailable
+from sandbox.local.orders import RunOrder, receive_report, send_order
+from sandbox.program import NoRoom, ProgramOutcome, SandboxUnavailable
 
 PROGRAM = ("-m", "sandbox.local.supervisor_process")
 PREFIX: Final = "millrace-sandbox-"
@@ -59,19 +59,19 @@ class Supervisor:
                 self._connection.close()
                 raise
 
-    def run(self, order: Order) -> Outcome:
+    def run(self, order: RunOrder) -> ProgramOutcome:
         """Have the supervisor run an order. Raises SandboxUnavailable; `is_alive` says whether it can take another."""
         self.start(order)
         run_s = SETUP_S + order.limits.wall_s
         return self.ended(2 * run_s + KEPT_S if order.kept else run_s)
 
-    def start(self, order: Order) -> None:
+    def start(self, order: RunOrder) -> None:
         """Have the supervisor begin an order. Raises SandboxUnavailable."""
         self._connection.settimeout(GRACE_S)
         with self._gone_is_unavailable():
             send_order(self._connection, order)
 
-    def ended(self, within_s: float = 0.0) -> Outcome:
+    def ended(self, within_s: float = 0.0) -> ProgramOutcome:
         """Return the outcome of the order that was begun. Raises SandboxUnavailable."""
         self._connection.settimeout(within_s + GRACE_S)
         with self._gone_is_unavailable():
@@ -178,7 +178,7 @@ class Supervisors:
         with unavailable("no process for the sandbox's supervisor"):
             return supervisor or Supervisor(base)
 
-    def run(self, order: Order) -> Outcome:
+    def run(self, order: RunOrder) -> ProgramOutcome:
         """Have an idle supervisor run an order, or a new one. Raises SandboxUnavailable."""
         supervisor = self.take()
         try:

@@ -1,7 +1,7 @@
 """One call of a sandbox server over HTTP: a request out, a checked reply in, before a deadline.
 
 Used by `sandbox.remote.fusion`. Whatever keeps a server from a reply that can be believed raises `ServerTrouble`;
-`Busy` and `Refused` are answers of a healthy server that did not run the program.
+`Busy` and `RunRefused` are answers of a healthy server that did not run the program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TEXT_BYTES: Final = 300  # of what a server says about its trouble
 REST_S: Final = (0.05, 5.0)  # shortest and longest rest that a server may ask for
 
 
-class Refused(Exception):
+class RunRefused(Exception):
     """The server does not take this request, however often it is asked; says why."""
 
     def __init__(self, reason: str, *, is_size: bool) -> None:
@@ -40,7 +40,7 @@ def post_run(
         max_bytes: of the reply.
     Raises:
         ServerTrouble: no reply in time, or none that makes sense; Busy where the server has no room now.
-        Refused: the server never takes this request.
+        RunRefused: the server never takes this request.
     """
     body = request.model_dump_json().encode()
     try:
@@ -49,7 +49,7 @@ def post_run(
         raise ServerTrouble(str(error)) from None
     if answer.status in REFUSALS:
         is_size = answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        raise Refused(f"HTTP {answer.status}: {answer.said}", is_size=is_size)
+        raise RunRefused(f"HTTP {answer.status}: {answer.said}", is_size=is_size)
     answer.raise_for_server()
     if answer.status != HTTPStatus.OK:
         raise ServerTrouble(f"HTTP {answer.status}: {answer.said}")

@@ -1,6 +1,6 @@
 """Programs run by servers that speak SandboxFusion's HTTP API: SandboxFusion itself, or `python -m scorers sandbox`.
 
-In: a `Program`. Out: an `Outcome`, as every `sandbox.program.Sandbox`. Used by the scorers' processes, from any
+In: a `Program`. Out: a `ProgramOutcome`, as every `sandbox.program.Sandbox`. Used by the scorers' processes, from any
 thread. A refused connection, a time-out, a 5xx, `SandboxError`, a reply that is not to be understood: the server is in
 doubt (see `sandbox.remote.probed_servers`) and the call goes to another one; with none left it raises
 `SandboxUnavailable`. None of these is ever an outcome.
@@ -33,13 +33,13 @@ from sandbox.program import (
     Ending,
     Language,
     Limits,
-    Outcome,
     Program,
+    ProgramOutcome,
     ProgramTooLarge,
     SandboxMissing,
     SandboxUnavailable,
 )
-from sandbox.remote.exchange import Refused, compile_failed, post_run, rest_s
+from sandbox.remote.exchange import RunRefused, compile_failed, post_run, rest_s
 from sandbox.remote.outcome import WHOLE_OUTPUT_BYTES, for_fusion, outcome_of, seconds_of
 from sandbox.remote.probe import PROBE_S, Probe, versions_of
 from sandbox.remote.probed_servers import ProbedServers, SandboxServer
@@ -131,7 +131,7 @@ class FusionSandbox:
 
     def call(
         self, request: RunRequest, limits: Limits, *, rather_not: Sequence[SandboxServer] = ()
-    ) -> Answer:
+    ) -> FusionAnswer:
         """Have one of the servers run a program, and another server where that one fails.
 
         Raises:
@@ -141,7 +141,7 @@ class FusionSandbox:
         servers = self._open()
         failed: list[SandboxServer] = []
         reasons: list[str] = []
-        refusals: list[Refused] = []
+        refusals: list[RunRefused] = []
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
@@ -155,7 +155,7 @@ class FusionSandbox:
                         if time.monotonic() < deadline:
                             continue
                         reason = f"busy for {self._patience_s:g} s"
-                    except Refused as refused:
+                    except RunRefused as refused:
                         refusals.append(refused)
                         reason = str(refused)
                     except ServerTrouble as trouble:
@@ -169,7 +169,7 @@ class FusionSandbox:
                     raise kind(f"no sandbox server takes this program: {'; '.join(reasons)}") from None
                 raise SandboxUnavailable("; ".join([*reasons, str(error)])) from None
 
-    def _ask(self, server: SandboxServer, request: RunRequest, limits: Limits) -> Answer:
+    def _ask(self, server: SandboxServer, request: RunRequest, limits: Limits) -> FusionAnswer:
         sent = request if server.is_ours else for_fusion(request)
         compile_s = request.compile_timeout if request.language == "cpp" else 0.0
         began = time.monotonic()
@@ -194,7 +194,7 @@ class FusionSandbox:
         outcome = replace(outcome, seconds=seconds_of(reply, took_s))
         if is_compiler:
             outcome = replace(outcome, detail=f"it does not compile: {outcome.detail}")
-        return Answer(server, outcome, is_compiler)
+        return FusionAnswer(server, outcome, is_compiler)
 
     def _probe(self, server: SandboxServer) -> None:
         """Ask for what only a run can know. Raises ServerTrouble where the answer is another one."""
@@ -207,7 +207,7 @@ class FusionSandbox:
                 max_bytes=1 << 20,
                 timeout_s=PROBE_S + self._margin_s,
             )
-        except (Refused, Busy) as error:
+        except (RunRefused, Busy) as error:
             raise ServerTrouble(f"it does not take its probe: {error}") from None
         if trouble := probe.trouble(reply):
             raise ServerTrouble(trouble)
@@ -237,11 +237,11 @@ class FusionSandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FusionAnswer:
     """The answer of a server about one run."""
 
     server: SandboxServer
-    outcome: Outcome
+    outcome: ProgramOutcome
     is_compiler: bool  # the program did not run: the compiler's outcome
 
     @property
@@ -258,11 +258,11 @@ class FusionProgram:
     def __init__(self, sandbox: FusionSandbox, program: Program) -> None:
         self._sandbox = sandbox
         self._program = program
-        self.failure: Outcome | None = None  # the compiler's refusal, once a run has met it
+        self.failure: ProgramOutcome | None = None  # the compiler's refusal, once a run has met it
         self.compiler_s = 0.0
 
-    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
-        """Run the program once on one of the servers. Raises as `sandbox.program.Prepared.run`."""
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
+        """Run the program once on one of the servers. Raises as `sandbox.program.ReadyProgram.run`."""
         if self.failure is None:
             answer = self._settle(stdin, limits or Limits())
             if (
@@ -272,7 +272,7 @@ class FusionProgram:
             self.failure = answer.outcome
         return self.failure
 
-    def _settle(self, stdin: bytes, limits: Limits) -> Answer:
+    def _settle(self, stdin: bytes, limits: Limits) -> FusionAnswer:
         """Run the program, and once more where the first run does not settle whose doing its end was."""
         limits = replace(limits, wall_s=min(limits.wall_s, MAX_TIMEOUT_S))
         request = self._request(stdin, limits)

@@ -1,14 +1,14 @@
 """What a SandboxFusion server is asked and what it says, where that differs from our own server's words.
 
-In: a request, or a checked reply. Out: the request as SandboxFusion can be asked, an `Outcome`, the time that a run
-took. Used by `sandbox.remote.fusion`, whose text says why. ValueError where a server says what can't be.
+In: a request, or a checked reply. Out: the request as SandboxFusion can be asked, a `ProgramOutcome`, the time that a
+run took. Used by `sandbox.remote.fusion`, whose text says why. ValueError where a server says what can't be.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sandbox.program import Ending, Limits, Outcome
+from sandbox.program import Ending, Limits, ProgramOutcome
 from sandbox.wire import CommandResult, RunReply, RunRequest, output_of
 
 WHOLE_OUTPUT_BYTES: Final = 128 << 10  # what SandboxFusion surely carries of one stream
@@ -27,7 +27,7 @@ def seconds_of(reply: RunReply, took_s: float) -> float:
     return sum(seconds for seconds in times if seconds is not None) if None not in times else took_s
 
 
-def outcome_of(result: CommandResult, limits: Limits, *, is_ours: bool) -> Outcome:
+def outcome_of(result: CommandResult, limits: Limits, *, is_ours: bool) -> ProgramOutcome:
     """Return the outcome of a run by a server's words. Raises ValueError where the server says what can't be."""
     most = limits.output_bytes if is_ours else min(limits.output_bytes, WHOLE_OUTPUT_BYTES)
     stdout = output_of(result.stdout, result.stdout_base64)
@@ -50,7 +50,7 @@ def outcome_of(result: CommandResult, limits: Limits, *, is_ours: bool) -> Outco
         Ending.MEMORY: f"{limits.memory_bytes >> 20} MiB of memory",
         Ending.OUTPUT: f"more than {most if len(stdout) > most else limits.output_bytes} bytes of output",
     }
-    return Outcome(
+    return ProgramOutcome(
         ending=ending,
         exit_code=exit_code if has_code else None,
         stdout=stdout[:most],

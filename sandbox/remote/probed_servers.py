@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from sandbox.program import SandboxMissing, SandboxUnavailable
 from sandbox.wire import DEFAULT_PORT
 from web.client import ServerTrouble
-from web.rotation import Rotation, Server, doubled, rested
+from web.rotation import RotatedServer, Rotation, doubled, rested
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ NOT_PROBED = "not probed yet"
 
 
 @dataclass(slots=True, eq=False)
-class SandboxServer(Server):
+class SandboxServer(RotatedServer):
     """One sandbox server. `ProbedServers` owns its fields and changes them under its lock."""
 
     trouble: str | None = NOT_PROBED  # None: it has passed its probe, and no call failed since

@@ -28,8 +28,8 @@ from sandbox.program import (
     CROWDED,
     Ending,
     Limits,
-    Outcome,
     Program,
+    ProgramOutcome,
     Sandbox,
     SandboxMissing,
     SandboxUnavailable,
@@ -101,7 +101,7 @@ def _deadline(seconds: float | None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _succeeded(outcome: Outcome) -> bool:
+def _succeeded(outcome: ProgramOutcome) -> bool:
     return outcome.ending is Ending.EXITED and outcome.exit_code == 0
 
 

@@ -1,6 +1,6 @@
 """Bubblewrap: namespaces without root. A program sees a file system of its own, no network, and no other process.
 
-In: an `Order`. Out: bwrap's command line. Started by `sandbox.local.launch`; bwrap loads the filter itself, and
+In: a `RunOrder`. Out: bwrap's command line. Started by `sandbox.local.launch`; bwrap loads the filter itself, and
 tells over `--json-status-fd` which process is the inner one, and at the end the program's exit code: without it the
 program was never started, or was killed from outside.
 
@@ -15,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from sandbox.local.orders import Order
+from sandbox.local.orders import RunOrder
 
 SCRATCH = "/tmp"  # inside: the only folder that can be written, beside /dev/shm    # noqa: S108
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
@@ -30,7 +30,7 @@ def find_bwrap() -> str | None:
 
 
 def command_line(
-    bwrap: str, order: Order, *, filter_fd: int, status_fd: int, block_fd: int, stdin_file: str
+    bwrap: str, order: RunOrder, *, filter_fd: int, status_fd: int, block_fd: int, stdin_file: str
 ) -> list[str]:
     """Return the arguments of bwrap.
 
@@ -49,12 +49,12 @@ def command_line(
     return [*args, "--", *order.argv]
 
 
-def writable_places(order: Order) -> tuple[tuple[str, int], ...]:
+def writable_places(order: RunOrder) -> tuple[tuple[str, int], ...]:
     """Return where a program may write inside, and how many bytes."""
     return ((SCRATCH, order.limits.scratch_bytes), (SHARED_MEMORY, SHARED_MEMORY_BYTES))
 
 
-def kept_command_line(bwrap: str, order: Order) -> list[str]:
+def kept_command_line(bwrap: str, order: RunOrder) -> list[str]:
     """Return the arguments of bwrap for what is kept ready: it writes nowhere, and makes namespaces for its forks.
 
     Its forks have these namespaces' user, and other ones of each other kind. The right to make them holds in its own
@@ -67,7 +67,7 @@ def kept_command_line(bwrap: str, order: Order) -> list[str]:
     return [*args, "--", *order.kept]
 
 
-def _shown(order: Order, stdin_file: str) -> list[str]:
+def _shown(order: RunOrder, stdin_file: str) -> list[str]:
     """Return the arguments for what can be read inside."""
     args: list[str] = []
     for device in DEVICES:

@@ -73,7 +73,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CallRule:
     """A rule gives what a call answers where all tests hold; without a test, always."""
 
     call: str
@@ -81,12 +81,12 @@ class Rule:
     tests: tuple[Where, ...] = ()
 
 
-def denied(call: str, *tests: Where, error: int = errno.EPERM) -> Rule:
+def denied(call: str, *tests: Where, error: int = errno.EPERM) -> CallRule:
     """Return the rule that a call fails with this error."""
-    return Rule(call, ERRNO | error, tests)
+    return CallRule(call, ERRNO | error, tests)
 
 
-def common_rules() -> Iterator[Rule]:
+def common_rules() -> Iterator[CallRule]:
     """Yield the rules for what no walls allow."""
     yield from map(denied, [*FOREIGN, *LEAVING, *UNCOUNTED, "timer_create"])
     yield denied("clone3", error=errno.ENOSYS)  # its flags lie in memory; the C library falls back to clone
@@ -109,7 +109,7 @@ def common_rules() -> Iterator[Rule]:
         yield denied(call, Where(0, 0, equal=False))
 
 
-def bubblewrap_rules(*, has_loopback: bool = False) -> Iterator[Rule]:
+def bubblewrap_rules(*, has_loopback: bool = False) -> Iterator[CallRule]:
     """Yield the rules for what bubblewrap's namespaces leave open. With no network, AF_UNIX reaches no one else.
 
     Args:
@@ -119,10 +119,10 @@ def bubblewrap_rules(*, has_loopback: bool = False) -> Iterator[Rule]:
     yield denied("socket", *(Where(0, family, equal=False) for family in families))
     yield denied("socketpair", Where(0, AF_UNIX, equal=False))
     for call in ("exit", "exit_group"):  # bubblewrap says 137 for a killed program: nobody else may
-        yield Rule(call, KILL_PROCESS, (Where(0, EXIT_CODE_OF_SIGKILL, 0xFF),))
+        yield CallRule(call, KILL_PROCESS, (Where(0, EXIT_CODE_OF_SIGKILL, 0xFF),))
 
 
-def landlock_rules(own_pid: int | None) -> Iterator[Rule]:
+def landlock_rules(own_pid: int | None) -> Iterator[CallRule]:
     """Yield rules for what Landlock leaves open: named sockets, attributes, before version 6 truncation and signals.
 
     And for what would hide room on the disk, which is watched and not limited there: room that is reserved, a file on
@@ -175,7 +175,7 @@ def instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> b
     return struct.pack("<HBBI", code, if_true, if_false, value)
 
 
-def assemble(rules: Iterable[Rule], machine: str) -> bytes:
+def assemble(rules: Iterable[CallRule], machine: str) -> bytes:
     """Assemble the rules, in turn, as BPF over `struct seccomp_data` {nr, arch, instruction pointer, args[6]}."""
     column = list(ARCHITECTURES).index(machine)
     program = [
@@ -194,7 +194,7 @@ def assemble(rules: Iterable[Rule], machine: str) -> bytes:
     return b"".join([*program, instruction(RETURN, ALLOW)])
 
 
-def assemble_rule(rule: Rule, number: int) -> list[bytes]:
+def assemble_rule(rule: CallRule, number: int) -> list[bytes]:
     """Assemble one rule: where it does not hold, it falls through to the next, with the call's number loaded."""
     lengths = [2 if test.mask == 0xFFFFFFFF else 3 for test in rule.tests]
     left = sum(lengths) + 1  # instructions from here to the reload of the number

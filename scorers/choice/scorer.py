@@ -48,7 +48,7 @@ _MARKS: Final = " \t*_`\"'"  # around a letter, in Markdown
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OfferedChoice:
     """What a row offers."""
 
     letter: str  # the right one
@@ -61,7 +61,7 @@ class Choice:
         return chr(ord("A") + self.texts.index(normal)) if self.texts.count(normal) == 1 else None
 
 
-class ChoiceAnswer(ShortAnswer[Choice]):
+class ChoiceAnswer(ShortAnswer[OfferedChoice]):
     """Scorer of multiple choice."""
 
     name = "choice"
@@ -78,7 +78,7 @@ class ChoiceAnswer(ShortAnswer[Choice]):
         """Build the scorer, which has no options yet."""
         del config
 
-    def reference(self, answer: Mapping[str, Any], row_type: str) -> Choice:
+    def reference(self, answer: Mapping[str, Any], row_type: str) -> OfferedChoice:
         """Return the right letter and the options. Raises BadMessage where the letter is none, or none of theirs."""
         value, options = answer["value"], answer.get("options")
         found = _LETTER.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -99,9 +99,9 @@ class ChoiceAnswer(ShortAnswer[Choice]):
         letter = found[1].upper()
         if ord(letter) - ord("A") >= count:
             raise BadMessage(f"no answer: {letter!r} is none of a row's {count} options")
-        return Choice(letter, count, texts)
+        return OfferedChoice(letter, count, texts)
 
-    def judge(self, response: str, reference: Choice) -> Decision:
+    def judge(self, response: str, reference: OfferedChoice) -> Decision:
         """Return whether the letter that the response states is the right one. Raises Unanswered for none."""
         letters = _letters(seen(visible(response)), reference)
         if len(set(letters.values())) > 1:
@@ -124,12 +124,12 @@ def states_letter(response: str, answer: object) -> bool:
     texts = answer.get("options") if isinstance(answer, Mapping) else None
     known = tuple(_normal(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
     try:
-        return bool(_letters(seen(visible(response)), Choice("", _MOST_OPTIONS, known)))
+        return bool(_letters(seen(visible(response)), OfferedChoice("", _MOST_OPTIONS, known)))
     except Unanswered:
         return False
 
 
-def _letters(response: str, choice: Choice) -> dict[str, str]:
+def _letters(response: str, choice: OfferedChoice) -> dict[str, str]:
     """Return the letter at each place where a response states one. Raises Unanswered where it does so nowhere."""
     stating: dict[str, str | None] = {}
     if "\\boxed" in response:
@@ -156,7 +156,7 @@ def _letters(response: str, choice: Choice) -> dict[str, str]:
     return letters
 
 
-def _explained(response: str, choice: Choice) -> str | None:
+def _explained(response: str, choice: OfferedChoice) -> str | None:
     """Return the letter that a line states with nothing but its explanation behind it; None where none does.
 
     The line is the first one, with the letter at its beginning, or a later one with `Answer:`. All such lines have to
@@ -195,7 +195,7 @@ def _after_label(text: str) -> str | None:
     return text[labels[-1].end() :].strip(_MARKS) or None if labels else None
 
 
-def _letter(text: str, choice: Choice) -> str:
+def _letter(text: str, choice: OfferedChoice) -> str:
     """Return the one letter that a text states, by itself or by the text of its option. Raises Unanswered."""
     plain = words(text).strip(_MARKS)
     by_text = choice.letter_of(plain)

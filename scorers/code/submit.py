@@ -43,14 +43,14 @@ class _Output(_Part):
     stdout: str
 
 
-class Case(_Part):
+class SubmitCase(_Part):
     """One case of stdin and stdout; files as input or output are not offered."""
 
     input: _Input
     output: _Output
 
 
-Cases = Annotated[list[Case], Field(min_length=1, max_length=MAX_CASES)]
+Cases = Annotated[list[SubmitCase], Field(min_length=1, max_length=MAX_CASES)]
 
 
 class _Data(_Part):

@@ -33,7 +33,7 @@ from scorers.scorer import LACKING, Trying
 AHEAD: Final = 8  # rows for each process that are begun before the first one's result is waited for
 
 
-class Verdict(StrEnum):
+class RowVerdict(StrEnum):
     """What an examined row is."""
 
     RIGHT = "right"  # its reference scores 1
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 class Examined:
     """A row's verdict."""
 
-    verdict: Verdict
+    verdict: RowVerdict
     reason: str  # for people; "" of one that is right
 
 
@@ -96,12 +96,12 @@ def _begun(config: ScorersConfig, scorers: Scorers, workers: RowWorkers, row: Ca
             scorer.check_row(row.verification_info)
         response = _reference(task, row)
     except BadMessage as error:
-        return Examined(Verdict.REFUSED, str(error))
+        return Examined(RowVerdict.REFUSED, str(error))
     except PipelineError as error:  # a scorer that this machine can't build
-        return Examined(Verdict.UNTESTED, str(error))
+        return Examined(RowVerdict.UNTESTED, str(error))
     played = row.played or {}
     if "wrong" in played:
-        return Examined(Verdict.WRONG, f"its reference breaks the environment: {played['wrong']}")
+        return Examined(RowVerdict.WRONG, f"its reference breaks the environment: {played['wrong']}")
     line = {TEXT_KEY: response, "task": row.task, "verification_info": row.verification_info}
     if "episode" in played:
         line[EPISODE_KEY] = played["episode"]
@@ -113,7 +113,7 @@ def _begun(config: ScorersConfig, scorers: Scorers, workers: RowWorkers, row: Ca
         trial = workers.submit(partial(RowWorkerClient.trial, line=data))
     untested = played.get("untested") or _why_untested(task, row)
     if reference is None and trial is None:
-        return Examined(Verdict.UNTESTED, untested)
+        return Examined(RowVerdict.UNTESTED, untested)
     return _Asked(reference, trial, untested)
 
 
@@ -134,22 +134,22 @@ def _ended(found: Examined | _Asked) -> Examined:
     if isinstance(found, Examined):
         return found
     try:
-        verdict = Examined(Verdict.UNTESTED, found.untested)
+        verdict = Examined(RowVerdict.UNTESTED, found.untested)
         if found.reference is not None:
             response, scored = found.reference
             verdict = _of_reference(response, scored.result())
         tried = found.trial.result() if found.trial is not None else {STUB_KEY: ""}
     except ScoringFailed as error:
-        return Examined(Verdict.UNTESTED, str(error))
-    if verdict.verdict not in (Verdict.RIGHT, Verdict.UNTESTED):
+        return Examined(RowVerdict.UNTESTED, str(error))
+    if verdict.verdict not in (RowVerdict.RIGHT, RowVerdict.UNTESTED):
         return verdict
     if STUB_KEY not in tried:
         is_rows = tried.get("fault") in ROWS_FAULTS
         reason = tried["reason"] if is_rows else f"it could not be tried with stubs: {tried['reason']}"
-        return Examined(Verdict.REFUSED if is_rows else Verdict.UNTESTED, reason)
+        return Examined(RowVerdict.REFUSED if is_rows else RowVerdict.UNTESTED, reason)
     if stub := tried[STUB_KEY]:
         return Examined(
-            Verdict.REFUSED, f"every test passes for {stub}: add a case that tells it from a right answer"
+            RowVerdict.REFUSED, f"every test passes for {stub}: add a case that tells it from a right answer"
         )
     return verdict
 
@@ -157,15 +157,15 @@ def _ended(found: Examined | _Asked) -> Examined:
 def _of_reference(response: str, result: Result) -> Examined:
     """Return the verdict by the reference's score alone."""
     if result["value"] is None and result.get("fault") in ROWS_FAULTS:
-        return Examined(Verdict.REFUSED, str(result["reason"]))
+        return Examined(RowVerdict.REFUSED, str(result["reason"]))
     if result["value"] is None and (
         result.get("fault") or result["status"] != "unscorable" or _is_machines(result["components"])
     ):
-        return Examined(Verdict.UNTESTED, str(result["reason"]))
+        return Examined(RowVerdict.UNTESTED, str(result["reason"]))
     if result["value"] is not None and result["value"] >= 1.0:
-        return Examined(Verdict.RIGHT, "")
+        return Examined(RowVerdict.RIGHT, "")
     scores = "has no score" if result["value"] is None else f"scores {result['value']:g}"
-    return Examined(Verdict.WRONG, f"its reference {scores}: {result['reason']} (for {response[:200]!r})")
+    return Examined(RowVerdict.WRONG, f"its reference {scores}: {result['reason']} (for {response[:200]!r})")
 
 
 def _is_machines(components: Mapping[str, float]) -> bool:

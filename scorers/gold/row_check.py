@@ -35,7 +35,7 @@ REASONS: Final = 20  # why rows could not be looked at, that are told apart
 AHEAD: Final = 4  # batches for each fork that have begun before the first one's result is waited for
 
 
-class Found(NamedTuple):
+class DoubtfulRow(NamedTuple):
     """What came of a row that is not simply taken."""
 
     number: int
@@ -53,24 +53,24 @@ class RowCheck:
         self._config = config
         self._of_task: dict[str, Sequence[Scorer] | str] = {}
 
-    def look(self, lines: Batch) -> list[Found]:
+    def look(self, lines: Batch) -> list[DoubtfulRow]:
         """Return which of these rows are refused, and which can't be looked at here."""
         return [found for number, line in lines if (found := self._look(number, line)) is not None]
 
-    def _look(self, number: int, line: bytes) -> Found | None:
+    def _look(self, number: int, line: bytes) -> DoubtfulRow | None:
         task, info = json.loads(line)
         if task not in self._of_task:
             self._of_task[task] = self._built(task)
         scorers = self._of_task[task]
         if isinstance(scorers, str):
-            return Found(number, scorers, is_refused=False)
+            return DoubtfulRow(number, scorers, is_refused=False)
         for scorer in scorers:
             try:
                 scorer.check_row(info)
             except BadMessage as error:
-                return Found(number, str(error), is_refused=True)
+                return DoubtfulRow(number, str(error), is_refused=True)
             except Exception as error:  # noqa: BLE001 - no verdict on the row; where it is scored it is said again
-                return Found(number, f"{scorer.name}: {error!r}", is_refused=False)
+                return DoubtfulRow(number, f"{scorer.name}: {error!r}", is_refused=False)
         return None
 
     def _built(self, task: str) -> Sequence[Scorer] | str:
@@ -85,7 +85,7 @@ class RowCheck:
             return str(error)
 
 
-def found_in(check: RowCheck, lines: Iterable[bytes]) -> Iterator[Found]:
+def found_in(check: RowCheck, lines: Iterable[bytes]) -> Iterator[DoubtfulRow]:
     """Yield what is found of the rows, in their order; as many of them are in memory as are looked at together."""
     numbered = iter(enumerate(lines))
     spent_s = 0.0
@@ -97,9 +97,9 @@ def found_in(check: RowCheck, lines: Iterable[bytes]) -> Iterator[Found]:
             yield from _shared(check, numbered, len(os.sched_getaffinity(0)))
 
 
-def _shared(check: RowCheck, numbered: Iterator[tuple[int, bytes]], count: int) -> Iterator[Found]:
+def _shared(check: RowCheck, numbered: Iterator[tuple[int, bytes]], count: int) -> Iterator[DoubtfulRow]:
     """Yield the same of the rest, which so many forks of this process look at."""
-    under_way: deque[Future[list[Found]]] = deque()
+    under_way: deque[Future[list[DoubtfulRow]]] = deque()
     with ProcessPoolExecutor(
         count, multiprocessing.get_context("fork"), initializer=_keep, initargs=(check,)
     ) as forks:
@@ -118,7 +118,7 @@ def _keep(check: RowCheck) -> None:
     _CHECK.append(check)
 
 
-def _look(batch: Batch) -> list[Found]:
+def _look(batch: Batch) -> list[DoubtfulRow]:
     return _CHECK[0].look(batch)
 
 

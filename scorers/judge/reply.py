@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scorers.judge.prompt import Case
+from scorers.judge.prompt import JudgeCase
 from scorers.served_model.protocol import CUT_OFF, ENDED_BY, Ruling
 from scorers.text.escapes import views
 from scorers.text.extract import response_part, visible
@@ -84,7 +84,7 @@ class _Contradiction(Exception):
     """This is raised where one JSON object says both right and wrong."""
 
 
-def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Ruling:
+def verdict_of(text: str | None, finish_reason: str | None, case: JudgeCase) -> Ruling:
     """Read the verdict on `case` in a judge's reply.
 
     Args:
@@ -109,7 +109,7 @@ def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Rulin
         return Ruling(None, f"the judge's reply holds both verdicts: {_shown(said)}")
 
 
-def _judged(said: str, label: str, case: Case) -> Ruling:
+def _judged(said: str, label: str, case: JudgeCase) -> Ruling:
     final = _final(said, label) or _first(said, label)
     if final is None:
         return Ruling(None, f"the judge's reply does not end with a verdict: {_shown(said)}")
@@ -134,7 +134,7 @@ def _judged(said: str, label: str, case: Case) -> Ruling:
     )
 
 
-def _is_doubtful(final: _Reading, label: str, case: Case) -> bool:
+def _is_doubtful(final: _Reading, label: str, case: JudgeCase) -> bool:
     """Say whether a verdict without the nonce counts for nothing, since the answer may have put it into the reply."""
     if not final.is_right and (_asks_for_code(case) or final.is_labelled):
         return False
@@ -146,7 +146,7 @@ def _is_doubtful(final: _Reading, label: str, case: Case) -> bool:
     return not is_own_form or any(re.search(own_label, view) for view in quotable)
 
 
-def _asks_for_code(case: Case) -> bool:
+def _asks_for_code(case: JudgeCase) -> bool:
     return case.variant == "default"
 
 

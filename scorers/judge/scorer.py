@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from config.scorer_kinds import JudgeConfig
-from scorers.judge.prompt import PROMPTS, Case, Variant, question_on
+from scorers.judge.prompt import PROMPTS, JudgeCase, Variant, question_on
 from scorers.judge.reply import verdict_of
 from scorers.judge.rows import MATH, PART_OF_VARIANT, VARIANT_OF_TYPE, JudgeRow, answer_to_judge, row_of
 from scorers.scorer import OVER_LIMIT, Conversation
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import NothingToJudge, Question, Ruling
+from scorers.served_model.protocol import ModelQuestion, NothingToJudge, Ruling
 from scorers.served_model.rule import MathRule
 from scorers.served_model.scorer import ServedModelScorer
 from scorers.served_model.transcript import RENDERING, transcript_of
@@ -55,7 +55,7 @@ class JudgeProtocol:
         """Say whether the math scorer is asked first."""
         return row.type == MATH
 
-    def question_of(self, text: str, row: JudgeRow, rule: MathRule) -> Question[Case] | Ruling:
+    def question_of(self, text: str, row: JudgeRow, rule: MathRule) -> ModelQuestion[JudgeCase] | Ruling:
         """Word the question; a ruling where there is no answer, or the reference or the rule decides it.
 
         A reference that the rule can't read leaves the question to the judge.
@@ -66,23 +66,25 @@ class JudgeProtocol:
             answer = answer_to_judge(text, row, part, self._config.max_answer_chars)
         except NothingToJudge as error:
             return Ruling(error.value, str(error))
-        return self._ruled(text, row, rule, Case(row.question, row.reference, answer, variant))
+        return self._ruled(text, row, rule, JudgeCase(row.question, row.reference, answer, variant))
 
     def question_of_conversation(
         self, conversation: Conversation, row: JudgeRow, rule: MathRule
-    ) -> Question[Case] | Ruling:
+    ) -> ModelQuestion[JudgeCase] | Ruling:
         """Word the question about a whole episode; no text of it decides it, but the rule by the last message."""
         try:
             transcript = transcript_of(conversation, row.reference).bounded(self._config.max_answer_chars)
         except NothingToJudge as error:
             return Ruling(error.value, str(error))
-        case = Case(row.question, row.reference, transcript.text, self._variant(row), transcript)
+        case = JudgeCase(row.question, row.reference, transcript.text, self._variant(row), transcript)
         return self._ruled(conversation.text, row, rule, case)
 
     def _variant(self, row: JudgeRow) -> Variant:
         return VARIANT_OF_TYPE[row.type] or self._config.variant
 
-    def _ruled(self, text: str, row: JudgeRow, rule: MathRule, case: Case) -> Question[Case] | Ruling:
+    def _ruled(
+        self, text: str, row: JudgeRow, rule: MathRule, case: JudgeCase
+    ) -> ModelQuestion[JudgeCase] | Ruling:
         """Ask about a case, unless the rule finds the text right where the row has one."""
         components = {}
         if self.asks_rule(row):
@@ -93,22 +95,22 @@ class JudgeProtocol:
                 return Ruling(1.0, ruled.reason, components)
         return question_on(case, components)
 
-    def ruling_of(self, reply: Reply, question: Question[Case]) -> Ruling:
+    def ruling_of(self, reply: Reply, question: ModelQuestion[JudgeCase]) -> Ruling:
         """Read the verdict: 1.0, 0.0 or none."""
         return verdict_of(reply.text, reply.finish_reason, question.case)
 
-    def plain_question(self, question: Question[Case]) -> Question[Case]:
+    def plain_question(self, question: ModelQuestion[JudgeCase]) -> ModelQuestion[JudgeCase]:
         """Ask about a short answer in place of this one."""
         return question_on(question.case.plain())
 
-    def refused(self, question: Question[Case], reason: str) -> Ruling:  # noqa: ARG002 - as the protocol has it
+    def refused(self, question: ModelQuestion[JudgeCase], reason: str) -> Ruling:  # noqa: ARG002 - as the protocol has it
         """Rule an answer wrong that no server takes, as one that is over `max_answer_chars`."""
         return Ruling(0.0, reason, {OVER_LIMIT: 1.0})
 
-    def self_test_questions(self) -> Sequence[Question[Case]]:
+    def self_test_questions(self) -> Sequence[ModelQuestion[JudgeCase]]:
         """Ask whether 2 + 2 is four, and whether it is five."""
         return [
-            question_on(Case("What is two plus two?", "4", answer, self._config.variant))
+            question_on(JudgeCase("What is two plus two?", "4", answer, self._config.variant))
             for answer in _SELF_TEST
         ]
 
@@ -120,7 +122,7 @@ class JudgeProtocol:
         return None
 
 
-class JudgeAnswer(ServedModelScorer[JudgeRow, Case]):
+class JudgeAnswer(ServedModelScorer[JudgeRow, JudgeCase]):
     """This scorer asks a judge about answers that only a reader can compare."""
 
     def __init__(self, config: JudgeConfig, shared: Shared | None = None) -> None:

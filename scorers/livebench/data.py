@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scorers.livebench.answer import whole
-from scorers.livebench.rules import BrokenReference, Question
+from scorers.livebench.rules import BrokenReference, LiveBenchQuestion
 from scorers.livebench.tables import MAX_TABLE_CHARS, READERS, NoTable, difference, read_table
 from scorers.text.extract import Unanswered, last_answer, last_block, last_box
 from scorers.text.literals import NotALiteral, read_literal
@@ -39,7 +39,7 @@ def format_asked(prompt: str) -> str | None:
     return names[-1].lower() if names and names[-1].lower() in READERS else None
 
 
-def table_reformat(response: str, question: Question) -> tuple[float, str]:
+def table_reformat(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Return 1.0 where the response is the reference's table, in the format that the prompt asks for.
 
     Raises:
@@ -61,7 +61,7 @@ def table_reformat(response: str, question: Question) -> tuple[float, str]:
     return (0.0, because) if because else (1.0, f"the table of {len(reference.rows)} rows is right")
 
 
-def table_join(response: str, question: Question) -> tuple[float, str]:
+def table_join(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """F1 of the pairs of columns that the answer maps to one another; a column that maps to nothing is no pair.
 
     Raises:

@@ -78,27 +78,27 @@ class BrokenReference(Exception):
     """No answer could equal this reference; the message says why."""
 
 
-class Question(NamedTuple):
+class LiveBenchQuestion(NamedTuple):
     """What a row of LiveBench has."""
 
     reference: str
     prompt: str | None = None  # where the row has it
 
 
-Rule = Callable[[str, Question], tuple[float, str]]
+Rule = Callable[[str, LiveBenchQuestion], tuple[float, str]]
 
 
-def web_of_lies(response: str, question: Question) -> tuple[float, str]:
+def web_of_lies(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Score `web_of_lies_v2`: the words yes, no and unknown, all of them right or none."""
     return _all(_verdicts(marked(response)), _verdicts(question.reference))
 
 
-def web_of_lies_v3(response: str, question: Question) -> tuple[float, str]:
+def web_of_lies_v3(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Return the same with half of the value for the share that is right, half for all."""
     return _partly(_verdicts(marked(response)), _verdicts(question.reference))
 
 
-def zebra_puzzle(response: str, question: Question) -> tuple[float, str]:
+def zebra_puzzle(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Score one word, or a list of words: half of the value for the share that is right, half for all."""
     return _partly(
         [_attribute(word) for word in marked(response).split(",")],
@@ -106,13 +106,13 @@ def zebra_puzzle(response: str, question: Question) -> tuple[float, str]:
     )
 
 
-def house_traversal(response: str, question: Question) -> tuple[float, str]:
+def house_traversal(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Return the names in their order; the reference parts them by spaces, an answer by what it likes."""
     names = [name for name in _WORD.findall(marked(response).casefold()) if name not in {"and", "then"}]
     return _all(names, _WORD.findall(question.reference.casefold()))
 
 
-def spatial(response: str, question: Question) -> tuple[float, str]:
+def spatial(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Return a number, in figures or words, or a phrase; a shape may be described, `an equilateral triangle`."""
     answer, reference = _counted(marked(response)), _counted(question.reference)
     *before, last = answer.split()
@@ -120,14 +120,14 @@ def spatial(response: str, question: Question) -> tuple[float, str]:
     return float(is_right), _compared(answer, reference, is_right=is_right)
 
 
-def column_class(response: str, question: Question) -> tuple[float, str]:
+def column_class(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Score `cta`: the name of the class and nothing else; neither case nor punctuation matters."""
     answer, reference = last_line(response), question.reference
     is_right = _letters(answer) == _letters(reference)
     return float(is_right), _compared(answer, reference, is_right=is_right)
 
 
-def typos(response: str, question: Question) -> tuple[float, str]:
+def typos(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Return the text to the letter, but for line breaks and how many spaces part its words."""
     answer, reference = (" ".join(text.split()) for text in (whole(response, _TEXT_TAGS), question.reference))
     if answer == reference:
@@ -145,7 +145,7 @@ def typos(response: str, question: Question) -> tuple[float, str]:
     return 0.0, f"the text differs at character {place}: {found}, expected {expected}"
 
 
-def connections(response: str, question: Question) -> tuple[float, str]:
+def connections(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Return the share of the groups of four that are right, in any order; another number of words is no answer."""
     words, expected = (
         [words_of(word) for word in text.split(",")] for text in (marked(response), question.reference)
@@ -157,7 +157,7 @@ def connections(response: str, question: Question) -> tuple[float, str]:
     return right / len(groups), f"{right} of {len(groups)} groups are right"
 
 
-def plot_unscrambling(response: str, question: Question) -> tuple[float, str]:
+def plot_unscrambling(response: str, question: LiveBenchQuestion) -> tuple[float, str]:
     """Score 1 - (edits between the two orders of sentences) / (sentences of the reference), at least 0.
 
     An edit inserts, leaves out or replaces a sentence. One that is in no reference is in no place, and the order that

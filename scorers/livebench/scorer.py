@@ -22,7 +22,7 @@ from scorers.livebench.data import format_asked, table_join, table_reformat
 from scorers.livebench.rules import (
     MAX_SENTENCES,
     BrokenReference,
-    Question,
+    LiveBenchQuestion,
     Rule,
     column_class,
     connections,
@@ -92,7 +92,7 @@ class Livebench(SimpleScorer):
                     f"({found.reason}), expected {expected}"
                 )
 
-    def _judged(self, text: str, rule: Rule, question: Question) -> Score:
+    def _judged(self, text: str, rule: Rule, question: LiveBenchQuestion) -> Score:
         try:
             return self.scored(*rule(closed_part(within(text, MAX_RESPONSE_CHARS, "a response")), question))
         except Unanswered as error:
@@ -101,7 +101,7 @@ class Livebench(SimpleScorer):
             return self.unscorable(str(error))
 
 
-def _question(verification_info: Mapping[str, Any]) -> tuple[str, Question]:
+def _question(verification_info: Mapping[str, Any]) -> tuple[str, LiveBenchQuestion]:
     """Return the task of a row and what its rule needs. Raises BadMessage that names what the row lacks."""
     answer = verification_info.get("answer")
     if verification_info.get("type") != "livebench" or not isinstance(answer, Mapping):
@@ -130,4 +130,4 @@ def _question(verification_info: Mapping[str, Any]) -> tuple[str, Question]:
         )
     if task == "plot_unscrambling" and value.count(".") > MAX_SENTENCES:
         raise BadMessage(f"a plot of {value.count('.')} sentences; {MAX_SENTENCES} is the limit")
-    return task, Question(value, prompt)
+    return task, LiveBenchQuestion(value, prompt)

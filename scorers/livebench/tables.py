@@ -34,14 +34,14 @@ class NoTable(Exception):
     """The text is no table of that format; the message says why."""
 
 
-class Table(NamedTuple):
+class CellTable(NamedTuple):
     """Cells as text, with single spaces in them and none around them."""
 
     columns: list[str]
     rows: list[list[str]]  # each as long as the columns
 
 
-def read_table(text: str, name: str) -> Table:
+def read_table(text: str, name: str) -> CellTable:
     """Return the table that `text` is, all of it but for HTML around one.
 
     Args:
@@ -55,7 +55,7 @@ def read_table(text: str, name: str) -> Table:
     return _without_labels(READERS[name](text))
 
 
-def difference(answer: Table, reference: Table) -> str:
+def difference(answer: CellTable, reference: CellTable) -> str:
     """Return what makes them two tables; "" where nothing does.
 
     The same are those with the same columns in any order and the same rows in the same order; numbers within 1e-6, all
@@ -87,7 +87,7 @@ def _same(cell: str, expected: str) -> bool:
     return lower == expected_lower and lower in _TRUTHS
 
 
-def _csv(text: str, delimiter: str = ",") -> Table:
+def _csv(text: str, delimiter: str = ",") -> CellTable:
     try:
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:
@@ -95,11 +95,11 @@ def _csv(text: str, delimiter: str = ",") -> Table:
     return _table(line for line in lines if line)
 
 
-def _tsv(text: str) -> Table:
+def _tsv(text: str) -> CellTable:
     return _csv(text, delimiter="\t")
 
 
-def _markdown(text: str) -> Table:
+def _markdown(text: str) -> CellTable:
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if len(lines) < 2 or "-" not in lines[1] or not _RULER.issuperset(lines[1]):
         raise NoTable("its second line is no |---|")
@@ -113,7 +113,7 @@ def _markdown(text: str) -> Table:
     return _table(cells)
 
 
-def _html(text: str) -> Table:
+def _html(text: str) -> CellTable:
     """Return the one table of the text. Tags within cells are left out; what spans several cells is refused."""
     text = _OTHER_TAG.sub("", _LINE_BREAK.sub(" ", text))
     tags = list(_CELL_TAG.finditer(text))
@@ -139,18 +139,18 @@ def _html(text: str) -> Table:
         raise NoTable("a character reference that is none") from None
 
 
-def _json(text: str) -> Table:
+def _json(text: str) -> CellTable:
     value = _loaded(text)
     if isinstance(value, dict) and isinstance(value.get("data"), list) and "schema" in value:
         value = value["data"]
     return _records(list(value.values()) if isinstance(value, dict) else value)
 
 
-def _jsonl(text: str) -> Table:
+def _jsonl(text: str) -> CellTable:
     return _records([_loaded(line) for line in text.split("\n") if line.strip()])
 
 
-READERS: Final[Mapping[str, Callable[[str], Table]]] = {
+READERS: Final[Mapping[str, Callable[[str], CellTable]]] = {
     "csv": _csv,
     "tsv": _tsv,
     "markdown": _markdown,
@@ -160,7 +160,7 @@ READERS: Final[Mapping[str, Callable[[str], Table]]] = {
 }
 
 
-def _table(lines: Iterable[list[str]]) -> Table:
+def _table(lines: Iterable[list[str]]) -> CellTable:
     """Read a header and rows; cells that a row lacks at its end are empty."""
     tidied = [[" ".join(cell.split()) for cell in line] for line in lines]
     if not tidied:
@@ -170,10 +170,10 @@ def _table(lines: Iterable[list[str]]) -> Table:
         if len(row) > len(header):
             raise NoTable(f"a row of {len(row)} cells under {len(header)} columns")
         row.extend([""] * (len(header) - len(row)))
-    return Table(header, rows)
+    return CellTable(header, rows)
 
 
-def _records(values: Any) -> Table:
+def _records(values: Any) -> CellTable:
     if not isinstance(values, list) or not values or not all(isinstance(value, dict) for value in values):
         raise NoTable("no objects, one a row")
     columns = list(dict.fromkeys(key for value in values for key in value))
@@ -195,7 +195,7 @@ def _loaded(text: str) -> Any:
         raise NoTable(f"no JSON: {error}") from None
 
 
-def _without_labels(table: Table) -> Table:
+def _without_labels(table: CellTable) -> CellTable:
     """Return the table without the rows' numbers: the column `index`, or one without a name.
 
     Raises:
@@ -204,7 +204,7 @@ def _without_labels(table: Table) -> Table:
     kept = [place for place, column in enumerate(table.columns) if column not in {"", "index"}]
     if not kept or not table.rows:
         raise NoTable("it has no cells")
-    return Table(
+    return CellTable(
         [table.columns[place] for place in kept], [[row[place] for place in kept] for row in table.rows]
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from scorers.math.congruences import classes, read_congruence, with_parameter
-from scorers.math.functions import Rule, read_rule, renamed, with_dummy_of
+from scorers.math.functions import FunctionRule, read_rule, renamed, with_dummy_of
 from scorers.math.names import SYMBOL, are_one_name, are_points, is_name, is_quantity, name_key, stated
 from scorers.math.notation import layout_key
 from scorers.math.relations import StatementComparer
@@ -411,7 +411,7 @@ def _in_radians(degrees: str) -> str:
     return f"({degrees})\\cdot\\frac{{\\pi}}{{180}}"
 
 
-def _is_arrow(rule: Rule | None) -> bool:
+def _is_arrow(rule: FunctionRule | None) -> bool:
     return rule is not None and not rule.name
 
 

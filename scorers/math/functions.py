@@ -26,7 +26,7 @@ _SUMMED: Final = re.compile(rf"\\(?:sum|prod)\s*_\s*\{{\s*({_SYMBOL})\s*=")
 _INTEGRATED: Final = re.compile(rf"\\int(?![A-Za-z]).*(?<![A-Za-z\\])d\s*({_SYMBOL})\s*\Z", re.DOTALL)
 
 
-class Rule(NamedTuple):
+class FunctionRule(NamedTuple):
     """`name(variables) = body`; the name is "" where there is none."""
 
     name: str
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
     is_sequence: bool = False
 
 
-def read_rule(text: str) -> Rule | None:
+def read_rule(text: str) -> FunctionRule | None:
     """Return the rule that a text states; None where it states none."""
     found = _RULE.match(text) or _MAPPED.match(text)
     if found is None:
@@ -43,20 +43,20 @@ def read_rule(text: str) -> Rule | None:
     if "=" in found[3]:
         return None
     variables = found[2].strip("()").split(",")
-    return Rule(found[1] or "", tuple(name.strip() for name in variables), found[3].strip())
+    return FunctionRule(found[1] or "", tuple(name.strip() for name in variables), found[3].strip())
 
 
-def _sequence(text: str) -> Rule | None:
+def _sequence(text: str) -> FunctionRule | None:
     """Return the rule of a sequence's terms; None of other texts, and where the index does not stand in the rule."""
     found = _SEQUENCE.match(text)
     if found is None or "=" in found[4]:
         return None
     index = found[2] or found[3]
     is_used = index in _TOKEN.findall(found[4])
-    return Rule(f"{found[1]}_", (index,), found[4].strip(), is_sequence=True) if is_used else None
+    return FunctionRule(f"{found[1]}_", (index,), found[4].strip(), is_sequence=True) if is_used else None
 
 
-def renamed(rule: Rule, variables: Sequence[str]) -> str | None:
+def renamed(rule: FunctionRule, variables: Sequence[str]) -> str | None:
     """Return a rule's body in other variables; None where the body has one of them already, or not its own.
 
     `P(A) = 0.5` and `P(B) = 0.5` say it of two events.

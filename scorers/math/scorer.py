@@ -26,7 +26,7 @@ from scorers.math.figures import with_one_value
 from scorers.math.notation import layout_key, plain, respelled
 from scorers.math.symbols import left_to_do
 from scorers.math.text import difference, is_integer, plain_number, same_numbers, tidy
-from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
+from scorers.math.variants import MAX_CHARS, VARIANTS, StatedAnswer, Variant
 from scorers.math.words import same_words
 from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, closed_part, within
@@ -138,7 +138,7 @@ class MathAnswer:
             return 1.0, f"answer {_shown(answer.text)} equals {_shown(reference)}"
         return 0.0, because or f"answer {_shown(answer.text)}, expected {_shown(reference)}"
 
-    def _answer(self, text: str, variant: Variant) -> Answer:
+    def _answer(self, text: str, variant: Variant) -> StatedAnswer:
         """Return what the completion states. Raises Unanswered."""
         answer = variant.answer(closed_part(text), self._config)
         within(answer.text, MAX_CHARS)
@@ -150,7 +150,7 @@ class MathAnswer:
             )
         return answer
 
-    def _seen(self, answer: Answer, reference: str, variant: Variant) -> bool | None:
+    def _seen(self, answer: StatedAnswer, reference: str, variant: Variant) -> bool | None:
         """Return what their texts alone say, before anything is parsed; None where they don't say it."""
         if (
             self._config.compatible
@@ -165,7 +165,7 @@ class MathAnswer:
         is_same = same_numbers(*texts)
         return same_words(*texts) if is_same is None else is_same
 
-    def _compare(self, answer: Answer, reference: str, variant: Variant) -> tuple[bool, str]:
+    def _compare(self, answer: StatedAnswer, reference: str, variant: Variant) -> tuple[bool, str]:
         """Return whether they are equal, and why not where there is more to say than that they are not."""
         is_compatible = self._config.compatible
         if variant.same is not None:
@@ -194,7 +194,7 @@ class MathAnswer:
             )
         return is_equal, ""
 
-    def _equal(self, request: Request, answer: Answer) -> bool:
+    def _equal(self, request: Request, answer: StatedAnswer) -> bool:
         try:
             return bool(self._ask(request, self.own_time)["equal"])
         except LimitExceeded as limit:

@@ -23,7 +23,7 @@ MAX_CHARS: Final = 10_000  # of an answer: math_verify's regular expressions are
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StatedAnswer:
     """What a completion states."""
 
     text: str
@@ -34,7 +34,7 @@ class Answer:
 class Variant:
     """One kind of row."""
 
-    answer: Callable[[str, MathConfig], Answer]
+    answer: Callable[[str, MathConfig], StatedAnswer]
     """The answer in a response. Raises Unanswered."""
     rule: Literal["math", "prime"] | None
     """How the child compares; None: `same` does."""
@@ -44,11 +44,11 @@ class Variant:
     """Whether a reference that is no number can't be right."""
 
 
-def _of_math(response: str, config: MathConfig) -> Answer:
+def _of_math(response: str, config: MathConfig) -> StatedAnswer:
     box = last_box(response)
     if box is None and config.require_box:
         raise Unanswered("no answer: no closed \\boxed{} after the thinking")
-    return Answer(tidy(response[-MAX_CHARS:] if box is None else box), box is not None)
+    return StatedAnswer(tidy(response[-MAX_CHARS:] if box is None else box), box is not None)
 
 
 _BEFORE_NUMBER: Final = (  # what sets it, words that only introduce it, and the ends of empty lines
@@ -79,7 +79,7 @@ _GOES_ON: Final = re.compile(
 )
 
 
-def _of_gsm8k(response: str, config: MathConfig) -> Answer:
+def _of_gsm8k(response: str, config: MathConfig) -> StatedAnswer:
     """Return the number after the last `####`, alone in its line or in the next one.
 
     A percent sign is a unit there, as any other: the references of gsm8k are bare numbers. Compatibly it is the number
@@ -89,7 +89,7 @@ def _of_gsm8k(response: str, config: MathConfig) -> Answer:
         found = _FIRST_NUMBER.search(response)
         if found is None:
             raise Unanswered("no answer: no number after `#### `")
-        return Answer(found[1].replace(",", ""))
+        return StatedAnswer(found[1].replace(",", ""))
     numbers = list(_FINAL_NUMBER.finditer(response.replace("\N{MINUS SIGN}", "-")))
     if not numbers:
         raise Unanswered("no answer: no number after ####")
@@ -102,7 +102,7 @@ def _of_gsm8k(response: str, config: MathConfig) -> Answer:
         raise Unanswered(f"no answer: {goes_on[0].strip()!r} behind the number after the last ####")
     if taken_back := sorted(doubts(tail)):
         raise Unanswered(f"no answer: {taken_back[0]!r} behind the number after the last ####")
-    return Answer(_NO_FIGURE.sub("", numbers[-1][1]).rstrip(".,"))
+    return StatedAnswer(_NO_FIGURE.sub("", numbers[-1][1]).rstrip(".,"))
 
 
 def _same_number(answer: str, reference: str, is_compatible: bool) -> bool:
@@ -112,11 +112,11 @@ def _same_number(answer: str, reference: str, is_compatible: bool) -> bool:
 _BARE_END: Final = re.compile(r"[$\n]")
 
 
-def _of_hendrycks(response: str, config: MathConfig) -> Answer:
+def _of_hendrycks(response: str, config: MathConfig) -> StatedAnswer:
     r"""Return the last box, also in its form without braces, `$\boxed 5$`."""
     _, opening, bare = response.rpartition("\\boxed")
     if opening and bare[:1] == " " and not bare.lstrip().startswith("{"):
-        return Answer(tidy(_BARE_END.split(bare, maxsplit=1)[0]))
+        return StatedAnswer(tidy(_BARE_END.split(bare, maxsplit=1)[0]))
     return _of_math(response, config)
 
 
@@ -135,7 +135,7 @@ _NAMED_AT_LAST: Final = re.compile(
 _STATES_COMPATIBLY: Final = re.compile(r"be |is |are |=|: |get |\n", re.IGNORECASE)  # `square units`, too
 
 
-def _of_prime(response: str, config: MathConfig) -> Answer:
+def _of_prime(response: str, config: MathConfig) -> StatedAnswer:
     """Return the last box, or, without any, what the last sentence says that the answer is."""
     if "\\boxed" in response or "\\fbox" in response:
         box = last_box(response)
@@ -145,14 +145,14 @@ def _of_prime(response: str, config: MathConfig) -> Answer:
             raise Unanswered("no answer: the box was never closed")
         else:
             text = response.rpartition("{")[2]
-        return Answer(_last_clause(text, _STATES_COMPATIBLY) if config.compatible else tidy(text))
+        return StatedAnswer(_last_clause(text, _STATES_COMPATIBLY) if config.compatible else tidy(text))
     text = response[-MAX_CHARS:]
     if not config.compatible and (stated := answer_line(text)) is not None:
-        return Answer(tidy(_last_clause(stated, _STATES)))
+        return StatedAnswer(tidy(_last_clause(stated, _STATES)))
     text = _after_last(_LEAD, text)
     if trails := list(_TRAIL.finditer(text)):
         text = text[: trails[-1].start()]
-    return Answer(tidy(_last_clause(text, _STATES_COMPATIBLY if config.compatible else _STATES)))
+    return StatedAnswer(tidy(_last_clause(text, _STATES_COMPATIBLY if config.compatible else _STATES)))
 
 
 def _last_clause(text: str, states: re.Pattern[str]) -> str:

@@ -59,7 +59,7 @@ _ENDLESS: Final = re.compile(
 )
 
 
-class Choice(NamedTuple):
+class ChosenLetters(NamedTuple):
     """The letters that an answer chooses, and the value beside one of them, "" where there is none."""
 
     letters: frozenset[str]
@@ -125,16 +125,16 @@ def is_prose(text: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def read_choice(text: str) -> Choice | None:
+def read_choice(text: str) -> ChosenLetters | None:
     """Return the choice that a text states; None where it states none, or takes it back."""
     if len(text) > _MOST_CHARS:
         return None
     text = _flat(text)
     if (found := _CHOICE.fullmatch(text)) is not None and _takes_nothing_back(found[3]):
-        return Choice(frozenset(found[1] or found[2]), found[3].strip())
+        return ChosenLetters(frozenset(found[1] or found[2]), found[3].strip())
     if (several := _CHOICES.fullmatch(text)) is not None:
         letters = _LETTER.findall(several[0])
-        return Choice(frozenset(letters), "") if len(set(letters)) == len(letters) else None
+        return ChosenLetters(frozenset(letters), "") if len(set(letters)) == len(letters) else None
     return None
 
 

@@ -27,7 +27,7 @@ from broker.errors import Permanent, PipelineError, Retryable
 from broker.joining import Joined
 from broker.keys import ROLLOUTS, SCORED
 from broker.messages import ScoredGroup
-from broker.monitoring.crash_reports import bury_exhausted
+from broker.monitoring.crash_reports import dead_letter_exhausted
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.consumer import Consumer, Renewer, hand_back_within
 from broker.protocol.streams import Entry, read_entry
@@ -111,7 +111,7 @@ class Worker:
             return
         most = self.joined.run.broker.max_attempts
         if attempts > most:
-            bury_exhausted(
+            dead_letter_exhausted(
                 self.rollouts, entry, attempts=attempts - 1, most=most, what="scorers began this group"
             )
             return
@@ -128,7 +128,9 @@ class Worker:
             self._put_off(entry, str(reason))
             return
         except Permanent as error:
-            self.rollouts.bury(entry, reason=str(error), attempts=attempts, traceback=traceback.format_exc())
+            self.rollouts.dead_letter_entry(
+                entry, reason=str(error), attempts=attempts, traceback=traceback.format_exc()
+            )
             return
         if may_wait:
             self._patience.scored(len(scored.rewards))
@@ -136,7 +138,7 @@ class Worker:
         least = self.joined.run.scorers.min_scored
         # A client of the reward server gets every result; nobody trains on them.
         if self.joined.run.name != API and (problem := too_few_scored(scored, least)) is not None:
-            self.rollouts.bury(entry, reason=problem, attempts=attempts)
+            self.rollouts.dead_letter_entry(entry, reason=problem, attempts=attempts)
         else:
             counted = self.rollouts.hand_over(entry, SCORED, codec.encode_scored(scored))
             self._groups += counted
@@ -221,7 +223,7 @@ def _score_entry(worker: Worker, entry_id: str, *, is_slow: bool) -> None:
             "at once" if is_bug else "when its lease runs out",
         )
         if entry is not None:
-            with contextlib.suppress(PipelineError):  # Redis is away: a letter would say a little less
+            with contextlib.suppress(PipelineError):  # Redis is away: a dead letter would say a little less
                 worker.rollouts.note_failure(entry, traceback.format_exc())
                 if is_bug:
                     worker.rollouts.give_up(entry)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 
 from broker.joining import Joined
-from broker.role_pool import Part, RolePool
+from broker.role_pool import PooledProcess, RolePool
 from scorers.pool.first_worker import FirstWorker
 
 QUICK_SHARE = 4  # one worker of so many, and at least one of several, leaves what is slow to the others
@@ -53,9 +53,9 @@ class PoolSupervisor:
         finally:
             self._first.close()
 
-    def _part(self, name: str, options: Sequence[str] = (), *, follows: bool = False) -> Part:
+    def _part(self, name: str, options: Sequence[str] = (), *, follows: bool = False) -> PooledProcess:
         """Make a part, which starts when the first worker is ready if it `follows` it."""
-        return Part(
+        return PooledProcess(
             name=name,
             command=[sys.executable, "-m", "scorers", *self._arguments, *options, "--part", name],
             may_start=self._first.may_be_followed if follows else lambda: True,

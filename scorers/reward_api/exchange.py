@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from broker.errors import Permanent
-from web.client import SAID_CHARS, Answer, BadAddress, BlockingClient, ServerTrouble
+from web.client import SAID_CHARS, BadAddress, BlockingClient, HttpAnswer, ServerTrouble
 
 REPLY_BYTES: Final = 4 << 20  # the largest reply
 _ROW: Final = frozenset({413, 422})  # the server never takes this row
@@ -52,7 +52,7 @@ def post_reward(client: BlockingClient, url: str, body: bytes, timeout_s: float)
     raise ServerTrouble(what)
 
 
-def _score(answer: Answer) -> float:
+def _score(answer: HttpAnswer) -> float:
     try:
         found: Any = json.loads(answer.body)
         score = found["score"]

@@ -24,7 +24,7 @@ from scorers.custom import SimpleScorer
 from scorers.reward_api.exchange import REPLY_BYTES, RowRefused, post_reward
 from scorers.scorer import make_score
 from web.client import BadAddress, BlockingClient, Busy, ServerAway, ServerTrouble
-from web.rotation import Rotation, Server, doubled, rested
+from web.rotation import RotatedServer, Rotation, doubled, rested
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before servers that are away are asked again
 MAX_BEGUN: Final = 4096  # calls that nobody has asked for yet
@@ -40,7 +40,7 @@ class RewardApi(SimpleScorer):
     def __init__(self, config: RewardApiConfig) -> None:
         """Contact nothing yet."""
         self._config = config
-        self._servers = [Server(url) for url in dict.fromkeys(map(_base, config.urls))]
+        self._servers = [RotatedServer(url) for url in dict.fromkeys(map(_base, config.urls))]
         self._rotation = Rotation()
         self._choosing = threading.Lock()
         self._client: BlockingClient | None = None

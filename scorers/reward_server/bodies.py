@@ -20,7 +20,7 @@ from broker.errors import BadMessage
 from config.scorers import TaskConfig
 from scorers.reward_server.questions import (
     NotServed,
-    Question,
+    RewardQuestion,
     RewardResult,
     bug,
     question_of,
@@ -37,11 +37,11 @@ Request = RewardRequest | BatchRequest | LegacyRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestQuestions:
     """A request that was read asks these questions."""
 
     kind: type[Request]
-    questions: Sequence[Question | RewardResult]  # one for each response, in order
+    questions: Sequence[RewardQuestion | RewardResult]  # one for each response, in order
 
 
 class Bodies:
@@ -56,7 +56,7 @@ class Bodies:
         self._tasks = tasks
         self._has_prompts = has_prompts
 
-    def read(self, body: bytes, *, is_batch: bool) -> Asked | Response:
+    def read(self, body: bytes, *, is_batch: bool) -> RequestQuestions | Response:
         """Read what is asked, or answer what is wrong with the body."""
         try:
             tree = from_json(body)
@@ -67,9 +67,9 @@ class Bodies:
             request = kind.model_validate(tree)
         except ValidationError as found:
             return faults(found)
-        return Asked(kind, [self._question(item) for item in _items(request)])
+        return RequestQuestions(kind, [self._question(item) for item in _items(request)])
 
-    def _question(self, item: RewardRequest) -> Question | RewardResult:
+    def _question(self, item: RewardRequest) -> RewardQuestion | RewardResult:
         """Make a question of a response and its row; an error becomes the result of this question alone."""
         text = response_of(item.llm_output) if self._has_prompts else item.llm_output
         try:

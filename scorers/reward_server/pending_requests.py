@@ -29,7 +29,7 @@ from broker.keys import error_field
 from config.logs import mask
 from scorers.pool.rq_queues import RqQueues
 from scorers.registry import queue_of
-from scorers.reward_server.questions import Question, RewardResult, bug, reward_result_of, unavailable
+from scorers.reward_server.questions import RewardQuestion, RewardResult, bug, reward_result_of, unavailable
 from scorers.reward_server.redis_messages import Arrival, Arrivals, admit, discard, missing, rollout_of
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ CHECK_S: Final = 2.0  # between two checks that Redis still has every question
 class _PendingRequest:
     """A pending request is a question under way, with the clients that wait for its result."""
 
-    question: Question
+    question: RewardQuestion
     request_id: str
     future: asyncio.Future[RewardResult]
     admission: asyncio.Task[None] | None = None
@@ -96,7 +96,7 @@ class PendingRequests:
             await asyncio.to_thread(self._reader.join, 2 * BLOCK_S)
         await asyncio.to_thread(self._writer.shutdown)
 
-    async def ask(self, question: Question, within_s: float) -> RewardResult:
+    async def ask(self, question: RewardQuestion, within_s: float) -> RewardResult:
         """Have a question scored. After `within_s` the result says that there is no score yet, and why."""
         request = self._by_question.get(question.key)
         if request is not None and _has_failed(request):  # while no client waited: another try may do better
@@ -124,7 +124,7 @@ class PendingRequests:
             else:
                 self._drop_unless_asked(request)
 
-    def _admit(self, question: Question) -> _PendingRequest:
+    def _admit(self, question: RewardQuestion) -> _PendingRequest:
         self._count += 1
         loop = asyncio.get_running_loop()
         request = _PendingRequest(question, f"{self.name}-{self._count}", loop.create_future())

@@ -32,7 +32,7 @@ class NotServed(Retryable):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RewardQuestion:
     """A question is one response and its row."""
 
     text: str
@@ -78,7 +78,7 @@ def bug(error: Exception) -> RewardResult:
 
 def question_of(
     text: str, verification_info: str | Mapping[str, Any], tasks: Mapping[str, TaskConfig]
-) -> Question:
+) -> RewardQuestion:
     """Make a question that one of `tasks` scores.
 
     Raises:
@@ -99,7 +99,7 @@ def question_of(
             f"this server has no scorer for rows of task {known!r}; it has {', '.join(tasks)}"
         ) from None
     digest = hashlib.blake2b(json.dumps([text, task, info]).encode(), digest_size=16).digest()
-    return Question(text, task, info, digest)
+    return RewardQuestion(text, task, info, digest)
 
 
 def reference_of(ground_truth: str | float | Mapping[str, Any]) -> str | Mapping[str, Any]:

@@ -95,7 +95,7 @@ def missing(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> list[str
 
 
 def discard_old(link: RedisLink, keys: Keys) -> int:
-    """Discard requests that have not moved for LONGEST_S, and letters of that age. Returns the number of requests."""
+    """Discard requests that have not moved for LONGEST_S, and dead letters as old. Returns how many requests."""
     client: Any = link.client
     seconds, _ = client.time()
     oldest_ms = int((seconds - LONGEST_S) * 1000)
@@ -107,7 +107,7 @@ def discard_old(link: RedisLink, keys: Keys) -> int:
         name for name, place in places.items() if int(place.rpartition(" ")[2].partition("-")[0]) < oldest_ms
     ]
     discard(link, keys, [*old, *lost])
-    # Letters of entries that were no request have no place, and go by their age alone.
+    # Dead letters of entries that were no request have no place, and go by their age alone.
     client.xtrim(keys.stream(DEAD), minid=oldest_ms, approximate=False)
     return len(old) + len(lost)
 

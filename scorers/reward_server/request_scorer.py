@@ -1,8 +1,8 @@
 """This module scores requests of the reward server in a worker of the run `api`.
 
 In: a request, as a group of one completion. Out: that group with its score. Where no scorer could score the row, the
-score says what is wrong with the row: the client reads that, and no operator gets a letter. A failure of the machinery
-is handled as for every group. A request is text alone, so penalties for tokens are left out.
+score says what is wrong with the row: the client reads that, and no operator gets a dead letter. A failure of the
+machinery is handled as for every group. A request is text alone, so penalties for tokens are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.errors import BadMessage
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
-from broker.monitoring.counters import Tally
+from broker.monitoring.counters import ProcessTally
 from config.scorer_kinds import QUEUES, QueueName, SlowQueue
 from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
@@ -32,7 +32,7 @@ class RequestScorer(GroupScorer):
         self,
         config: ScorersConfig,
         queues: Collection[QueueName] = QUEUES,
-        tally: Tally | None = None,
+        tally: ProcessTally | None = None,
         shared: Shared | None = None,
     ) -> None:
         """Build no scorer yet."""

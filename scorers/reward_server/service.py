@@ -35,10 +35,10 @@ from starlette.routing import Route
 
 from config.logs import mask
 from config.scorers import TaskConfig
-from scorers.reward_server.bodies import Asked, Bodies
+from scorers.reward_server.bodies import Bodies, RequestQuestions
 from scorers.reward_server.openapi import description, page
 from scorers.reward_server.pending_requests import PendingRequests
-from scorers.reward_server.questions import Question, RewardResult, bug
+from scorers.reward_server.questions import RewardQuestion, RewardResult, bug
 from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, RewardRequest
 from web.service import error, read_body, unless_gone, unprocessable
 
@@ -155,14 +155,14 @@ class RewardServer:
         finally:
             self._bytes -= len(body)
 
-    async def _read(self, body: bytes, *, is_batch: bool) -> Asked | Response:
+    async def _read(self, body: bytes, *, is_batch: bool) -> RequestQuestions | Response:
         read = partial(self._bodies.read, body, is_batch=is_batch)
         if len(body) <= LARGE_BYTES:
             return read()
         return await asyncio.get_running_loop().run_in_executor(self._aside, read)
 
-    async def _reply(self, asked: Asked, within_s: float) -> Response:
-        async def result(question: Question | RewardResult) -> RewardResult:
+    async def _reply(self, asked: RequestQuestions, within_s: float) -> Response:
+        async def result(question: RewardQuestion | RewardResult) -> RewardResult:
             return (
                 question
                 if isinstance(question, RewardResult)

@@ -13,7 +13,7 @@ from scorers.rubric.reply import verdict_of
 from scorers.rubric.rows import VerifiedRow, solution_of
 from scorers.rubric.verifier import VerifierProtocol
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import Question, Ruling
+from scorers.served_model.protocol import ModelQuestion, Ruling
 from scorers.served_model.scorer import ServedModelScorer
 from scorers.served_model.transcript import Transcript
 
@@ -24,7 +24,7 @@ class RubricProtocol(VerifierProtocol[RubricCase]):
     def __init__(self, config: RubricConfig) -> None:
         super().__init__(config, needs=("question", "criteria"), prompts=PROMPTS)
 
-    def ask(self, asked: str | Transcript, row: VerifiedRow) -> Question[RubricCase]:
+    def ask(self, asked: str | Transcript, row: VerifiedRow) -> ModelQuestion[RubricCase]:
         """Ask for the grade of a solution, or of a conversation. Raises NothingToJudge."""
         most = self._config.max_answer_chars
         if isinstance(asked, Transcript):
@@ -32,7 +32,7 @@ class RubricProtocol(VerifierProtocol[RubricCase]):
             return _question_on(RubricCase(row.question, row.criteria, whole.text, whole))
         return _question_on(RubricCase(row.question, row.criteria, solution_of(asked, row, most)))
 
-    def plain_question(self, question: Question[RubricCase]) -> Question[RubricCase]:
+    def plain_question(self, question: ModelQuestion[RubricCase]) -> ModelQuestion[RubricCase]:
         """Ask about a short solution in place of this one."""
         return _question_on(question.case.plain())
 
@@ -41,8 +41,8 @@ class RubricProtocol(VerifierProtocol[RubricCase]):
         return verdict_of(reply.text, reply.finish_reason, case)
 
 
-def _question_on(case: RubricCase) -> Question[RubricCase]:
-    return Question(case, messages_of(case), case.key)
+def _question_on(case: RubricCase) -> ModelQuestion[RubricCase]:
+    return ModelQuestion(case, messages_of(case), case.key)
 
 
 class RubricAnswer(ServedModelScorer[VerifiedRow, RubricCase]):

@@ -20,7 +20,7 @@ from scorers.rubric.modes import ONLY, combined, settled
 from scorers.rubric.rows import VerifiedRow, nothing_in, row_of
 from scorers.scorer import OVER_LIMIT, Conversation
 from scorers.served_model.client import Reply
-from scorers.served_model.protocol import Case, NothingToJudge, Question, Ruling
+from scorers.served_model.protocol import Case, ModelQuestion, NothingToJudge, Ruling
 from scorers.served_model.rule import MathRule, rule_version
 from scorers.served_model.transcript import RENDERING, Transcript, transcript_of
 
@@ -52,7 +52,7 @@ class VerifierProtocol(ABC, Generic[Case]):
         self._prompts = prompts
 
     @abstractmethod
-    def ask(self, asked: str | Transcript, row: VerifiedRow) -> Question[Case]:
+    def ask(self, asked: str | Transcript, row: VerifiedRow) -> ModelQuestion[Case]:
         """Word the question about one completion, or one conversation. Raises NothingToJudge: there is nothing."""
 
     @abstractmethod
@@ -60,7 +60,7 @@ class VerifierProtocol(ABC, Generic[Case]):
         """Read the verifier's reply, whatever the rule says."""
 
     @abstractmethod
-    def plain_question(self, question: Question[Case]) -> Question[Case]:
+    def plain_question(self, question: ModelQuestion[Case]) -> ModelQuestion[Case]:
         """Ask about a short answer in place of this one."""
 
     @property
@@ -87,7 +87,7 @@ class VerifierProtocol(ABC, Generic[Case]):
         """Say whether the mode has a rule."""
         return self._has_rule
 
-    def question_of(self, text: str, row: VerifiedRow, rule: MathRule) -> Question[Case] | Ruling:
+    def question_of(self, text: str, row: VerifiedRow, rule: MathRule) -> ModelQuestion[Case] | Ruling:
         """Ask the rule where there is one, and word a question where the rule settles nothing."""
         if self._has_rule and (problem := nothing_in(text, row)) is not None:
             return Ruling(0.0, problem)
@@ -95,7 +95,7 @@ class VerifierProtocol(ABC, Generic[Case]):
 
     def question_of_conversation(
         self, conversation: Conversation, row: VerifiedRow, rule: MathRule
-    ) -> Question[Case] | Ruling:
+    ) -> ModelQuestion[Case] | Ruling:
         """Word a question about a whole episode; the rule reads its last message."""
         try:
             transcript = transcript_of(conversation, row.reference)
@@ -104,8 +104,8 @@ class VerifierProtocol(ABC, Generic[Case]):
         return self._ruled(conversation.text, row, rule, lambda: self.ask(transcript, row))
 
     def _ruled(
-        self, text: str, row: VerifiedRow, rule: MathRule, ask: Callable[[], Question[Case]]
-    ) -> Question[Case] | Ruling:
+        self, text: str, row: VerifiedRow, rule: MathRule, ask: Callable[[], ModelQuestion[Case]]
+    ) -> ModelQuestion[Case] | Ruling:
         components: dict[str, float] = {}
         remark = ""
         if self._has_rule:
@@ -126,11 +126,11 @@ class VerifierProtocol(ABC, Generic[Case]):
                 {**components, **ruling.components},
             )
 
-    def ruling_of(self, reply: Reply, question: Question[Case]) -> Ruling:
+    def ruling_of(self, reply: Reply, question: ModelQuestion[Case]) -> Ruling:
         """Read the verifier's reply, and weigh it with what the rule has said."""
         return self._with_rule(self.verdict_on(reply, question.case), question.components)
 
-    def refused(self, question: Question[Case], reason: str) -> Ruling:
+    def refused(self, question: ModelQuestion[Case], reason: str) -> Ruling:
         """Rule on an answer that no server takes, as on one that is over `max_answer_chars`."""
         ruling = self._with_rule(Ruling(0.0, reason), question.components)
         return replace(ruling, components={**ruling.components, OVER_LIMIT: 1.0})
@@ -144,7 +144,7 @@ class VerifierProtocol(ABC, Generic[Case]):
             value = combined(self._config.mode, self._config.weight, rule, value)
         return replace(verdict, value=value, components={"verifier": verdict.value})
 
-    def self_test_questions(self) -> Sequence[Question[Case]]:
+    def self_test_questions(self) -> Sequence[ModelQuestion[Case]]:
         """Ask about two plus two: four first, then five. No rule is asked."""
         return [
             self.ask(

@@ -45,7 +45,7 @@ class EndpointUnavailable(Retryable):
     """This is raised where no server has answered; the message names each server and its trouble."""
 
 
-class Calls:
+class EndpointCalls:
     """All questions to one endpoint share these servers, limits and cache."""
 
     def __init__(

@@ -21,7 +21,7 @@ from config.endpoint import EndpointConfig
 from config.loading import api_key
 from scorers.served_model.admission import Admission
 from scorers.served_model.cache import ProcessReplies, Replies, RunReplies
-from scorers.served_model.calls import Calls, EndpointUnavailable
+from scorers.served_model.calls import EndpointCalls, EndpointUnavailable
 from scorers.served_model.concurrency_limits import (
     Ask,
     ConcurrencyLimits,
@@ -141,7 +141,7 @@ class _Session:
             exchange, f"one of {config.concurrency} calls at once to {' '.join(terms.urls)}"
         )
         self._wire = Wire(api_key(config.key_variable), timeout_s=config.timeout_s)
-        self._calls = Calls(config, self._wire, servers, self._admission, replies, count=count)
+        self._calls = EndpointCalls(config, self._wire, servers, self._admission, replies, count=count)
         self._questions: set[asyncio.Task[Reply]] = set()
         self._stop = asyncio.Event()
         self._start(" ".join(terms.urls))

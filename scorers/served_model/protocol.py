@@ -1,9 +1,9 @@
 """A protocol is one way to ask a served model about answers: how a row is read, what is asked, what a reply means.
 
-In: rows, the texts of completions, and replies. Out: a `Question` for the model, and the `Ruling` on its reply. The
-scorer that asks (`scorers.served_model.scorer`) is one for all protocols: it owns the calls, the cache, the prefetch,
-the rule's child, and what a failure becomes. `scorers.judge`, `scorers.rubric` and `scorers.tinyv` have a protocol
-each; CONTRIBUTING says how to add one.
+In: rows, the texts of completions, and replies. Out: a `ModelQuestion` for the model, and the `Ruling` on its reply.
+The scorer that asks (`scorers.served_model.scorer`) is one for all protocols: it owns the calls, the cache, the
+prefetch, the rule's child, and what a failure becomes. `scorers.judge`, `scorers.rubric` and `scorers.tinyv` have a
+protocol each; CONTRIBUTING says how to add one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Ruling:
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[Case]):
+class ModelQuestion(Generic[Case]):
     """A question is one call of the model, and what the score holds whatever the model says."""
 
     case: Case
@@ -81,7 +81,7 @@ class ServedModelProtocol(Protocol[Row, Case]):
         """Say whether `question_of` asks the rule for this row. `question_of` then runs in a thread of its own."""
         ...
 
-    def question_of(self, text: str, row: Row, rule: MathRule) -> Question[Case] | Ruling:
+    def question_of(self, text: str, row: Row, rule: MathRule) -> ModelQuestion[Case] | Ruling:
         """Word the question about one completion, or rule where no model is needed: there is no answer, say.
 
         Args:
@@ -93,11 +93,11 @@ class ServedModelProtocol(Protocol[Row, Case]):
         """
         ...
 
-    def ruling_of(self, reply: Reply, question: Question[Case]) -> Ruling:
+    def ruling_of(self, reply: Reply, question: ModelQuestion[Case]) -> Ruling:
         """Read the model's reply to a question. A reply without a clear verdict gets no value, and never a 0."""
         ...
 
-    def self_test_questions(self) -> Sequence[Question[Case]]:
+    def self_test_questions(self) -> Sequence[ModelQuestion[Case]]:
         """Word questions whose right rulings are known."""
         ...
 
@@ -117,7 +117,7 @@ class ReadingConversations(Protocol[Row_contra, Case]):
 
     def question_of_conversation(
         self, conversation: Conversation, row: Row_contra, rule: MathRule
-    ) -> Question[Case] | Ruling:
+    ) -> ModelQuestion[Case] | Ruling:
         """Word the question about an episode, as `question_of` about a text. `transcript` shows its turns."""
         ...
 
@@ -126,10 +126,10 @@ class ReadingConversations(Protocol[Row_contra, Case]):
 class PlainlyAsking(Protocol[Case]):
     """A protocol that can ask about a plain answer finds out whose fault it is that a server refuses a question."""
 
-    def plain_question(self, question: Question[Case]) -> Question[Case]:
+    def plain_question(self, question: ModelQuestion[Case]) -> ModelQuestion[Case]:
         """Word the same question about `PLAIN_ANSWER`."""
         ...
 
-    def refused(self, question: Question[Case], reason: str) -> Ruling:
+    def refused(self, question: ModelQuestion[Case], reason: str) -> Ruling:
         """Rule on an answer that the servers refuse, while they take the plain question."""
         ...

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic
 
 from scorers.served_model.client import EndpointMisused, Refusal, Reply, RequestRefused
-from scorers.served_model.protocol import Case, PlainlyAsking, Question, Ruling, ServedModelProtocol
+from scorers.served_model.protocol import Case, ModelQuestion, PlainlyAsking, Ruling, ServedModelProtocol
 
 MOST_ROWS: Final = 256  # whose plain questions are remembered
 
@@ -32,14 +32,14 @@ class Refusals(Generic[Case]):
     """
 
     def __init__(
-        self, protocol: ServedModelProtocol[Any, Case], ask: Callable[[Question[Case], bool], Reply]
+        self, protocol: ServedModelProtocol[Any, Case], ask: Callable[[ModelQuestion[Case], bool], Reply]
     ) -> None:
         self._protocol = protocol
         self._ask = ask
         # When a plain question was last asked, in monotonic seconds, and the server that took it; "": none did.
         self._plain: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
-    def ruling_on(self, question: Question[Case], refusal: Refusal) -> Ruling | None:
+    def ruling_on(self, question: ModelQuestion[Case], refusal: Refusal) -> Ruling | None:
         """Rule on an answer whose question was refused, or say by None that the answer may not be at fault.
 
         Raises:
@@ -62,7 +62,7 @@ class Refusals(Generic[Case]):
             return None
         return self._protocol.ruling_of(reply, question)
 
-    def _taker(self, plain: Question[Case], *, since: float) -> str:
+    def _taker(self, plain: ModelQuestion[Case], *, since: float) -> str:
         """Name the server that takes the plain question, asked after `since`; "" where none does."""
         asked, server = self._plain.pop(plain.key, (0.0, ""))
         if asked <= since:

@@ -30,7 +30,7 @@ from scorers.served_model.client import Endpoint, EndpointMisused, Refusal, Repl
 from scorers.served_model.prefetch import PrefetchedPlans
 from scorers.served_model.protocol import (
     Case,
-    Question,
+    ModelQuestion,
     ReadingConversations,
     Row,
     Ruling,
@@ -48,7 +48,7 @@ class JudgeGone(Retryable):
 class _Call(Generic[Case]):
     """A call that is under way: its question, and its reply to come."""
 
-    question: Question[Case]
+    question: ModelQuestion[Case]
     reply: Future[Reply]
 
 
@@ -161,7 +161,7 @@ class ServedModelScorer(Generic[Row, Case]):
 
     def _planned(self, asked: Asked, row: Row) -> _Call[Case] | Ruling:
         """Have the protocol rule, or begin a call where a model is needed. A rule is asked in a thread of its own."""
-        question: Question[Case] | Ruling
+        question: ModelQuestion[Case] | Ruling
         if isinstance(asked, str):
             question = self._protocol.question_of(asked, row, self._rule)
         elif self._reader is not None:
@@ -170,7 +170,7 @@ class ServedModelScorer(Generic[Row, Case]):
             raise TypeError(f"the scorer {self.name} reads no conversations")
         return question if isinstance(question, Ruling) else self._ask(question)
 
-    def _ask(self, question: Question[Case], *, anew: bool = False) -> _Call[Case]:
+    def _ask(self, question: ModelQuestion[Case], *, anew: bool = False) -> _Call[Case]:
         with self._asking:
             return _Call(question, self._endpoint.ask(question.messages, question.key, anew=anew))
 

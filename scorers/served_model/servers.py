@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from config.endpoint import base_url
-from web.rotation import Rotation, Server, doubled, rested
+from web.rotation import RotatedServer, Rotation, doubled, rested
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ FIRST_REST_S, LONGEST_REST_S = 1.0, 30.0  # for which a busy server is, where it
 
 
 @dataclass(slots=True, eq=False)
-class EndpointServer(Server):
+class EndpointServer(RotatedServer):
     """One server of a model, as this process sees it."""
 
     is_doubted: bool = False  # the last call found trouble

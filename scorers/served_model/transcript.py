@@ -35,7 +35,7 @@ NOTE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TranscriptText:
     """One text of a conversation."""
 
     speaker: str  # in our own words: no word of a model's or a tool's
@@ -47,7 +47,7 @@ class Said:
 class Transcript:
     """What a served model is shown of a conversation."""
 
-    said: tuple[Said, ...]
+    said: tuple[TranscriptText, ...]
 
     @property
     def text(self) -> str:
@@ -107,7 +107,7 @@ def shown(text: str, transcript: Transcript | None, nonce: str) -> str:
     return enclosed(text, nonce) if transcript is None else transcript.enclosed(nonce)
 
 
-def _said(messages: Sequence[Mapping[str, Any]]) -> Iterator[Said]:
+def _said(messages: Sequence[Mapping[str, Any]]) -> Iterator[TranscriptText]:
     """Yield the texts. Calls are numbered, since a policy may give two of them one id."""
     unanswered: defaultdict[str, deque[int]] = defaultdict(deque)  # numbers of calls by their ids
     count = 0
@@ -115,20 +115,20 @@ def _said(messages: Sequence[Mapping[str, Any]]) -> Iterator[Said]:
         if turn.role == POLICY:
             text = (response_part(turn.text) or "").strip()
             if text or not turn.calls:
-                yield Said("assistant", text, is_policys=True)
+                yield TranscriptText("assistant", text, is_policys=True)
             ids = [call.get("id") for call in message.get("tool_calls") or () if isinstance(call, Mapping)]
             for call_id, call in zip(ids, turn.calls, strict=True):
                 count += 1
                 unanswered[str(call_id)].append(count)
-                yield Said(f"assistant, call {count} of a tool", call, is_policys=True)
+                yield TranscriptText(f"assistant, call {count} of a tool", call, is_policys=True)
         elif turn.role == "tool":
             waiting = unanswered[str(message.get("tool_call_id"))]
             answered = f", answer to call {waiting.popleft()}" if waiting else ""
             error = ", an error" if turn.is_error else ""
-            yield Said(f"tool{answered}{error}", turn.text, is_policys=False)
+            yield TranscriptText(f"tool{answered}{error}", turn.text, is_policys=False)
         else:
             speaker = "system" if turn.role == "system" else "user"
-            yield Said(speaker, turn.text, is_policys=False)
+            yield TranscriptText(speaker, turn.text, is_policys=False)
 
 
 def _share(lengths: Sequence[int], room: int) -> int:
@@ -142,7 +142,7 @@ def _share(lengths: Sequence[int], room: int) -> int:
     return max(most, *lengths, 0)
 
 
-def _shortened(said: Said, most: int) -> Said:
+def _shortened(said: TranscriptText, most: int) -> TranscriptText:
     """Return a text of at most `most` characters, and where it was longer, a speaker that says so."""
     over = len(said.text) - most
     if over <= 0:

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from broker.errors import Permanent
 from config.logs import MASK
 from tasks.thoughts import THINK_OPEN
-from web.client import JSON, SAID_CHARS, Answer, BadAddress, Client, ServerTrouble
+from web.client import JSON, SAID_CHARS, BadAddress, Client, HttpAnswer, ServerTrouble
 
 LIST_S: Final = 10.0  # for the names of a server's models
 REPLY_BYTES: Final = 4 << 20  # the largest reply
@@ -144,7 +144,7 @@ class Wire:
         except (ValueError, RecursionError):
             raise ServerTrouble(f"{url}: a reply that is not JSON") from None
 
-    def _refuse(self, url: str, answer: Answer) -> None:
+    def _refuse(self, url: str, answer: HttpAnswer) -> None:
         """Raise what an answer other than 200 stands for."""
         code, said = _said(answer.body, self._key)
         status = answer.status

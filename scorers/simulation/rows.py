@@ -41,7 +41,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AnswerFinding:
     """What is to be said of an answer: a verdict, or the test that decides."""
 
     is_right: bool
@@ -51,7 +51,7 @@ class Finding:
     )
 
 
-class Question(Protocol):
+class SimulationQuestion(Protocol):
     """What one row asks."""
 
     @property
@@ -59,7 +59,7 @@ class Question(Protocol):
         """The program of the row; None where a comparison decides, and nothing is run."""
         ...
 
-    def finding(self, response: str) -> Finding:
+    def finding(self, response: str) -> AnswerFinding:
         """Return what an answer comes to. Raises Unanswered."""
         ...
 
@@ -80,20 +80,20 @@ class CodeIO:
     reference: Reference | None = None  # for inputs: any one is right that gives the same output
     wanted: str = ""  # what the reference must give, as an expression of its tests
 
-    def finding(self, response: str) -> Finding:
-        """See Question."""
+    def finding(self, response: str) -> AnswerFinding:
+        """See SimulationQuestion."""
         answered = answered_value(response, self.predict)
         if self.predict == "input" and not isinstance(answered, dict):
             raise Unanswered("the answered input is no object with the variables' names")
         if self.reference is None:
             return _compared(answered, self.value, is_json=True)
         call = f"{self.reference.entry}(**{_written(answered)})"
-        return Finding(
+        return AnswerFinding(
             is_right=False, reason=f"with the input {shown(answered)}", test=f"assert {call} == {self.wanted}"
         )
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """See Question."""
+        """See SimulationQuestion."""
         if self.reference is not None:
             for words, variables in (
                 ("no variable", {}),
@@ -114,22 +114,22 @@ class CruxEvalOutput:
     output: Any = None  # what it gives; meaningless where the reference is to say it
     reference: Reference | None = None
 
-    def finding(self, response: str) -> Finding:
-        """See Question."""
+    def finding(self, response: str) -> AnswerFinding:
+        """See SimulationQuestion."""
         answered = read_assertion(response, self.entry, self.own)
         if not _is_same_call(answered.call, self.call):
             raise Unanswered(f"the assertion is about another call than {_shown_node(self.call)}")
         value = literal(answered.value)
         if self.reference is None:
             return _compared(value, self.output, is_json=False)
-        return Finding(
+        return AnswerFinding(
             is_right=False,
             reason=f"with the output {shown(value)}",
             test=f"assert Data({_written(value)}, False) == {self.call_text}",
         )
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """See Question."""
+        """See SimulationQuestion."""
         yield from ()
 
 
@@ -143,25 +143,25 @@ class CruxEvalInput:
     wanted: str  # the same as an expression of the tests
     reference: Reference
 
-    def finding(self, response: str) -> Finding:
-        """See Question."""
+    def finding(self, response: str) -> AnswerFinding:
+        """See SimulationQuestion."""
         answered = read_assertion(response, self.entry, self.own)
         if not same(literal(answered.value), self.output, is_json=False):
             raise Unanswered(f"the assertion is about another output than {shown(self.output)}")
         positional, named = arguments(answered.call)
         call = f"{self.entry}(*{_written(positional)}, **{_written(named)})"
-        return Finding(
+        return AnswerFinding(
             is_right=False,
             reason=f"with the input {_shown_node(answered.call)}",
             test=f"assert {call} == {self.wanted}",
         )
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """See Question."""
+        """See SimulationQuestion."""
         yield "an input of None", f"```python\nassert {self.entry}(None) == {_row_text(self.output)}\n```"
 
 
-def question_of(verification_info: Mapping[str, Any]) -> Question:
+def question_of(verification_info: Mapping[str, Any]) -> SimulationQuestion:
     """Return what the row asks. Raises BadMessage naming what the row lacks."""
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
@@ -309,9 +309,9 @@ def _is_same_call(call: ast.Call, other: ast.Call) -> bool:
     return same(mine, theirs, is_json=False) and same(my_names, their_names, is_json=False)
 
 
-def _compared(answered: Any, expected: Any, *, is_json: bool) -> Finding:
+def _compared(answered: Any, expected: Any, *, is_json: bool) -> AnswerFinding:
     is_right = same(answered, expected, is_json)
-    return Finding(is_right=is_right, reason=f"answered {shown(answered)}, expected {shown(expected)}")
+    return AnswerFinding(is_right=is_right, reason=f"answered {shown(answered)}, expected {shown(expected)}")
 
 
 def _written(value: Any) -> str:

@@ -24,7 +24,7 @@ from sandbox.program import Sandbox
 from scorers.code.scorer import CodeTests
 from scorers.last_row import LastRow
 from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
-from scorers.simulation.rows import Finding, Question, Reference, question_of
+from scorers.simulation.rows import AnswerFinding, Reference, SimulationQuestion, question_of
 from scorers.simulation.values import data_source
 from scorers.text.extract import Unanswered, answering_part
 
@@ -124,7 +124,7 @@ class Simulation:
         """Let go of the sandbox."""
         self._programs.close()
 
-    def _read_question(self, verification_info: Mapping[str, Any]) -> Question:
+    def _read_question(self, verification_info: Mapping[str, Any]) -> SimulationQuestion:
         question = question_of(verification_info)
         if question.reference is not None:
             self._programs.check_row(_tests_row(question.reference, question.reference.gold))
@@ -146,7 +146,7 @@ class Simulation:
         return make_score(self, value, reason, started=started, components=components or {})
 
 
-def _finding(text: str, question: Question) -> Finding:
+def _finding(text: str, question: SimulationQuestion) -> AnswerFinding:
     """Return what a completion comes to. Raises Unanswered."""
     return question.finding(answering_part(text))
 

@@ -12,14 +12,14 @@ from config.scorer_kinds import SweConfig
 from scorers.swe.diff import BadPatch, changes_of
 from scorers.swe.edits import NoEdit, apply_edits, edits_of, solution_of
 from scorers.swe.patched import patched
-from scorers.swe.rows import Edits, Patches, Row, WholeFile
+from scorers.swe.rows import Edits, Patches, SweRow, WholeFile
 from scorers.text.extract import answering_part, fenced_blocks, thought_part
 
 DIFF_TAGS: Final = frozenset({"diff", "patch", "udiff"})
 DIFF_STARTS: Final = ("diff --git ", "--- ")
 
 
-def edited(text: str, row: Row, config: SweConfig) -> dict[str, str]:
+def edited(text: str, row: SweRow, config: SweConfig) -> dict[str, str]:
     """Return, by path, the new content of each file that the answer writes; of a reference's patch the changes.
 
     The one file of a `WholeFile` without tests has the path "". Raises Unanswered; NoEdit where the answer is no edit.
@@ -41,7 +41,7 @@ def edited(text: str, row: Row, config: SweConfig) -> dict[str, str]:
             return patch_of(response)
 
 
-def _by_diff(text: str, row: Row) -> dict[str, str]:
+def _by_diff(text: str, row: SweRow) -> dict[str, str]:
     """Return the files that a unified diff changes: the text as it is, as an environment hands it on, or its blocks."""
     patch = text
     if not text.startswith(DIFF_STARTS):

@@ -72,7 +72,7 @@ def is_strong(tree: ast.AST) -> bool:
     return False
 
 
-class Usage:
+class NameUsage:
     """What test files do with names.
 
     Attributes:
@@ -117,7 +117,7 @@ class Usage:
 
 
 def judges(
-    name: str, statements: Sequence[ast.stmt], usage: Usage, *, is_used: bool, judges: Collection[str]
+    name: str, statements: Sequence[ast.stmt], usage: NameUsage, *, is_used: bool, judges: Collection[str]
 ) -> bool:
     """Return whether a function or class is there to judge.
 

@@ -52,7 +52,7 @@ class RepoTests:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class PackageTestResult:
     """The result of the tests against one state of the files."""
 
     passed: int
@@ -88,7 +88,7 @@ def tests_of(files: Mapping[str, str], command: object) -> RepoTests:
 
 def run_tests(
     sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], budget: TimeBudget, sides: Sides
-) -> Result:
+) -> PackageTestResult:
     """Run every test file against the files with those that were written, each in a fresh sandbox.
 
     Args:
@@ -181,10 +181,10 @@ def _packages(files: Mapping[str, str]) -> set[str]:
     }
 
 
-def _result(cases: list[tuple[bool, str]], failure: str, *, is_limit: bool) -> Result:
+def _result(cases: list[tuple[bool, str]], failure: str, *, is_limit: bool) -> PackageTestResult:
     """Return the count; a run that failed as a whole has at least one test that did not pass."""
     passed = sum(is_passed for is_passed, _ in cases)
-    return Result(passed, max(len(cases), passed + bool(failure)), failure, is_limit)
+    return PackageTestResult(passed, max(len(cases), passed + bool(failure)), failure, is_limit)
 
 
 def _failure(report: HarnessReport) -> str | None:

@@ -1,7 +1,7 @@
 """Rows about patches: the shapes that users bring, as types.
 
-In: a row's `verification_info`. Out: a `Row`. Called by `scorers.swe.scorer` for every completion; whatever no answer
-could be scored against raises `BadMessage` naming it.
+In: a row's `verification_info`. Out: a `SweRow`. Called by `scorers.swe.scorer` for every completion; whatever no
+answer could be scored against raises `BadMessage` naming it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Reference = WholeFile | Edits | Patches
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SweRow:
     """What an answer is compared with, and the tests that decide instead where the row has some."""
 
     reference: Reference
@@ -57,7 +57,7 @@ class Row:
     files: Mapping[str, str]  # by path: what an answer that is a diff changes
 
 
-def read_row(verification_info: Mapping[str, Any]) -> Row:
+def read_row(verification_info: Mapping[str, Any]) -> SweRow:
     """Return the row. Raises BadMessage that names what it lacks."""
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
@@ -72,7 +72,7 @@ def read_row(verification_info: Mapping[str, Any]) -> Row:
         )
     reference = _reference(answer)
     if not answer.keys() & {"files", "test_command"}:
-        return Row(reference, None, "", files_of(answer))
+        return SweRow(reference, None, "", files_of(answer))
     if not answer.keys() >= {"files", "test_command"}:
         raise BadMessage("a swe row with one of `files` and `test_command`: tests need both")
     files = _texts(answer, "files")
@@ -83,7 +83,7 @@ def read_row(verification_info: Mapping[str, Any]) -> Row:
             path, files = "", {**files, **reference.before}
         case Patches():
             raise BadMessage("a swe row with `oracle_patches` can't run tests: a diff is without its files")
-    return Row(reference, tests_of(files, answer["test_command"]), path, files)
+    return SweRow(reference, tests_of(files, answer["test_command"]), path, files)
 
 
 def _reference(answer: Mapping[str, Any]) -> Reference:

@@ -31,7 +31,7 @@ from scorers.last_row import LastRow
 from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.swe.answer import edited
 from scorers.swe.compare import MAX_DIFF_CHARS, compare
-from scorers.swe.rows import Edits, Patches, Reference, Row, WholeFile, read_row
+from scorers.swe.rows import Edits, Patches, Reference, SweRow, WholeFile, read_row
 from scorers.swe.trial import Trial
 from scorers.text.extract import Unanswered
 
@@ -92,7 +92,7 @@ class SwePatch:
         self._child.close()
         self._trial.close()
 
-    def _verdict(self, text: str, row: Row, end: float) -> Score:
+    def _verdict(self, text: str, row: SweRow, end: float) -> Score:
         try:
             written = edited(text, row, self._config)
         except Unanswered as error:

@@ -235,10 +235,10 @@ class _Shares:
         return [module for module in self.modules.values() if module.name not in self.own]
 
     @cached_property
-    def usage(self) -> judging.Usage:
+    def usage(self) -> judging.NameUsage:
         """What test files, and modules that are the tests' own, do with names."""
         own = [self.modules[name].tree for name in self.own]
-        return judging.Usage([*(tree for tree, _ in self._tests), *own])
+        return judging.NameUsage([*(tree for tree, _ in self._tests), *own])
 
     @cached_property
     def _used_by_program(self) -> set[str]:

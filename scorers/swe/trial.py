@@ -24,8 +24,8 @@ from sandbox.lacks import Lacks
 from sandbox.program import ProgramTooLarge
 from sandbox.time_budget import TimeBudget
 from scorers.scorer import OwnTime
-from scorers.swe.package_tests import RepoTests, Result, run_tests
-from scorers.swe.rows import Edits, Row, WholeFile
+from scorers.swe.package_tests import PackageTestResult, RepoTests, run_tests
+from scorers.swe.rows import Edits, SweRow, WholeFile
 from scorers.swe.sides import Sides, sides_of
 
 ROW_SHARE: Final = 0.25  # of the deadline, for each of the runs that try the row
@@ -35,7 +35,7 @@ ROW_SHARE: Final = 0.25  # of the deadline, for each of the runs that try the ro
 class _Tried:
     """A row that was tried."""
 
-    row: Row
+    row: SweRow
     problem: str | None = None  # what is wrong with it
     sides: Sides | None = None  # how its files are shared out
     is_plain: bool | None = (
@@ -65,7 +65,7 @@ class Trial:
         return self._sandbox.get().version
 
     def verdict(
-        self, row: Row, tests: RepoTests, written: Mapping[str, str], end: float
+        self, row: SweRow, tests: RepoTests, written: Mapping[str, str], end: float
     ) -> tuple[float | None, str, bool]:
         """Return the value, None where the row is unscorable, the reason, and whether the answer exceeded a limit.
 
@@ -82,7 +82,7 @@ class Trial:
             return None, str(error), False
 
     def _verdict(
-        self, row: Row, tests: RepoTests, written: Mapping[str, str], whole: TimeBudget
+        self, row: SweRow, tests: RepoTests, written: Mapping[str, str], whole: TimeBudget
     ) -> tuple[float | None, str, bool]:
         files = _by_path(row, written)
         if all(_same(tests.files.get(path, ""), text) for path, text in files.items()):
@@ -110,14 +110,16 @@ class Trial:
         reason = f"{result.passed} of {result.total} tests passed{again}; {result.reason}".rstrip("; ")
         return value, reason, result.is_limit
 
-    def _run(self, tests: RepoTests, files: Mapping[str, str], sides: Sides, budget: TimeBudget) -> Result:
+    def _run(
+        self, tests: RepoTests, files: Mapping[str, str], sides: Sides, budget: TimeBudget
+    ) -> PackageTestResult:
         return run_tests(self._sandbox.get(), tests, files, budget, sides)
 
     def close(self) -> None:
         """Let go of the sandbox."""
         self._sandbox.close()
 
-    def _try(self, row: Row, tests: RepoTests, whole: TimeBudget) -> _Tried:
+    def _try(self, row: SweRow, tests: RepoTests, whole: TimeBudget) -> _Tried:
         """Find out whether the row's tests can judge an edit, and how its files are to be shared out for that."""
         share_s = ROW_SHARE * whole.left_s
         reference = _reference(row)
@@ -147,7 +149,7 @@ class Trial:
         return tried.is_plain
 
 
-def _reference(row: Row) -> dict[str, str]:
+def _reference(row: SweRow) -> dict[str, str]:
     """Return what the reference writes, by path."""
     match row.reference:
         case WholeFile(after=after):
@@ -158,7 +160,7 @@ def _reference(row: Row) -> dict[str, str]:
             raise AssertionError("a diff has no tests")
 
 
-def _by_path(row: Row, written: Mapping[str, str]) -> dict[str, str]:
+def _by_path(row: SweRow, written: Mapping[str, str]) -> dict[str, str]:
     """Return the files with the path of the row in place of the empty one."""
     return {path or row.path: text if path else f"{text}\n" for path, text in written.items()}
 

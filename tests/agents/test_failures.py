@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents import asking
-from agents.asking import OTHER_FAILURES, Counts
+from agents.asking import OTHER_FAILURES, EpisodeCounts
 
 STEP = "task lake: the environment failed in step: "
 
@@ -35,13 +35,13 @@ STEP = "task lake: the environment failed in step: "
     ],
 )
 def test_failures_are_alike_but_for_an_exceptions_message(first: str, second: str, *, is_alike: bool) -> None:
-    counts = Counts()
+    counts = EpisodeCounts()
     assert [counts.add_failure(line) for line in (first, second)] == [1, 1 + is_alike]
 
 
 def test_no_more_kinds_are_counted_apart_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "MOST_FAILURES", 3)
-    counts = Counts()
+    counts = EpisodeCounts()
     found = [counts.add_failure(f"{STEP}no tool {number}") for number in (0, 1, 2, 3, 4, 1)]
     assert (found, len(counts.failures)) == ([1, 1, 1, 1, 2, 2], 4)
     assert counts.failures[OTHER_FAILURES] == 2

@@ -63,7 +63,7 @@ class Gated:
     def __init__(self, engine: Engine, publish: Any) -> None:
         self._engine, self._publish = engine, publish
         self._is_published = False
-        self._first_turns = 0  # that are out
+        self._first_turns = 0  # that are in flight
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)

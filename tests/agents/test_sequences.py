@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.sequences import Turn, segments_of
+from agents.sequences import PolicyTurn, segments_of
 from broker.codec import pack, unpack
 from broker.messages import FinishReason, Ids, Segment, Span, TurnPrompt, TurnRecord
 from tests.support.random_groups import plain
@@ -19,8 +19,8 @@ def ids(*numbers: int) -> Ids:
     return np.array(numbers, np.int32)
 
 
-def turn(given: Ids, *sampled: int, version: int = 3) -> Turn:
-    return Turn(
+def turn(given: Ids, *sampled: int, version: int = 3) -> PolicyTurn:
+    return PolicyTurn(
         given,
         TurnRecord(
             token_ids=ids(*sampled),
@@ -33,7 +33,7 @@ def turn(given: Ids, *sampled: int, version: int = 3) -> Turn:
     )
 
 
-def behind(before: Turn, *read: int) -> Ids:
+def behind(before: PolicyTurn, *read: int) -> Ids:
     return np.concatenate([before.prompt_ids, before.record.token_ids, ids(*read)])
 
 
@@ -84,10 +84,10 @@ def test_the_same_question_twice_is_two_sequences() -> None:
 
 
 @st.composite
-def episodes(draw: st.DrawFn) -> list[Turn]:
+def episodes(draw: st.DrawFn) -> list[PolicyTurn]:
     """Draw turns that go on from any one before, with something read or not, or begin anew."""
     tokens = st.integers(1, 3)  # few, so that prefixes meet by chance too
-    turns: list[Turn] = []
+    turns: list[PolicyTurn] = []
     for _ in range(draw(st.integers(1, 8))):
         read = draw(st.lists(tokens, max_size=2))
         place = draw(st.integers(-1, len(turns) - 1))
@@ -98,7 +98,7 @@ def episodes(draw: st.DrawFn) -> list[Turn]:
 
 @settings(max_examples=150)
 @given(turns=episodes())
-def test_every_record_is_there_once_bit_for_bit_and_in_its_own_context(turns: list[Turn]) -> None:
+def test_every_record_is_there_once_bit_for_bit_and_in_its_own_context(turns: list[PolicyTurn]) -> None:
     found = []
     for segment in segments_of(turns, GROUP):
         prompt = segment.prompt_ids if len(segment.prompt_ids) else GROUP

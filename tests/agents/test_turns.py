@@ -14,7 +14,7 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import EPISODES, Keys
 from broker.protocol.consumer import Consumer
-from broker.protocol.episodes import Attempt, Call, Calls, Episodes, key_of, with_id
+from broker.protocol.episodes import Attempt, CallStream, Episodes, PolicyCall, key_of, with_id
 from broker.protocol.run_owner import NewGroup, RunOwner
 from tests.support.groups import a_prompt
 from tests.support.in_loop import in_loop
@@ -41,7 +41,7 @@ class Board:
         consumer = Consumer(link, keys, EPISODES, "agent", lease_s=LEASE_S)
         (entry,) = consumer.lease(1, block_s=0)
         self.episodes = Episodes(consumer)
-        self.calls = Calls(link, keys, "g", lease_s=LEASE_S)
+        self.calls = CallStream(link, keys, "g", lease_s=LEASE_S)
         opened = self.episodes.open(entry, N)
         assert opened is not None
         self.attempt: Attempt = opened
@@ -60,7 +60,7 @@ class Board:
         return int(found)
 
     async def answer(self, count: int) -> list[bytes]:
-        """Answer so many calls, each with a record of its own, when they are out."""
+        """Answer so many calls, each with a record of its own, when they are in flight."""
         records: list[bytes] = []
 
         def answered() -> bool:
@@ -80,7 +80,7 @@ async def test_turns_that_are_asked_together_are_all_answered(link: RedisLink, k
     board = Board(link, keys)
     async with board.desk() as desk:
         await wait_in_loop(lambda: board.listeners() == 1)
-        asked = [desk.turn(board.attempt, Call(k, key_of(PROMPT, 0)), PROMPT) for k in range(N)]
+        asked = [desk.turn(board.attempt, PolicyCall(k, key_of(PROMPT, 0)), PROMPT) for k in range(N)]
         answered, found = await asyncio.gather(board.answer(N), asyncio.gather(*asked))
     assert sorted(told.record for told in found) == sorted(answered)
     assert not any(told.was_there for told in found)
@@ -95,12 +95,12 @@ async def test_an_answer_whose_hint_is_lost_is_found_when_hints_are_heard_again(
     board = Board(link, keys)
     async with board.desk() as desk:
         await wait_in_loop(lambda: board.listeners() == 1)
-        turn = asyncio.create_task(desk.turn(board.attempt, Call(0, key_of(PROMPT, 0)), PROMPT))
+        turn = asyncio.create_task(desk.turn(board.attempt, PolicyCall(0, key_of(PROMPT, 0)), PROMPT))
         await wait_in_loop(lambda: link.client.xlen(keys.stream("policy_calls")) == 1)
         link.client.client_kill_filter(_type="pubsub")
         (record,) = await board.answer(1)
         assert await asyncio.wait_for(turn, 20) == (record, False)
-        assert await desk.turn(board.attempt, Call(0, key_of(PROMPT, 0)), PROMPT) == (record, True)
+        assert await desk.turn(board.attempt, PolicyCall(0, key_of(PROMPT, 0)), PROMPT) == (record, True)
 
 
 @in_loop
@@ -117,7 +117,7 @@ async def test_without_the_right_to_hear_hints_there_is_a_look_every_few_seconds
     desk = TurnDesk(Episodes(consumer), asyncio.to_thread, lease_s=LEASE_S)
     desk.start()
     try:
-        turn = desk.turn(board.attempt, Call(0, key_of(PROMPT, 0)), PROMPT)
+        turn = desk.turn(board.attempt, PolicyCall(0, key_of(PROMPT, 0)), PROMPT)
         (record,), found = await asyncio.gather(board.answer(1), asyncio.wait_for(turn, 20))
         assert found.record == record
     finally:

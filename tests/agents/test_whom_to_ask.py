@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agents.turns import BEHIND_S, SHUN_S, Queues, TurnDesk
-from broker.protocol.episodes import Answer, Asking, Attempt, Call
+from broker.protocol.episodes import Asking, Attempt, CallState, PolicyCall
 from tests.support.in_loop import in_loop
 from tests.support.made_up_time import MadeUpTime
 
@@ -26,10 +26,10 @@ def test_a_generator_that_falls_behind_is_not_asked_by_name_for_a_while() -> Non
 
 
 class Unanswered:
-    """Episodes whose every turn is out."""
+    """Episodes whose every turn is in flight."""
 
-    def ask_all(self, many: Sequence[Asking]) -> list[tuple[Answer, bytes]]:
-        return [(Answer.ASKED, b"") for _ in many]
+    def ask_all(self, many: Sequence[Asking]) -> list[tuple[CallState, bytes]]:
+        return [(CallState.ASKED, b"") for _ in many]
 
 
 @in_loop
@@ -39,7 +39,7 @@ async def test_a_turn_that_is_given_up_just_when_a_hint_comes_is_given_up() -> N
 
     episodes: Any = Unanswered()
     desk = TurnDesk(episodes, at_once, lease_s=60)
-    turn = asyncio.create_task(desk.turn(Attempt("17", 0, "token", 1, 1, (None,)), Call(0, "key"), b""))
+    turn = asyncio.create_task(desk.turn(Attempt("17", 0, "token", 1, 1, (None,)), PolicyCall(0, "key"), b""))
     await asyncio.sleep(0.01)
     desk._hint("17 0")
     turn.cancel()

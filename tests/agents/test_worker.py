@@ -28,7 +28,7 @@ from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Episodes
 from broker.protocol.streams import Entry
 from config.loading import to_yaml
-from generators.decoding import Decoder
+from generators.decoding import CompletionDecoder
 from generators.engines.scripted import ScriptedChat
 from tests.support.arena import SIZE, Arena, run_of
 from tests.support.descendants import descendants
@@ -127,7 +127,7 @@ async def test_what_the_policy_brought_about_is_scored_as_it_stands(
         assert (completion.ended_by, completion.finish_reason) == (ended_by, FinishReason.LENGTH)
         assert sum(turn["role"] == "assistant" for turn in completion.messages) == 1
         silent = replace(completion, text="")
-        assert Decoder(ScriptedChat()).text(ground.rollout("0").prompt, silent) == completion.text
+        assert CompletionDecoder(ScriptedChat()).text(ground.rollout("0").prompt, silent) == completion.text
         assert completion.text == completion.messages[0]["content"] != ""
 
 
@@ -271,13 +271,13 @@ async def test_a_template_without_a_tail_is_told_once_and_counted(
 
 
 @in_loop
-async def test_a_group_that_nobody_can_begin_is_buried_with_the_reason(arena: MakeArena) -> None:
+async def test_a_group_that_nobody_can_begin_is_dead_lettered_with_the_reason(arena: MakeArena) -> None:
     ground = arena(agents={"max_attempts": 2})
     ground.rows["0"] = {"columns": {"fails": "no such level"}}
     ground.rows["1"] = {"messages": ({"role": "user", "content": "long " * 1000},)}
     ground.issue(0, 1)
     assert await played(ground, "0", "1") == []
-    reasons = {letter.group_id: letter.reason for letter in ground.letters()}
+    reasons = {dead_letter.group_id: dead_letter.reason for dead_letter in ground.dead_letters()}
     assert "RuntimeError: no such level" in reasons["0"]
     assert "more than data.max_prompt_tokens=1024" in reasons["1"]
 
@@ -379,7 +379,7 @@ async def test_a_group_that_comes_back_to_the_worker_that_lost_it_is_played_on_a
 async def test_a_worker_that_dies_costs_no_turn(
     is_late: bool, arena: MakeArena, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two turns an episode are recorded, and others are out, when another worker takes the group over.
+    """Two turns an episode are recorded, and others are in flight, when another worker takes the group over.
 
     Where the group's deadline is near by then, what was asked before is there, and nothing else is asked.
     """

@@ -9,29 +9,29 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.proofs.agents.__main__ import KINDS, Kind, Outcome, _outcome, as_table, is_proven
+from benchmarks.proofs.agents.__main__ import KINDS, KindOutcome, ProvenKind, _outcome, as_table, is_proven
 from benchmarks.proofs.agents.clients import compare
 from benchmarks.proofs.agents.player import calls
 from benchmarks.proofs.agents.recorded_run import Sampled
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 from broker.messages import End, ScoredGroup
 from tests.support.tiny import completion, group, talk
 
 pytestmark = pytest.mark.process
 
 
-def wrong(stage: Stage) -> None:
+def wrong(stage: KindStage) -> None:
     with stage.plays({"type": "tools", "functions": ["math:gcd"]}) as player:
         stage.holds(
             "a function without type hints is played", player.play(calls(("gcd", {}))).failure is None
         )
 
 
-def in_part(stage: Stage) -> None:
+def in_part(stage: KindStage) -> None:
     stage.leaves_out("in a container, for want of an engine")
 
 
-def cut_short(stage: Stage) -> None:
+def cut_short(stage: KindStage) -> None:
     stage.holds("it begins", True)
     raise IndexError("no answer")
 
@@ -40,16 +40,16 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
     (functions,) = [kind for kind in KINDS if kind.name == "tools"]
     kinds = [
         functions,
-        Kind(name="wrong", title="wrong", play=wrong),
-        Kind(name="short", title="short", play=cut_short),
+        ProvenKind(name="wrong", title="wrong", play=wrong),
+        ProvenKind(name="short", title="short", play=cut_short),
     ]
     played, missed, ended = [_outcome(kind, tmp_path) for kind in kinds]
     assert (played.episodes, len(played.held), is_proven([played])) == (2, 3, True)
     assert (missed.episodes, missed.held) == (1, {"a function without type hints is played": False})
     assert "NOT: played to its end: IndexError no answer" in as_table([ended])[-1]
     assert not any(map(is_proven, ([missed], [ended], [])))
-    left_out = Outcome(
-        kind=Kind(name="none", title="none", play=wrong), package="", episodes=0, held={},
+    left_out = KindOutcome(
+        kind=ProvenKind(name="none", title="none", play=wrong), package="", episodes=0, held={},
         skipped="no such package", seconds=0.0,
     )  # fmt: skip
     assert is_proven([played, left_out])
@@ -57,7 +57,7 @@ def test_a_kind_is_played_and_what_does_not_hold_is_told(tmp_path: Path) -> None
 
 
 def test_what_is_left_out_is_told_and_counts_for_nothing(tmp_path: Path) -> None:
-    outcome = _outcome(Kind(name="part", title="part", play=in_part), tmp_path)
+    outcome = _outcome(ProvenKind(name="part", title="part", play=in_part), tmp_path)
     assert (outcome.held, is_proven([outcome])) == ({}, False)
     assert as_table([outcome])[-1].endswith(": left out: in a container, for want of an engine.")
 
@@ -95,7 +95,7 @@ def test_what_trained_is_held_to_the_engines_record(tmp_path: Path, place: int |
     scored, record = trained()
     if place is not None:
         record[place] = Sampled.of(*map(np.array, other))
-    stage = Stage(tmp_path)
+    stage = KindStage(tmp_path)
     compare(stage, [scored], record, ["math"])
     first, *rest = stage.held.items()
     assert (first[1], all(held for _, held in rest)) == (place is None, True)
@@ -110,7 +110,7 @@ def test_a_turn_may_be_a_sample_up_to_a_stop_sequence(
 ) -> None:
     scored, record = trained()
     longer = [Sampled.of(*map(np.array, ([1, 2], [5, 6, 0], [-1, -2, -9])))] * samples
-    stage = Stage(tmp_path)
+    stage = KindStage(tmp_path)
     stop = np.array(ends, "<i4").tobytes()
     compare(stage, [scored], [*longer, *record[1:]], ["math"], is_stopped=lambda ids: ids.endswith(stop))
     first, *_ = stage.held.values()
@@ -118,7 +118,7 @@ def test_a_turn_may_be_a_sample_up_to_a_stop_sequence(
 
 
 def test_nothing_is_held_of_groups_that_there_are_not(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+    stage = KindStage(tmp_path)
     compare(stage, [], [], ["math"])
     assert stage.held
     assert not any(stage.held.values())
@@ -131,6 +131,6 @@ def test_an_agents_own_count_of_its_calls_is_held_to_what_trained(tmp_path: Path
     scored, record = trained()
     first, second = scored.rollout.completions
     rollout = replace(scored.rollout, completions=(first, replace(second, remark=remark)))
-    stage = Stage(tmp_path)
+    stage = KindStage(tmp_path)
     compare(stage, [replace(scored, rollout=rollout)], record, ["math"])
     assert not all(stage.held.values())

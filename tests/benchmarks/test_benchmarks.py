@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import LONG, TITLES
-from benchmarks.comparison import Comparison, Turn, as_table, median_interval, take_turns
+from benchmarks.comparison import Comparison, TimedWork, as_table, median_interval, take_turns
 from benchmarks.measures.journal import shares_of
 from benchmarks.proofs.demo_seeds import ENGINES, parse_seeds
 from benchmarks.results import append, commit, remarks
 from benchmarks.rigs.groups import made_up_rollout, scored
 from benchmarks.rigs.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
 from benchmarks.rigs.seed_runs import as_table as seed_table
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import DROPPED, GroupOutcome
 from learner.journal.writer import Journal
 from tests.conftest import ROOT, SHARED
 from tests.support.forked_program import fork_module
@@ -63,9 +63,9 @@ def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
     begun: list[str] = []
 
     def side(name: str) -> Any:
-        def work(number: int) -> Turn:
+        def work(number: int) -> TimedWork:
             begun.append(f"{name}{number}")
-            return Turn(amount=number, seconds=0.5)
+            return TimedWork(amount=number, seconds=0.5)
 
         return work
 
@@ -237,7 +237,7 @@ def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "status.json").write_text(json.dumps(status))
     journal = Journal(tmp_path / "journal", 1, run="")
     journal.append(0, [a_scored_group(a_rollout())], [[0.5, -0.5]])  # tokens of versions 3 and 4
-    journal.end({"5": Outcome(DROPPED, "zero_variance", tokens=7)})
+    journal.end({"5": GroupOutcome(DROPPED, "zero_variance", tokens=7)})
     journal.close()
     run = read_seed_run(tmp_path, seed=7, began_at=981.0, seconds=30.0, exit_code=0, is_audit_clean=True)
     expected = {

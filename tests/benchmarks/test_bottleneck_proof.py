@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.proofs.bottleneck import QUICK, SITUATIONS, Row, Situation, as_table
+from benchmarks.proofs.bottleneck import QUICK, SITUATIONS, Situation, SituationRow, as_table
 from config.loading import load_run
 from tests.conftest import ROOT
 from tools.run_view.finding import BottleneckFinding
@@ -17,11 +17,11 @@ IN_FLIGHT = "learner.groups_in_flight"
 BY_NAME = {situation.bottleneck: situation for situation in SITUATIONS}
 
 
-def row(made: str, *, named: str, gain: float = 1.0, knob: str = "", after: float = 4.0) -> Row:
+def row(made: str, *, named: str, gain: float = 1.0, knob: str = "", after: float = 4.0) -> SituationRow:
     """Two groups a second before, `after` after."""
     facts: dict[str, Any] = {"gain": gain, "utilisation": 0.97, "knob": {knob: 2} if knob else {}}
     said = BottleneckFinding(text="", bottleneck=named, **facts)
-    return Row(situation=BY_NAME[made], before=2.0, after=after, said=said)
+    return SituationRow(situation=BY_NAME[made], before=2.0, after=after, said=said)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,9 @@ def row(made: str, *, named: str, gain: float = 1.0, knob: str = "", after: floa
         (row("budget", named="budget", knob=IN_FLIGHT), f"NOT held: top named {IN_FLIGHT}"),
     ],
 )
-def test_a_situation_holds_where_top_named_it_and_foresaw_what_came(found: Row, verdict: str) -> None:
+def test_a_situation_holds_where_top_named_it_and_foresaw_what_came(
+    found: SituationRow, verdict: str
+) -> None:
     assert found.verdict == verdict
 
 

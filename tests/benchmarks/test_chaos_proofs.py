@@ -14,7 +14,7 @@ import pytest
 from benchmarks import results
 from benchmarks.proofs import chaos, chaos_batch
 from benchmarks.proofs.chaos import INTERRUPTED, Wanted, as_table, fulfil, read
-from benchmarks.proofs.chaos_batch import GAME, OWN_AGENTS, Table, parse_kills, redelivered
+from benchmarks.proofs.chaos_batch import GAME, OWN_AGENTS, JsonTable, parse_kills, redelivered
 from benchmarks.proofs.chaos_demo import TURNS, Beside, beside, failures, ratio
 from benchmarks.rigs.seed_runs import SeedRun
 from benchmarks.rigs.sleeper import SlowBox
@@ -118,7 +118,7 @@ def test_a_commit_that_has_failed_is_not_tried_until_it_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(results, "commit", lambda: "c")
-    Table(tmp_path / "kills.jsonl", {"run": "learner-0", "commit": "c"}).add(why="exit code 1")
+    JsonTable(tmp_path / "kills.jsonl", {"run": "learner-0", "commit": "c"}).add(why="exit code 1")
     assert chaos.main(["--out", str(tmp_path)]) == 1
     assert "run learner-0: exit code 1. To begin" in capsys.readouterr().out
     assert len(read(tmp_path / "kills.jsonl")) == 1
@@ -136,7 +136,7 @@ def test_the_table_goes_on_with_the_lines_of_its_own_commit(tmp_path: Path) -> N
     path = tmp_path / "kills.jsonl"
     assert read(path) == []
     for commit in ("old", "new", "new"):
-        Table(path, {"run": "learner-0", "commit": commit}).add(role="learner", back_s=1.0)
+        JsonTable(path, {"run": "learner-0", "commit": commit}).add(role="learner", back_s=1.0)
     assert (len(read(path)), len(read(path, "new")), len(read(path, "newer"))) == (3, 2, 0)
     assert json.loads(path.read_text().splitlines()[0])["back_s"] == 1.0
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.compose import asks
 from benchmarks.compose.proof import as_table, told
-from benchmarks.compose.stack import Held, NotInTime, Stack, moment
+from benchmarks.compose.stack import MeasuredBar, NotInTime, Stack, moment
 
 pytestmark = pytest.mark.process
 
@@ -79,8 +79,8 @@ def test_a_health_check_is_asked_as_the_engine_would(test: tuple[str, ...], aske
 
 
 def test_a_part_that_breaks_off_has_missed_what_it_was_at() -> None:
-    def part(_: Stack) -> Iterator[Held]:
-        yield Held("a bar", "3 s", is_held=True)
+    def part(_: Stack) -> Iterator[MeasuredBar]:
+        yield MeasuredBar("a bar", "3 s", is_held=True)
         raise NotInTime("version 3 did not come within 5 s")
 
     found = list(told("demo", part, as_stack(FakeStack())))

@@ -12,7 +12,13 @@ import pytest
 from benchmarks.proofs import exact_resume
 from benchmarks.results import ROOT
 from benchmarks.rigs.killed_learner import Death, lines_of, text_of
-from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, comes_once, resumed_run
+from benchmarks.rigs.resumed_run import (
+    WHILE_STARTING,
+    WHILE_TRAINING,
+    ResumedRunResult,
+    comes_once,
+    resumed_run,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -118,7 +124,7 @@ RUN = {"steps": 10, "identical": 10, "lost": 0, "twice": 0}
 )
 def test_what_is_not_as_it_should_be_is_in_the_verdict(changes: dict[str, object], verdict: str) -> None:
     deaths = {"again": 1, "wanted": 2, "deaths": ["before `a`", WHILE_TRAINING]}
-    result = Result(**(RUN | {"ranks": 2, "zero_stage": 2} | deaths | changes))  # type: ignore[arg-type]
+    result = ResumedRunResult(**(RUN | {"ranks": 2, "zero_stage": 2} | deaths | changes))  # type: ignore[arg-type]
     assert result.verdict == verdict
     assert exact_resume.as_table([(result, 5.0)])[2].endswith(f"| {verdict} |")
 
@@ -129,7 +135,7 @@ def test_nothing_is_proven_by_too_few_deaths_or_where_a_line_was_not_one() -> No
 
     def failed(*hands: list[str]) -> list[str]:
         facts = RUN | {"ranks": 1, "zero_stage": 0, "again": 1, "wanted": 0}
-        done = [Result(**facts, deaths=hand) for hand in hands]  # type: ignore[arg-type]
+        done = [ResumedRunResult(**facts, deaths=hand) for hand in hands]  # type: ignore[arg-type]
         missed = exact_resume.failures(done)
         said = "\n".join(exact_resume.as_table([(result, 5.0) for result in done]))
         assert ("**NOT proven**" in said, "**Proven**" in said) == (bool(missed), not missed)

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from benchmarks.fleet.machine import Engine, Machine, MachineError
+from benchmarks.fleet.machine import ContainerProgram, FleetMachine, MachineError
 from benchmarks.fleet.proof import Fleet, kind, lag_by_littles_law, page_lines, type_all, typed
 
 pytestmark = pytest.mark.process
@@ -37,14 +37,14 @@ class FakeMachine:
 
 
 def a_fleet(machine: FakeMachine) -> Fleet:
-    one = cast("Machine", machine)
-    return Fleet(engine=Engine("docker"), a=one, b=one, password="word")
+    one = cast("FleetMachine", machine)
+    return Fleet(engine=ContainerProgram("docker"), a=one, b=one, password="word")
 
 
 def test_every_line_of_the_page_is_typed_on_its_machine() -> None:
     first, others, anywhere = page_lines()
     machine = FakeMachine()
-    type_all(a_fleet(machine), cast("Machine", machine), [*first, *others])
+    type_all(a_fleet(machine), cast("FleetMachine", machine), [*first, *others])
     assert set(machine.running) == {"redis-server", "learner", "scorers", "generators"}
     assert machine.typed == [
         "scripts/redis_tls.sh fleet machine-a",
@@ -82,7 +82,7 @@ def test_a_line_that_fails_is_an_error_with_its_last_words_and_one_that_goes_on_
     engine = tmp_path / "engine"
     engine.write_text('#!/bin/bash\nexec bash -c "${@: -1}"\n')
     engine.chmod(0o755)
-    machine = Machine(Engine(str(engine)), "one", image="", network="")
+    machine = FleetMachine(ContainerProgram(str(engine)), "one", image="", network="")
     assert machine.types("echo right").strip() == "right"
     said = machine.tries("echo wrong >&2; exit 3")
     assert (said.code, said.last_line) == (3, "wrong")

@@ -18,9 +18,27 @@ from typing import Any
 import pytest
 
 from benchmarks.proofs.gpu import __main__ as command
-from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
-from benchmarks.proofs.gpu.outcomes import Found, Missed, Outcome, Place, Skipped, Verdict, read_outcome
-from benchmarks.proofs.gpu.plan import ALONE, BUDGET_S, BY_NAME, SAMPLES, STEPS, TRAINS, Step, chosen, takes
+from benchmarks.proofs.gpu.made_up import QWEN_0_5B, ModelShape
+from benchmarks.proofs.gpu.outcomes import (
+    Missed,
+    Skipped,
+    StepFigures,
+    StepOutcome,
+    StepPlace,
+    StepVerdict,
+    read_outcome,
+)
+from benchmarks.proofs.gpu.plan import (
+    ALONE,
+    BUDGET_S,
+    BY_NAME,
+    SAMPLES,
+    STEPS,
+    TRAINS,
+    GpuStep,
+    chosen,
+    takes,
+)
 from benchmarks.proofs.gpu.rates import size_for
 from benchmarks.proofs.gpu.shared_card import GENERATOR, Killer
 from benchmarks.proofs.gpu.step import outcome_of
@@ -34,19 +52,19 @@ from tools.estimates.operations import peak_of, step_operations
 
 pytestmark = pytest.mark.process
 
-MACHINE = Outcome(
+MACHINE = StepOutcome(
     step="machine",
-    verdict=Verdict.PASS,
+    verdict=StepVerdict.PASS,
     text="a card",
     facts={"cuda": True, "card": "NVIDIA H100 PCIe", "torch": "2.11", "redis": "7"},
 )
 
 
-FAILED = Outcome(step="demo", verdict=Verdict.FAIL, text="a|b")
+FAILED = StepOutcome(step="demo", verdict=StepVerdict.FAIL, text="a|b")
 
 
-def passed(step: str) -> Outcome:
-    return Outcome(step=step, verdict=Verdict.PASS, text="1 of 1", seconds=2.0)
+def passed(step: str) -> StepOutcome:
+    return StepOutcome(step=step, verdict=StepVerdict.PASS, text="1 of 1", seconds=2.0)
 
 
 def test_what_a_gpu_has_to_show_fits_into_nine_minutes_with_libraries_read_for_the_first_time(
@@ -100,13 +118,13 @@ def test_every_step_names_a_function_that_is_there_and_a_limit_or_a_reason_on_a_
         assert bool(step.no_cpu_form) or step.cpu_s > 0
 
 
-def passes(place: Place, *, number: int) -> Found:
-    return Found(text=f"{number} tokens", facts={"number": number, "device": place.device})
+def passes(place: StepPlace, *, number: int) -> StepFigures:
+    return StepFigures(text=f"{number} tokens", facts={"number": number, "device": place.device})
 
 
 def outcome_of_function(
-    function: Callable[..., Found], patch: pytest.MonkeyPatch, folder: Path, **words: int
-) -> Outcome:
+    function: Callable[..., StepFigures], patch: pytest.MonkeyPatch, folder: Path, **words: int
+) -> StepOutcome:
     patch.setattr("tests.support.gpu_steps.chosen", function)
     return outcome_of("x", "tests.support.gpu_steps:chosen", words, device="cpu", shared=folder)
 
@@ -126,7 +144,7 @@ def outcome_of_function(
 def test_whatever_a_step_raises_is_its_outcome(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, line: str
 ) -> None:
-    def raises(place: Place) -> Found:
+    def raises(place: StepPlace) -> StepFigures:
         raise error
 
     assert outcome_of_function(raises, monkeypatch, tmp_path).line == line
@@ -138,7 +156,7 @@ def test_a_step_that_passes_leaves_its_text_and_its_facts(
     outcome = outcome_of_function(passes, monkeypatch, tmp_path, number=7)
     outcome.write(tmp_path / "x.json")
     assert read_outcome(tmp_path / "x.json") == outcome
-    assert (outcome.verdict, outcome.text) == (Verdict.PASS, "7 tokens")
+    assert (outcome.verdict, outcome.text) == (StepVerdict.PASS, "7 tokens")
     assert outcome.facts == {"number": 7, "device": "cpu"}
 
 
@@ -150,8 +168,8 @@ def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def step_of(
     name: str, function: str = "", *, lane: str = TRAINS, limit_s: float = 60.0, session: str = ""
-) -> Step:
-    return Step(
+) -> GpuStep:
+    return GpuStep(
         name=name,
         what="",
         function=f"tests.support.gpu_steps:{function}",
@@ -164,9 +182,9 @@ def step_of(
     )
 
 
-def ended(worker: Worker, step: Step, limit_s: float = 60.0) -> Outcome:
+def ended(worker: Worker, step: GpuStep, limit_s: float = 60.0) -> StepOutcome:
     worker.begin(step, limit_s)
-    found: list[Outcome] = []
+    found: list[StepOutcome] = []
 
     def has_ended() -> bool:
         found.extend(filter(None, [worker.outcome()]))
@@ -189,7 +207,7 @@ def test_a_step_that_hangs_or_dies_fails_with_the_reason_and_the_end_of_its_log(
 ) -> None:
     worker = Worker(fresh(), "cpu", tmp_path)
     outcome = ended(worker, step_of("dying", function), limit_s)
-    assert outcome.verdict is Verdict.FAIL
+    assert outcome.verdict is StepVerdict.FAIL
     assert said in outcome.text
     assert outcome.text.endswith("ends: begun")
     assert not worker.is_alive
@@ -218,7 +236,9 @@ def test_workers_are_fresh_interpreters_where_a_fork_can_not_use_the_card(
 def proof_of(
     tmp_path: Path, *, budget_s: float = 100.0, commit: str = "c0ffee", torch: str = "2.13"
 ) -> command.Proof:
-    machine = Outcome(step="machine", verdict=Verdict.PASS, text="", facts={"torch": torch, "redis": "7"})
+    machine = StepOutcome(
+        step="machine", verdict=StepVerdict.PASS, text="", facts={"torch": torch, "redis": "7"}
+    )
     stop, deadline = threading.Event(), time.monotonic() + budget_s
     return command.Proof(
         out=tmp_path, device="cuda", machine=machine, commit=commit, stop=stop, deadline=deadline
@@ -257,7 +277,7 @@ def test_a_run_that_is_cut_off_counts_as_far_as_it_came(events: list[str], tmp_p
     proof = proof_of(tmp_path)
     proof.run([step_of("varlen", limit_s=1)])
     proof.stop.set()
-    assert [outcome.verdict for outcome in proof.outcomes] == [Verdict.PASS]
+    assert [outcome.verdict for outcome in proof.outcomes] == [StepVerdict.PASS]
     proof.run([step_of("demo", lane=SAMPLES)])
     assert proof.outcomes[-1].line == "LEFT OUT demo (0 s): it was told to end"
     late = proof_of(tmp_path, budget_s=1)
@@ -305,7 +325,7 @@ def test_without_a_gpu_the_table_says_that_no_figure_is_a_gpus() -> None:
         ([passed("machine"), FAILED], "**NOT proven**: 1 passed, 1 failed, 0 skipped"),
     ],
 )
-def test_a_part_of_the_steps_proves_nothing(outcomes: list[Outcome], said: str) -> None:
+def test_a_part_of_the_steps_proves_nothing(outcomes: list[StepOutcome], said: str) -> None:
     assert said in "\n".join(command.as_table(outcomes, "cuda"))
     assert FAILED.row == "| demo | FAIL | 0 | a/b |", "no bar in a cell"
 
@@ -333,7 +353,7 @@ def test_a_card_has_the_peak_of_its_makers_sheet_or_none(card: str, tera: float 
 
 def test_the_operations_of_a_step_are_those_of_its_products() -> None:
     # One layer of one head, 2 numbers a token: q, k, v, o have 4 weights each, the MLP 3 x 2 x 4 = 24, together 40.
-    shape = Shape(name="", hidden=2, inner=4, layers=1, heads=1, groups=1, vocabulary=10)
+    shape = ModelShape(name="", hidden=2, inner=4, layers=1, heads=1, groups=1, vocabulary=10)
     assert shape.layer_parameters == 40
     # 5 tokens x 40 x 6 = 1200; 3 trained x 20 x 6 = 360; (4 + 9) x 2 x 6 = 156.
     assert step_operations(shape, [2, 3], trained_tokens=3) == 1200 + 360 + 156
@@ -380,7 +400,7 @@ def test_attention_agrees_with_its_reference_in_the_cpu_form(
 ) -> None:
     use_on_cpu(monkeypatch)  # and take it away again
     outcome = outcome_of("varlen", BY_NAME["varlen"].function, {}, device="cpu", shared=tmp_path)
-    assert outcome.verdict is Verdict.PASS, outcome.line
+    assert outcome.verdict is StepVerdict.PASS, outcome.line
     assert outcome.facts["model"] < 1e-5
 
 

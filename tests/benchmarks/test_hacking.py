@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.proofs.hacking import HACKS, Result, as_table, judged
+from benchmarks.proofs.hacking import HACKS, HackingResult, as_table, judged
 from benchmarks.rigs.leaky_scorers import PaysForm, PaysLength, PaysPhrase, Truth
 
 pytestmark = pytest.mark.process
@@ -57,7 +57,9 @@ def test_the_table_counts_what_holds() -> None:
     assert f"| {HACKS['form'].what} | 0 | 0.30 to 0.60 | 12 | 14 | scorer math | yes |" in lines
     assert "| the demo's own | 1 | 0.30 to 0.60 | 12 | - | none | yes |" in lines
     assert lines[-1].startswith("**Holds**: 1 of 1 hacks named")
-    spoilt = Result(hack="", seed=2, exit_code=1, rose_at=None, named_at=None, kinds=(), reward=(0.0, 0.0))
+    spoilt = HackingResult(
+        hack="", seed=2, exit_code=1, rose_at=None, named_at=None, kinds=(), reward=(0.0, 0.0)
+    )
     assert as_table([*found, spoilt])[-1].startswith("**Does not hold**")
 
 

@@ -13,9 +13,9 @@ from benchmarks.proofs.metamorphic.__main__ import main
 from benchmarks.proofs.metamorphic.certain import is_changed
 from benchmarks.proofs.metamorphic.references import NoReference, Reference, only, read
 from benchmarks.proofs.metamorphic.rewrites import RIGHT, WRONG
-from benchmarks.proofs.metamorphic.scoring import PROBED, Pair, Verdict, pairs
+from benchmarks.proofs.metamorphic.scoring import PROBED, Pair, RewriteVerdict, pairs
 from benchmarks.proofs.metamorphic.structure import Span, shape_of, statements
-from benchmarks.proofs.metamorphic.tally import Tally
+from benchmarks.proofs.metamorphic.tally import VerdictTally
 
 pytestmark = pytest.mark.process
 
@@ -249,8 +249,8 @@ def test_references_are_thinned_evenly_by_kind() -> None:
 ONE = Reference("1", "here")
 
 
-def probed(value: float | None) -> Verdict:
-    return Verdict(ONE, "integer", Pair("2", "probe", "math", None), value, "can't be parsed")
+def probed(value: float | None) -> RewriteVerdict:
+    return RewriteVerdict(ONE, "integer", Pair("2", "probe", "math", None), value, "can't be parsed")
 
 
 @pytest.mark.parametrize(
@@ -266,11 +266,11 @@ def probed(value: float | None) -> Verdict:
 def test_one_wrong_score_of_a_hundred_breaks_the_bar(
     expected: float, value: float | None, reason: str, is_proven: bool
 ) -> None:
-    tally = Tally()
-    right = Verdict(ONE, "integer", Pair("1.0", "spaces", "math", 1.0), 1.0, "")
+    tally = VerdictTally()
+    right = RewriteVerdict(ONE, "integer", Pair("1.0", "spaces", "math", 1.0), 1.0, "")
     for _ in range(99):
         tally.add([probed(0.0), right])
-    last = Verdict(ONE, "integer", Pair("3", "one number", "math", expected), value, reason)
+    last = RewriteVerdict(ONE, "integer", Pair("3", "one number", "math", expected), value, reason)
     tally.add([probed(0.0), last])
     assert tally.is_proven() is is_proven
     said = tally.as_table("7", seed=0, took_s=1.0)[-1]
@@ -278,7 +278,7 @@ def test_one_wrong_score_of_a_hundred_breaks_the_bar(
 
 
 def test_more_than_one_unscorable_reference_of_fifty_breaks_the_bar_and_nothing_proves_nothing() -> None:
-    tally = Tally()
+    tally = VerdictTally()
     assert not tally.is_proven()
     for number in range(50):
         tally.add([probed(None if number < 1 else 0.0)])

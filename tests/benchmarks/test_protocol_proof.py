@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.proofs import protocol
-from benchmarks.proofs.machines import GROUPS, MACHINES, Machine
+from benchmarks.proofs.machines import GROUPS, MACHINES, StateMachine
 from benchmarks.proofs.protocol import SEARCH_SEEDS, as_table, is_proven, missing_of, read, search
 
 pytestmark = pytest.mark.process
@@ -53,7 +53,7 @@ def test_every_batch_is_there_and_every_rule_is_missed(
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.title)
-def test_each_machine_is_proven_by_its_own_rules_and_acts(machine: Machine) -> None:
+def test_each_machine_is_proven_by_its_own_rules_and_acts(machine: StateMachine) -> None:
     did = {"did": dict.fromkeys(machine.acts, 5)}
     missed = [{**BROKEN[0], "without": rule} for rule in machine.rules]
     assert is_proven(machine, [{**OLD, **did}, {**NEW, **did}, *missed], JOBS)
@@ -79,7 +79,7 @@ def test_a_missing_rule_is_searched_for_until_a_seed_finds_it(
     rows = [row("rule 3", seed) for seed in there]
     begun: list[int] = []
 
-    def play(_machine: Machine, job: tuple[str, int, str], _out: Path) -> None:
+    def play(_machine: StateMachine, job: tuple[str, int, str], _out: Path) -> None:
         begun.append(job[1])
         rows.append(row(job[2], job[1]))
 

@@ -9,7 +9,15 @@ from typing import get_args
 
 import pytest
 
-from benchmarks.proofs.rubric import MODES, Result, as_table, held_out, holds, policy_run, rubric_model_run
+from benchmarks.proofs.rubric import (
+    MODES,
+    RubricResult,
+    as_table,
+    held_out,
+    holds,
+    policy_run,
+    rubric_model_run,
+)
 from benchmarks.rigs.rubric_world import Sum, sums, write_rows
 from config.loading import build_run
 from config.scorer_kinds import VerifierMode
@@ -72,9 +80,9 @@ def test_a_round_is_read_by_its_version_and_checked_line_by_line(tmp_path: Path)
 
 
 def test_the_proof_holds_where_graded_solutions_have_fewer_results_without_a_way() -> None:
-    model = Result(name="rubric-model", exit_code=0, reward=(0.6, 0.9))
+    model = RubricResult(name="rubric-model", exit_code=0, reward=(0.6, 0.9))
     guessed, derived = derivations([[MIRACLE] * 8], k=8), derivations([[WAY] * 6 + [MIRACLE] * 2], k=8)
-    outcome = Result(name="outcome", exit_code=0, reward=(0.3, 0.8), before=derived, after=guessed)
+    outcome = RubricResult(name="outcome", exit_code=0, reward=(0.3, 0.8), before=derived, after=guessed)
     graded = replace(outcome, name="tinyv_only", before=guessed, after=derived)
     assert holds(model, [outcome, graded])
     assert not holds(model, [replace(outcome, after=derived), graded])

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.proofs.staleness import LOSSES, Result, as_table, draw, holds, read_runs
+from benchmarks.proofs.staleness import LOSSES, StalenessResult, as_table, draw, holds, read_runs
 
 pytestmark = pytest.mark.process
 
 
-def result(loss: str, max_lag: int, seed: int, after: float | None, *, exit_code: int = 0) -> Result:
+def result(loss: str, max_lag: int, seed: int, after: float | None, *, exit_code: int = 0) -> StalenessResult:
     of_run = {
         "exit_code": exit_code,
         "seconds": 100.0 + seed,
@@ -21,7 +21,7 @@ def result(loss: str, max_lag: int, seed: int, after: float | None, *, exit_code
         "clipped": 0.01,
         "commit": "abc",
     }
-    return Result(loss=loss, max_lag=max_lag, seed=seed, before=0.25, after=after, **of_run)  # type: ignore[arg-type]
+    return StalenessResult(loss=loss, max_lag=max_lag, seed=seed, before=0.25, after=after, **of_run)  # type: ignore[arg-type]
 
 
 GOOD = [result("grpo", lag, seed, 0.9 + seed / 100) for lag in (0, 4) for seed in (0, 1)]
@@ -46,7 +46,9 @@ def test_a_row_is_the_mean_of_its_seeds_with_the_least_and_the_most() -> None:
         [],
     ],
 )
-def test_a_run_that_failed_and_a_default_that_loses_by_lag_are_no_proof(spoilt: list[Result]) -> None:
+def test_a_run_that_failed_and_a_default_that_loses_by_lag_are_no_proof(
+    spoilt: list[StalenessResult],
+) -> None:
     assert holds(GOOD)
     assert not holds(spoilt)
 

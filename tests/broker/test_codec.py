@@ -36,7 +36,7 @@ from broker.messages import (
     TurnPrompt,
     TurnRecord,
 )
-from tests.support.groups import a_letter, a_prompt, a_rollout, a_scored_group, an_announcement
+from tests.support.groups import a_dead_letter, a_prompt, a_rollout, a_scored_group, an_announcement
 from tests.support.random_groups import plain, scored_groups
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -61,7 +61,7 @@ WIRE: dict[str, tuple[Any, codec.Fields, Callable[[codec.Raw], Any]]] = {
     "prompt": (PROMPT, prompt_fields(PROMPT), codec.decode_prompt),
     "rollout": (ROLLOUT, codec.encode_rollout(ROLLOUT), codec.decode_rollout),
     "scored": (SCORED_GROUP, codec.encode_scored(SCORED_GROUP), codec.decode_scored),
-    "dead": (a_letter(), codec.encode_dead(a_letter(), floor=3), codec.decode_dead),
+    "dead": (a_dead_letter(), codec.encode_dead(a_dead_letter(), floor=3), codec.decode_dead),
     "announcement": (ANNOUNCEMENT, codec.encode_announcement(ANNOUNCEMENT), codec.decode_announcement),
 }
 # What a writer of schema 1 meant by its golden files: no data source.
@@ -436,5 +436,5 @@ LETTERS = st.sampled_from([b"v", b"group", b"stage", b"reason", b"attempts", b"t
 
 
 @given(raw=st.dictionaries(LETTERS, st.binary(max_size=8) | st.just("²".encode())))
-def test_a_dead_letter_is_always_a_letter(raw: dict[bytes, bytes]) -> None:
+def test_a_dead_letter_is_always_a_dead_letter(raw: dict[bytes, bytes]) -> None:
     assert isinstance(codec.decode_dead(raw), DeadLetter)

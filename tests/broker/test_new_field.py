@@ -25,7 +25,7 @@ from typing import Any
 from msgspec.structs import replace
 from broker import codec, messages
 from learner.journal.payloads import StepEncoder, decode_step
-from tests.support.groups import a_letter, a_prompt, a_rollout, a_scored_group, an_announcement
+from tests.support.groups import a_dead_letter, a_prompt, a_rollout, a_scored_group, an_announcement
 
 assert str(Path(messages.__file__)).startswith(sys.argv[1])
 new = {"tint": "red", "weights": (0.5, 2.0)}
@@ -41,7 +41,7 @@ for group in (codec.decode_scored(raw), kept):
     for message in (group, group.rollout, group.rollout.prompt, said, said.segments[0], group.scores[1]):
         assert (message.tint, message.weights) == ("red", (0.5, 2.0)), message
 for message, encode, decode in (
-    (a_letter(), lambda letter: codec.encode_dead(letter, floor=3), codec.decode_dead),
+    (a_dead_letter(), lambda dead_letter: codec.encode_dead(dead_letter, floor=3), codec.decode_dead),
     (an_announcement(), codec.encode_announcement, codec.decode_announcement),
 ):
     fields = {name.encode(): str(one).encode() for name, one in encode(replace(message, tint="red")).items()}

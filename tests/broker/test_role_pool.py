@@ -32,7 +32,7 @@ def test_only_failures_in_a_row_count(code: int, lived_s: float, before: int, af
     restarts = Restarts(policy)
     for _ in range(before):
         restarts.fail(0.0)
-    part = role_pool.Part(name="worker", command=[], restarts=restarts, started=100.0)
+    part = role_pool.PooledProcess(name="worker", command=[], restarts=restarts, started=100.0)
     assert part.may_restart(code, now=100.0 + lived_s)
     assert restarts.failures == after
     assert restarts.not_before == 100.0 + lived_s + (0.5 if after < 2 else 4.0)

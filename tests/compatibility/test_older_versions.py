@@ -116,9 +116,9 @@ def test_every_entry_is_decoded(old: RedisLink, left: Left) -> None:
             prompt = message if stream == PROMPTS else rollout.prompt
             assert (prompt.group_id, prompt.floor, prompt.task) == (entry.group_id, entry.floor, "picky")
     for entry in entries(old, DEAD):
-        letter = codec.decode_dead(entry.raw)
-        assert (letter.stage, letter.reason) == (ROLLOUTS, "this row is made to die")
-        assert codec.unpack(letter.original, SampledGroup).prompt.group_id == letter.group_id
+        dead_letter = codec.decode_dead(entry.raw)
+        assert (dead_letter.stage, dead_letter.reason) == (ROLLOUTS, "this row is made to die")
+        assert codec.unpack(dead_letter.original, SampledGroup).prompt.group_id == dead_letter.group_id
     weights: Any = old.client.xrange(KEYS("weights"))
     announced = [codec.decode_announcement(raw) for _, raw in weights]
     assert announced[-1].version == left.announced
@@ -154,8 +154,8 @@ def test_nothing_is_lost_or_twice_and_a_learner_claims_the_run_and_retires_what_
     ledger = read_ledger(journal)
     owner = RunOwner(old, KEYS)
     assert owner.claim(max(incarnation["fence"] for incarnation in ledger.incarnations)) == 4
-    out: Any = old.client.zrange(KEYS("slots"), 0, -1)
-    slots = {name.decode() for name in out}
+    in_flight: Any = old.client.zrange(KEYS("slots"), 0, -1)
+    slots = {name.decode() for name in in_flight}
     owner.retire(slots)
     assert not old.client.exists(KEYS("slots"))
     assert audit(old, KEYS, journal).lost == len(slots - set(ledger.outcomes))

@@ -35,7 +35,7 @@ DEADLINE_S = (
 )
 LEAST_WAIT_S = 15.0  # a longest wait below that would say that nobody had to wait for the stopped one
 SLOW_S = 2.0  # that the slow generator takes for a group
-LOOK_S = 2.0  # between two surveys of a learner with that deadline, with the read before: they notice it
+LOOK_S = 2.0  # between two reconciliations with that deadline, with the read before: they notice it
 SCORE_S = 3.0  # for the group that comes in the dead one's stead to be issued, scored and read
 MOST_WAIT_S = DEADLINE_S + LOOK_S + SLOW_S + SCORE_S
 

@@ -17,7 +17,7 @@ from config.run import ModelConfig
 from generators import chat, decoding
 from generators.answers import answer
 from generators.chat import Chat
-from generators.decoding import Decoder, open_decoder
+from generators.decoding import CompletionDecoder, open_decoder
 from generators.engines.scripted import ScriptedChat, ScriptedEngine
 from tests.support.byte_model import make_prompt, make_run
 from tests.support.in_loop import in_loop
@@ -84,7 +84,7 @@ def test_an_episodes_text_is_its_last_turns_when_cut_too(last: bytes, ended_by: 
     )
     finish = FinishReason.LENGTH if ended_by.is_cut else FinishReason.STOP
     episode = Completion(segments=(segment,), finish_reason=finish, text="", ended_by=ended_by)
-    decoder = Decoder(ScriptedChat())
+    decoder = CompletionDecoder(ScriptedChat())
     assert decoder.text(make_prompt("1"), episode) == text
     assert decoder.text(make_prompt("1"), replace(episode, segments=(), ended_by=End.FAILED)) == ""
 

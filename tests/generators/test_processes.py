@@ -24,7 +24,16 @@ from broker.monitoring import heartbeat
 from broker.monitoring.crash_reports import record_death
 from broker.processes import how_it_ended, spawn, stop
 from broker.protocol.consumer import Consumer, Renewer
-from broker.protocol.episodes import Answer, Attempt, Call, Calls, Episodes, calls_near, content_of, key_of
+from broker.protocol.episodes import (
+    Attempt,
+    CallState,
+    CallStream,
+    Episodes,
+    PolicyCall,
+    calls_near,
+    content_of,
+    key_of,
+)
 from broker.protocol.run_owner import NewGroup
 from config.loading import to_yaml
 from generators import calls, worker
@@ -145,14 +154,14 @@ def test_a_prompt_that_kills_generators_goes_to_the_dead(plant_of: Callable[...,
             assert "0" not in engine.began
 
     asyncio.run(a_healthy_one_gives_it_up())
-    letter = codec.decode_dead(plant.entry("0").raw)
+    dead_letter = codec.decode_dead(plant.entry("0").raw)
     tried = [f"{socket.gethostname()}-{pid}-" for pid in pids]
-    words = letter.reason.partition(": ")[2].split(", ")
-    assert all(word.startswith(name) for word, name in zip(words, tried, strict=True)), letter.reason
+    words = dead_letter.reason.partition(": ")[2].split(", ")
+    assert all(word.startswith(name) for word, name in zip(words, tried, strict=True)), dead_letter.reason
     assert all(word.endswith(" (was killed by SIGSEGV)") for word in words)
-    assert (letter.attempts, letter.stage) == (2, PROMPTS)
-    assert "Fatal Python error: Segmentation fault" in letter.traceback
-    assert letter.original == prompt
+    assert (dead_letter.attempts, dead_letter.stage) == (2, PROMPTS)
+    assert "Fatal Python error: Segmentation fault" in dead_letter.traceback
+    assert dead_letter.original == prompt
     plant.audit()
 
 
@@ -184,10 +193,10 @@ class Ground(Floor):
         assert attempt is not None
         return attempt
 
-    def ask(self, attempt: Attempt, number: int, *, prompt: bytes = b"", near: str = "") -> Call:
+    def ask(self, attempt: Attempt, number: int, *, prompt: bytes = b"", near: str = "") -> PolicyCall:
         packed = prompt or codec.pack(turn_prompt(number))
-        call = Call(0, key_of(packed, number))
-        assert self.episodes.ask(attempt, call, packed, near=near)[0] is Answer.ASKED
+        call = PolicyCall(0, key_of(packed, number))
+        assert self.episodes.ask(attempt, call, packed, near=near)[0] is CallState.ASKED
         return call
 
     def age_calls(self) -> None:
@@ -198,9 +207,11 @@ class Ground(Floor):
                 key, GROUP, item["consumer"], 0, [item["message_id"]], idle=3_600_000, justid=True
             )
 
-    async def answer(self, attempt: Attempt, call: Call, task: asyncio.Task[object]) -> tuple[Answer, bytes]:
+    async def answer(
+        self, attempt: Attempt, call: PolicyCall, task: asyncio.Task[object]
+    ) -> tuple[CallState, bytes]:
         def found() -> bool:
-            return self.episodes.look(attempt, call)[0] is not Answer.ASKED
+            return self.episodes.look(attempt, call)[0] is not CallState.ASKED
 
         await wait_in_loop(found, task=task)
         return self.episodes.look(attempt, call)
@@ -229,11 +240,11 @@ async def test_a_call_is_answered_with_a_sample_or_the_reason_and_leaves_nothing
     attempt = ground.open()
     async with ground.generator(FloorEngine()) as (generator, task):
         found, stored = await ground.answer(attempt, ground.ask(attempt, 0), task)
-        assert found is Answer.TURN
+        assert found is CallState.TURN
         await wait_in_loop(lambda: ground.hash("alive:generator:g").get("turns") == "1", task=task)
         assert generator.turns == 1
         found, said = await ground.answer(attempt, ground.ask(attempt, 1, prompt=b"\xc1"), task)
-        assert (found, b"payload" in said) == (Answer.FAILED, True)
+        assert (found, b"payload" in said) == (CallState.FAILED, True)
     record = codec.unpack(content_of(stored), TurnRecord)
     assert bytes(record.token_ids.tolist()) == b"\\boxed{1}\0"
     assert (record.finish_reason, record.generator) == (FinishReason.STOP, "g")
@@ -258,7 +269,7 @@ async def test_calls_come_first_and_an_eighth_of_the_room_is_for_prompts(ground:
         assert sorted(engine.began) == ["1", "1000", "1001"], "the room is full"
         gate.set()
         for call in asked:
-            assert (await ground.answer(attempt, call, task))[0] is Answer.TURN
+            assert (await ground.answer(attempt, call, task))[0] is CallState.TURN
         await wait_in_loop(lambda: sorted(ground.ids(ROLLOUTS)) == ["1", "2", "3"], task=task)
     assert ground.ids(PROMPTS) == []
 
@@ -277,7 +288,7 @@ async def test_a_call_at_its_last_attempt_is_sampled_alone(ground: Ground) -> No
 
     attempt = ground.open()
     suspect = ground.ask(attempt, 0)
-    gone = Calls(ground.link, ground.keys, "gone", lease_s=60)
+    gone = CallStream(ground.link, ground.keys, "gone", lease_s=60)
     (entry,) = gone.lease(1, takes_over=False)
     for _ in range(ground.run_config.broker.max_attempts - 1):
         assert gone.begin(entry) is not None
@@ -286,7 +297,7 @@ async def test_a_call_at_its_last_attempt_is_sampled_alone(ground: Ground) -> No
     ground.issue(1)
     async with ground.generator(FloorEngine(look)) as (_, task):
         for call in (suspect, *others):
-            assert (await ground.answer(attempt, call, task))[0] is Answer.TURN
+            assert (await ground.answer(attempt, call, task))[0] is CallState.TURN
         await wait_in_loop(lambda: ground.ids(ROLLOUTS) == ["1"], task=task)
     assert {found for found in together if "1000" in found} == {frozenset({"1000"})}
     assert max(map(len, together)) > 1, "the others are sampled side by side"
@@ -341,7 +352,7 @@ async def test_a_call_that_kills_generators_fails_so(ground: Ground, monkeypatch
         ground.age_calls()
     async with ground.generator(engine := FloorEngine(), "d") as (_, task):
         assert await ground.answer(attempt, call, task) == (
-            Answer.FAILED,
+            CallState.FAILED,
             f"generators began this turn {most} times, and none came to its end".encode(),
         )
     assert engine.began == []

@@ -215,9 +215,9 @@ async def test_what_can_never_be_sampled_goes_to_the_dead_and_the_others_go_on(f
     assert sorted(floor.ids(DEAD)) == ["0", "1", "2", "?"], "under its own id; a foreign one is nobody's"
     assert codec.decode_dead(floor.entry("0").raw).reason.startswith("payload: ")
     for group_id, error in errors.items():
-        letter = codec.decode_dead(floor.entry(group_id).raw)
-        assert (letter.reason, letter.attempts, letter.stage) == (str(error), 1, PROMPTS)
-        assert "in refuse" in letter.traceback
+        dead_letter = codec.decode_dead(floor.entry(group_id).raw)
+        assert (dead_letter.reason, dead_letter.attempts, dead_letter.stage) == (str(error), 1, PROMPTS)
+        assert "in refuse" in dead_letter.traceback
     assert floor.ids(PROMPTS) == []
 
 
@@ -241,12 +241,12 @@ async def test_what_may_succeed_later_is_tried_until_attempts_are_used_up(floor:
         floor.age()
         await wait_in_loop(lambda: floor.ids(DEAD) == ["0"], task=task)
     assert sorted(engine.began) == ["0", "0", "1", "1"]
-    letter = codec.decode_dead(floor.entry("0").raw)
-    assert letter.reason == (
+    dead_letter = codec.decode_dead(floor.entry("0").raw)
+    assert dead_letter.reason == (
         "2 generators began this prompt and none finished it (broker.max_attempts=2): g1, g2; the "
         "last error: broker.errors.Retryable: the engine is busy"
     )
-    assert (letter.attempts, "in fail" in letter.traceback, floor.hash("tries")) == (2, True, {})
+    assert (dead_letter.attempts, "in fail" in dead_letter.traceback, floor.hash("tries")) == (2, True, {})
     rollout = floor.rollout("1")
     assert (rollout.generator, rollout.attempts) == ("g2", 2)
     times = [

@@ -20,7 +20,7 @@ from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, RunFailed, WrongBroker
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
-from broker.weight_exchange.parcels import Wish, unsealed
+from broker.weight_exchange.bundles import WeightsRequest, unsealed
 from broker.weight_exchange.redis_exchange import RedisExchange
 from config.learner import LearnerConfig
 from config.loading import to_yaml
@@ -31,7 +31,7 @@ from learner.incarnation import STOPPED
 from learner.journal.ledger import JournalError, ledgers
 from learner.journal.writer import Journal
 from learner.resume.history import NameTaken, check_start, locked
-from learner.session import Session
+from learner.session import TrainingSession
 from learner.status import read_status
 from learner.trainer import TrainingLoop
 from learner.training.batch import Batch
@@ -49,7 +49,9 @@ pytestmark = pytest.mark.process
 DATA = {"train": {"type": "procedural", "size": 8}}
 
 
-def train(session: Session, stop: threading.Event | None = None, policy: FilePolicy | None = None) -> int:
+def train(
+    session: TrainingSession, stop: threading.Event | None = None, policy: FilePolicy | None = None
+) -> int:
     loaded: Any = policy or FilePolicy()
     tokenizer: Any = OneToken()
     session.open()
@@ -97,12 +99,12 @@ def test_a_folder_that_takes_no_configuration_and_data_that_cant_be_read_end_it_
     run: Run, link: RedisLink, told: Told, stopped: threading.Event, tmp_path: Path
 ) -> None:
     nowhere = {"train": {"type": "dataset", "path": str(tmp_path / "nowhere.jsonl")}}
-    assert train(Session(make_run(tmp_path, data=nowhere), link)) == 1
+    assert train(TrainingSession(make_run(tmp_path, data=nowhere), link)) == 1
     told.assert_in_both("failed")
     assert "nowhere.jsonl (split train) can't be read" in told["reason"]
     (run.folder / "config.yaml").unlink(missing_ok=True)
     (run.folder / "config.yaml").mkdir(parents=True)
-    assert train(Session(run, link), stopped) == 1
+    assert train(TrainingSession(run, link), stopped) == 1
     told.assert_in_both("failed")
     assert "config.yaml can't be written: Is a directory" in told["reason"]
 
@@ -110,27 +112,27 @@ def test_a_folder_that_takes_no_configuration_and_data_that_cant_be_read_end_it_
 def test_a_signal_ends_it_with_a_checkpoint_and_a_status_and_no_void_step_is_gone_on_from(
     run: Run, link: RedisLink, told: Told, stopped: threading.Event
 ) -> None:
-    assert train(Session(run, link), stopped) == 0
+    assert train(TrainingSession(run, link), stopped) == 0
     told.assert_in_both("stopped")
     assert (run.folder / "checkpoints" / "step-000000").is_dir()
     assert (run.folder / "config.yaml").exists()
     assert not list(link.client.scan_iter(match="*alive*"))
     cut_off: Any = FilePolicy()  # a learner whose steps are void, in the middle of its save
     Checkpoints(run).save(cut_off, Progress(version=5, first_row=0, fingerprint="f", fence=1))
-    assert train(Session(run, link), stopped) == 0, "and the next one goes on"
+    assert train(TrainingSession(run, link), stopped) == 0, "and the next one goes on"
     assert len(list((run.folder / "journal").glob("ledger-*"))) == 2
     assert int(read_status(run.folder)["version"]) == 0
 
 
 def test_a_run_needs_its_first_checkpoint_once(run: Run, link: RedisLink, stopped: threading.Event) -> None:
-    assert train(Session(run, link), stopped) == 0
+    assert train(TrainingSession(run, link), stopped) == 0
     start = run.folder / "checkpoints" / "step-000000"
     learner = run.learner.model_copy(update={"resume": start})
     second = run.model_copy(update={"name": "second", "learner": learner})
-    assert train(Session(second, link), stopped) == 0
+    assert train(TrainingSession(second, link), stopped) == 0
     assert (second.folder / "checkpoints" / "step-000000").is_dir()
     shutil.rmtree(start)
-    assert train(Session(second, link), stopped) == 0, "the same command goes on"
+    assert train(TrainingSession(second, link), stopped) == 0, "the same command goes on"
 
 
 def test_a_generator_that_asks_is_given_the_weights_through_redis_while_the_learner_lives(
@@ -138,12 +140,12 @@ def test_a_generator_that_asks_is_given_the_weights_through_redis_while_the_lear
 ) -> None:
     monkeypatch.setattr(relay, "LOOK_S", 0.02)
     stop, codes = threading.Event(), []
-    learner = threading.Thread(target=lambda: codes.append(train(Session(run, link), stop)))
+    learner = threading.Thread(target=lambda: codes.append(train(TrainingSession(run, link), stop)))
     learner.start()
     exchange, given = RedisExchange(link.client, keys), []
 
     def is_given() -> bool:
-        exchange.ask("g", Wish(count=time.monotonic_ns(), version=-1, held=""))
+        exchange.ask("g", WeightsRequest(count=time.monotonic_ns(), version=-1, held=""))
         manifest = exchange.read_manifest()
         if manifest and manifest.anchor and (value := exchange.get((manifest.anchor.name, 0))):
             given.append(unsealed(manifest.anchor, 0, value))
@@ -176,14 +178,14 @@ class SignalAt(FilePolicy):
 def test_a_signal_in_a_replay_waits_for_one_step(run: Run, link: RedisLink, keys: Keys, told: Told) -> None:
     begin(run, 4)
     policy = SignalAt(2)
-    assert train(Session(run, link), policy.stop, policy) == 0
+    assert train(TrainingSession(run, link), policy.stop, policy) == 0
     assert policy.steps == 2
     told.assert_in_both("stopped")
     assert int(read_status(run.folder)["version"]) == 4, "the journal has them"
     assert link.client.hget(keys("run"), "version") is None, "nothing is announced half-way"
     assert not list(run.folder.glob("checkpoints/*"))
     policy = SignalAt(4)
-    assert train(Session(run, link), policy.stop, policy) == 0
+    assert train(TrainingSession(run, link), policy.stop, policy) == 0
     assert told["version"] == "4"
     assert [path.name for path in (run.folder / "checkpoints").iterdir()] == ["step-000004"]
 
@@ -192,7 +194,7 @@ def test_a_signal_in_a_replay_waits_for_one_step(run: Run, link: RedisLink, keys
 def test_a_run_that_cant_go_on_says_why_in_both_places(
     run: Run, link: RedisLink, told: Told, stopped: threading.Event, harm: str
 ) -> None:
-    assert train(Session(run, link), stopped) == 0
+    assert train(TrainingSession(run, link), stopped) == 0
     if harm == "ledger":
         ledger = run.folder / "journal" / "ledger-000001.log"
         ledger.write_bytes(
@@ -201,7 +203,7 @@ def test_a_run_that_cant_go_on_says_why_in_both_places(
     else:
         run = run.model_copy(update={"seed": 7})
     with pytest.raises((RunFailed, JournalError)) as caught:
-        Session(run, link).open()
+        TrainingSession(run, link).open()
     told.assert_in_both("failed", str(caught.value))
 
 
@@ -219,7 +221,7 @@ def test_a_signal_in_an_outage_stops_a_run(run: Run, tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(TrainingLoop, "train", lose_redis)
     try:
-        assert train(Session(run, link), stop) == 0
+        assert train(TrainingSession(run, link), stop) == 0
     finally:
         server.kill()
         link.close()
@@ -246,7 +248,7 @@ def test_ranks_wait_out_an_outage(run: Run, tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(TrainingLoop, "train", lose_redis)
     try:
-        assert train(Session(run, link), policy=policy) == 0
+        assert train(TrainingSession(run, link), policy=policy) == 0
     finally:
         server.kill()
         link.close()
@@ -258,7 +260,7 @@ def test_a_new_life_takes_back_the_lasts_words_and_claims_anew(run: Run, link: R
     """Nobody who joins now takes the old failure for the new, or an old configuration for this one's."""
     old: dict[Any, Any] = {"status": "failed", "reason": "a typo", "begun": "no", "config": "old"}
     link.client.hset(keys("run"), mapping=old)
-    session = Session(run, link)
+    session = TrainingSession(run, link)
     session.open()  # it has seen an empty journal when another life claims, and Redis forgets that
     assert link.client.hgetall(keys("run")) == {}
     begin(run)
@@ -275,7 +277,7 @@ def test_a_later_life_that_fails_leaves_its_steps(run: Run, link: RedisLink, tol
     def load() -> Any:
         raise RunFailed("model.path=/nowhere: no such folder")
 
-    session = Session(run, link)
+    session = TrainingSession(run, link)
     session.open()
     assert session.train(load, threading.Event()) == 1
     assert (told["begun"], read_status(run.folder)["begun"]) == ("yes", "yes")
@@ -296,12 +298,12 @@ def test_a_policy_that_cant_be_loaded_fails_the_run_and_leaves_its_name_free(
     def load() -> Any:
         raise error
 
-    session = Session(run, link)
+    session = TrainingSession(run, link)
     session.open()
     assert session.train(load, threading.Event()) == 1
     told.assert_in_both("failed", reason)
     assert told["begun"] == "no"
-    Session(run, link).open()
+    TrainingSession(run, link).open()
 
 
 @pytest.mark.prove
@@ -346,7 +348,7 @@ def test_a_bug_and_a_failed_feeder_fail_the_run(
         raise error
 
     monkeypatch.setattr(owner, name, fail)
-    assert train(Session(run, link)) == 1
+    assert train(TrainingSession(run, link)) == 1
     assert told["reason"] == reason
 
 
@@ -356,7 +358,7 @@ def test_a_replaced_learner_says_no_more(run: Run, link: RedisLink, keys: Keys, 
         RunOwner(link, keys).claim(0)
 
     threading.Thread(target=replace, daemon=True).start()
-    assert train(Session(run, link)) == 1
+    assert train(TrainingSession(run, link)) == 1
     told.assert_in_both("running")
 
 
@@ -366,7 +368,7 @@ def test_a_learner_that_was_cut_off_leaves_status_json_to_the_newer_one(
 ) -> None:
     """Redis has forgotten the newer one's fence; the folder has not."""
     newer = '{"status": "running", "version": 40}'
-    session = Session(run, link)
+    session = TrainingSession(run, link)
 
     def take_over(trainer: TrainingLoop) -> str:
         (run.folder / "journal" / "ledger-000009.log").touch()
@@ -410,7 +412,7 @@ def test_full_disks_are_told(run: Run, link: RedisLink, told: Told, monkeypatch:
     monkeypatch.setattr(Path, "write_text", write)
     monkeypatch.setattr(TextWeights, "save_weights", refuse)
     monkeypatch.setattr("learner.reporting.metrics.Metrics.close", refuse)
-    assert train(Session(run, link)) == 1
+    assert train(TrainingSession(run, link)) == 1
     assert told["status"] == "failed"
     assert "No space left on device" in told["reason"]
 
@@ -440,7 +442,7 @@ def assert_told(run: Run, link: RedisLink, status: str, reason: str = "") -> Non
 
 def is_killed(run: Run, link: RedisLink, keys: Keys) -> None:
     """What a life of the run says that ended by -9 a moment ago."""
-    assert train(Session(run, link), over()) == 0
+    assert train(TrainingSession(run, link), over()) == 0
     RunOwner(link, keys).claim(0)
     link.client.hset(keys("run"), mapping={"status": "running", "reason": ""})
     file = run.folder / "status.json"
@@ -458,13 +460,13 @@ def no_append_only_file(link: RedisLink) -> Iterator[None]:
 @pytest.mark.usefixtures("no_append_only_file")
 def test_a_refused_redis_is_said_of_a_run_that_has_begun(run: Run, link: RedisLink, keys: Keys) -> None:
     with pytest.raises(WrongBroker):
-        Session(run, link).open()
+        TrainingSession(run, link).open()
     assert (link.client.hgetall(keys("run")), read_status(run.folder)) == ({}, {}), "a new name stays free"
     link.client.config_set("appendonly", "yes")
     is_killed(run, link, keys)
     link.client.config_set("appendonly", "no")
     with pytest.raises(WrongBroker) as caught:
-        Session(run, link).open()
+        TrainingSession(run, link).open()
     assert_told(run, link, "failed", str(caught.value))
     assert int(read_status(run.folder)["version"]) == 7
     assert link.client.hget(keys("run"), "begun") == b"yes"
@@ -487,11 +489,11 @@ def test_a_folder_that_cant_be_written_is_said_of_a_begun_run_unless_its_learner
     monkeypatch.setattr("learner.resume.history.PATIENCE_S", 0.0)
     link.client.hset(keys.alive("learner", "elsewhere-77"), mapping={"pid": "77"})
     with pytest.raises(RunFailed, match="can't be written"):
-        Session(run, link).open()
+        TrainingSession(run, link).open()
     assert_told(run, link, "running")  # it is the living one's status
     link.client.delete(keys.alive("learner", "elsewhere-77"))
     with pytest.raises(RunFailed, match="can't be written"):
-        Session(run, link).open()
+        TrainingSession(run, link).open()
     told: Any = link.client.hgetall(keys("run"))
     assert told[b"status"] == b"failed"
     assert told[b"reason"].decode().startswith(f"the run's folder {run.folder} can't be written")
@@ -529,7 +531,7 @@ def test_a_redis_that_is_away_at_the_start_is_said_in_status_json(
     if is_asked:
         away.stop.set()
     with pytest.raises(BrokerUnavailable):
-        Session(run, away).open()
+        TrainingSession(run, away).open()
     found = read_status(run.folder)
     assert (found["status"], found["reason"][: len(reason)], found["begun"]) == (status, reason, "yes")
     assert int(found["version"]) == 7
@@ -541,7 +543,7 @@ def test_a_taken_name_is_no_failure_and_a_checkpoint_fits_the_launchers_ranks(
     is_killed(run, link, keys)
     never = run.model_copy(update={"learner": run.learner.model_copy(update={"resume": "never"})})
     with pytest.raises(NameTaken):
-        Session(never, link).open()
+        TrainingSession(never, link).open()
     assert_told(run, link, "running")
     saved: Any = FilePolicy()
     start = Checkpoints(run).save(saved, Progress(version=4, first_row=0, fingerprint="f"))
@@ -581,7 +583,7 @@ def test_a_checkpoint_that_a_run_cant_begin_from_leaves_its_name_free(
         raise AssertionError("nothing heavy is loaded first")
 
     second = make_run(run.runs_dir, name="second", data=DATA, learner={"resume": start} | changes)
-    session = Session(second, link)
+    session = TrainingSession(second, link)
     session.open()
     assert session.train(load, threading.Event()) == 1
     found = read_status(second.folder)
@@ -589,4 +591,4 @@ def test_a_checkpoint_that_a_run_cant_begin_from_leaves_its_name_free(
     assert re.search(reason, found["reason"])
     assert not ledgers(second.folder / "journal")
     again = make_run(run.runs_dir, name="second", data=DATA, learner={"resume": good})
-    assert train(Session(again, link), over()) == 0, "the name begins with another one"
+    assert train(TrainingSession(again, link), over()) == 0, "the name begins with another one"

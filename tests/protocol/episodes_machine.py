@@ -1,7 +1,7 @@
 """Random runs of groups whose completions are episodes: workers are killed, leases stolen, answers late, Redis set back.
 
 An episode here asks its turns in waves, each of one call or of two equal ones, and what its environment says may differ
-from play to play. Groups are trained on, held out, buried, asked for again, and spoilt by hand. After every move Redis
+from play to play. Groups are trained on, held out, dead-lettered, asked for again, and spoilt by hand. After every move Redis
 is compared with what is allowed; at the end nobody disturbs the run any more, and every group has to be handed over. The
 numbers in what is `Violated` are the invariants of `test_episodes_machine.py`.
 """
@@ -24,13 +24,13 @@ from broker.keys import DEAD, EPISODES, GROUP, POLICY_CALLS, ROLLOUTS, WORK_STRE
 from broker.protocol import dead_letters
 from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import (
-    Answer,
-    Asked,
     Attempt,
-    Call,
-    Calls,
-    Ended,
+    BegunCall,
+    CallState,
+    CallStream,
+    EndState,
     Episodes,
+    PolicyCall,
     calls_near,
     content_of,
     id_of,
@@ -38,7 +38,7 @@ from broker.protocol.episodes import (
     with_id,
 )
 from broker.protocol.run_owner import NewGroup, RunOwner
-from broker.protocol.streams import Entry, bury, hand_over
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from tests.protocol.invariants import Violated
 from tests.support.groups import a_prompt
 
@@ -146,8 +146,8 @@ class Play:
             prompt = f"{len(before)} {self.said if before else 0} ".encode() + b"".join(before)
             self.prompt = prompt
             self.waves.append({key_of(prompt, repeat): b"" for repeat in range(self.width)})
-        out = [key for key, record in self.waves[-1].items() if not record]
-        return out[pick % len(out)], self.prompt
+        in_flight = [key for key, record in self.waves[-1].items() if not record]
+        return in_flight[pick % len(in_flight)], self.prompt
 
 
 @dataclass
@@ -164,9 +164,9 @@ class Worker:
 class Held:
     """A call that a generator has leased."""
 
-    calls: Calls
+    calls: CallStream
     entry: Entry
-    asked: Asked | None = None
+    asked: BegunCall | None = None
 
 
 class EpisodesMachine(RuleBasedStateMachine):
@@ -190,7 +190,7 @@ class EpisodesMachine(RuleBasedStateMachine):
             name: Consumer(self.link, self.keys, EPISODES, name, lease_s=60) for name in WORKERS
         }
         self.calls = {
-            (name, own): Calls(self.link, self.keys, name, lease_s=60, own=own)
+            (name, own): CallStream(self.link, self.keys, name, lease_s=60, own=own)
             for name in GENERATORS
             for own in (False, True)
         }
@@ -236,16 +236,16 @@ class EpisodesMachine(RuleBasedStateMachine):
 
     def retry(self, pick: int) -> None:
         """An operator wants a dead group again, whose slot is free."""
-        letters = [
+        dead_entries = [
             entry
             for entry in self.now.streams.get(DEAD, ())
             if group_ids.is_training(entry.group_id) and entry.group_id not in self.now.slots
         ]
-        if not letters or self.is_full:
+        if not dead_entries or self.is_full:
             return
-        letter = letters[pick % len(letters)]
-        dead_letters.request(self.link, self.keys, [(letter.group_id, letter.entry_id)])
-        self._issue(0, group_ids.retried(letter.group_id, group_ids.retry_of(letter.group_id) + 1))
+        dead_entry = dead_entries[pick % len(dead_entries)]
+        dead_letters.request(self.link, self.keys, [(dead_entry.group_id, dead_entry.entry_id)])
+        self._issue(0, group_ids.retried(dead_entry.group_id, group_ids.retry_of(dead_entry.group_id) + 1))
 
     def issue_evaluation(self) -> None:
         self.rounds += 1
@@ -270,11 +270,13 @@ class EpisodesMachine(RuleBasedStateMachine):
             self.evaluations.discard(group_id)
             self._did("groups retired")
 
-    def bury(self, pick: int) -> None:
+    def dead_letter_entry(self, pick: int) -> None:
         """The collector, or a person, who plays no attempt."""
         if groups := self.now.groups:
             entry = groups[pick % len(groups)]
-            require(bury(self.link, self.keys, entry, reason="late"), 23, "a late group is buried")
+            require(
+                dead_letter_entry(self.link, self.keys, entry, reason="late"), 23, "a late group is buried"
+            )
             self._did("buried by the collector")
 
     def spoil(self, pick: int) -> None:
@@ -381,35 +383,35 @@ class EpisodesMachine(RuleBasedStateMachine):
         if is_cut or (len(one.waves) == WAVES and one.is_at_a_break):
             return self._end(name, worker, episode)
         key, prompt = one.next_call(pick)
-        call = Call(episode, key)
+        call = PolicyCall(episode, key)
         is_new = key not in one.asked
         if is_new and pick % 4:
             found, said = worker.episodes.ask(attempt, call, prompt, near=near)
         else:
             found, said = worker.episodes.look(attempt, call)
-            if found is Answer.ASK:
+            if found is CallState.ASK:
                 found, said = worker.episodes.ask(attempt, call, prompt, near=near)
-        self.has_acted |= found is Answer.ASKED  # maybe again, where its stream has expired
-        if is_new and found is Answer.ASKED:
+        self.has_acted |= found is CallState.ASKED  # maybe again, where its stream has expired
+        if is_new and found is CallState.ASKED:
             self._did("calls asked")
             self.did["equal calls asked side by side"] += len(one.waves[-1].keys() & one.asked)
         match found:
-            case Answer.TURN:
+            case CallState.TURN:
                 self._use(attempt, call, said)
                 one.waves[-1][key] = said
-            case Answer.FAILED:
+            case CallState.FAILED:
                 require(said == attempt.token.encode(), 21, "another attempt's failure")
                 self._did("failures read")
                 self._open(name, self.consumers[name], worker.entry, pick)
-            case Answer.ENDED:
+            case CallState.ENDED:
                 self._open(name, self.consumers[name], worker.entry, pick)
-            case Answer.GONE:
+            case CallState.GONE:
                 self.workers.pop(name)
                 return False
         one.asked.add(key)
         return True
 
-    def _use(self, attempt: Attempt, call: Call, record: bytes) -> None:
+    def _use(self, attempt: Attempt, call: PolicyCall, record: bytes) -> None:
         place = (attempt.group_id, call.episode, call.key)
         floor = self.sampled.get(place, {}).get(record)
         require(floor is not None, 17, f"{place} has a record that nobody sampled for it")
@@ -423,16 +425,16 @@ class EpisodesMachine(RuleBasedStateMachine):
         self.asked_of[end] = one.asked
         ended = worker.episodes.end(worker.attempt, episode, end, one.used)
         match ended:
-            case Ended.OK:
+            case EndState.OK:
                 one.end = end
                 self._after_the_end(worker, episode)
                 self._did("episodes ended")
-            case Ended.UNDONE:
+            case EndState.UNDONE:
                 worker.plays[episode] = Play(one.said, one.width)
                 self._did("plays undone")
-            case Ended.ENDED:
+            case EndState.ENDED:
                 self._open(name, self.consumers[name], worker.entry, one.said)
-            case Ended.GONE:
+            case EndState.GONE:
                 self.workers.pop(name)
                 return False
         return True
@@ -440,11 +442,11 @@ class EpisodesMachine(RuleBasedStateMachine):
     def _after_the_end(self, worker: Worker, episode: int) -> None:
         attempt, one = worker.attempt, worker.plays[episode]
         ended = worker.episodes.end(attempt, episode, one.end or b"", one.used)  # a lost reply
-        require(ended is Ended.OK, 18, f"an end that was asked twice is {ended}")
+        require(ended is EndState.OK, 18, f"an end that was asked twice is {ended}")
         ended = worker.episodes.end(attempt, episode, with_id(b"another"), {})
-        require(ended is Ended.ENDED, 18, f"another end is {ended}")
-        found, _ = worker.episodes.ask(attempt, Call(episode, key_of(b"more", 0)), b"more")
-        require(found is Answer.ENDED, 18, f"a call after the end is {found}")
+        require(ended is EndState.ENDED, 18, f"another end is {ended}")
+        found, _ = worker.episodes.ask(attempt, PolicyCall(episode, key_of(b"more", 0)), b"more")
+        require(found is CallState.ENDED, 18, f"a call after the end is {found}")
 
     def finish(self, name: str, to: str) -> None:
         worker = self.workers.get(name)
@@ -538,7 +540,7 @@ class EpisodesMachine(RuleBasedStateMachine):
             for _ in range(1 + (how == "answer twice")):
                 self._answer(held.calls, held.asked)
 
-    def _answer(self, calls: Calls, asked: Asked) -> None:
+    def _answer(self, calls: CallStream, asked: BegunCall) -> None:
         group_id, k, key = asked.fields
         record = with_id(f"{group_id} {k} {self.actions}".encode())
         self.sampled.setdefault((group_id, int(k), key), {})[record] = asked.entry.floor
@@ -583,7 +585,7 @@ class EpisodesMachine(RuleBasedStateMachine):
             "recover": self.recover,
             "retry": lambda: self.retry(pick),
             "retire": lambda: self.retire(pick),
-            "bury": lambda: self.bury(pick),
+            "bury": lambda: self.dead_letter_entry(pick),
             "spoil": lambda: self.spoil(pick),
             "fill memory": lambda: self.fill_memory(is_full=pick % 2 == 0),
             "go back": lambda: self.redis_goes_back(1 + pick % MOST_BACK),
@@ -678,7 +680,7 @@ class EpisodesMachine(RuleBasedStateMachine):
         require(not [key for key in self.now.hashes if key.startswith("turns:")], 20, "turns are left")
 
     def _serve(self) -> None:
-        """Generators answer all calls that are out."""
+        """Generators answer all calls that are in flight."""
         for stream in {stream for stream, _ in self.now.calls}:
             name = stream.removeprefix(calls_near(""))
             calls = self.calls[name, True] if name in GENERATORS else self.calls[GENERATORS[0], False]

@@ -1,4 +1,4 @@
-"""One life of a learner as it is driven: the real `Session` on the strands of one process.
+"""One life of a learner as it is driven: the real `TrainingSession` on the strands of one process.
 
 Session, trainer, intake, selection, journal, recovery, checkpoints and feeder are the product's, unchanged. What stands
 in for something is the policy, whose weights are a checksum of all that it was trained on, and the modules `threading`
@@ -31,7 +31,7 @@ from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
 from learner import incarnation, session
 from learner.data.held_out import HeldOut
-from learner.data.prompts import Part, PromptSource
+from learner.data.prompts import PromptRows, PromptSource
 from learner.data.row import Row
 from learner.groups.feeder import Feeder
 from learner.groups.intake import Intake
@@ -46,7 +46,7 @@ from tests.support.differences import no_differences
 
 T = TypeVar("T")
 
-READS = {"survey", "ledger_view"}  # scripts that change nothing
+READS = {"reconcile_view", "ledger_view"}  # scripts that change nothing
 FOREVER_S = 1e9
 FIVE = {"type": "math", "answer": {"value": "5"}}
 ROWS = [
@@ -160,7 +160,7 @@ class Life(Process):
         self.link = link
         self.max_lag = run.learner.max_lag
         link.fence = lambda: self.fence
-        self.session = session.Session(run, link)
+        self.session = session.TrainingSession(run, link)
         self.policy = ChainPolicy()
         self.failure = ""
         self.is_killed = False
@@ -253,7 +253,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
         return SimpleNamespace(set_state=lambda *_: None, stop=lambda: None, meter=WorkMeter())
 
     def sources(run: Run, *_: Any, **__: Any) -> PromptSource:
-        return PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False)
+        return PromptSource(run, [PromptRows.of_rows(ROWS)], "f", tokenizer, shuffle=False)
 
     monkeypatch.setattr(incarnation, "Heartbeat", heartbeat)
 

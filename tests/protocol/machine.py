@@ -19,7 +19,7 @@ from tests.protocol.invariants import Bounds
 from tests.protocol.lives import Disk, Life
 from tests.protocol.redis_history import COMMANDS_BACK
 from tests.protocol.strands import Clock
-from tests.protocol.workers import NAMES, NEXT, Crew, bury_by_hand
+from tests.protocol.workers import NAMES, NEXT, Crew, dead_letter_by_hand
 from tests.protocol.world import World
 
 PICK = st.integers(0, 1_000_000)
@@ -152,7 +152,7 @@ class ProtocolMachine(RuleBasedStateMachine):
     @rule(pick=PICK)
     def bury(self, pick: int) -> None:
         if (entry := self._any_entry(pick)) is not None and entry.stream != "dead":
-            bury_by_hand(self.world, entry)
+            dead_letter_by_hand(self.world, entry)
         self._done()
 
     # Redis, the clock, and people.
@@ -197,7 +197,7 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     @rule(pick=PICK)
     def a_letter_is_retried(self, pick: int) -> None:
-        self.world.retry_a_letter(pick)
+        self.world.retry_a_dead_letter(pick)
         self._done()
 
     @rule(pick=PICK)

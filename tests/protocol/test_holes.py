@@ -43,7 +43,7 @@ def begin(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         worlds[-1].begin()
         for _ in range(3):  # of a few steps
             crew.round()
-        for _ in range(10):  # the learner alone: it waits, with a full budget out
+        for _ in range(10):  # the learner alone: it waits, with a full budget in flight
             worlds[-1].newest().until_it_waits()
         return crew
 
@@ -121,7 +121,7 @@ def test_an_announce_that_is_undone_is_repeated_before_the_slots_are_freed(begin
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("place", ["survey", "fsync", "announce", "retire", "step"])
+@pytest.mark.parametrize("place", ["reconcile_view", "fsync", "announce", "retire", "step"])
 def test_an_older_learner_does_nothing_where_redis_forgot_the_newer(begin: Begin, place: str) -> None:
     crew = begin()
     world, older = crew.world, crew.world.newest()
@@ -356,7 +356,9 @@ def test_other_settings_may_follow(begin: Begin, before: tuple[int, int], after:
 
 
 @pytest.mark.prove
-def test_a_letter_is_retried_once_though_redis_forgets(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_letter_is_retried_once_though_redis_forgets(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crew = begin()
     world = crew.world
     world.newest().until_it_waits()
@@ -366,7 +368,7 @@ def test_a_letter_is_retried_once_though_redis_forgets(begin: Begin, monkeypatch
     again = f"{entry.group_id}-r1"
     worker.give_up(0)
     crew.come_to_an_end()
-    world.retry_a_letter(0)
+    world.retry_a_dead_letter(0)
     before = len(world.history)
     for _ in range(100):
         world.newest().until_it_waits()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from learner.session import Session
+from learner.session import TrainingSession
 from tests.protocol import random_runs
 from tests.protocol.invariants import GUARDED, Bounds, Violated
 from tests.protocol.lives import drive
@@ -120,7 +120,7 @@ def test_a_redis_that_goes_back_finds_no_stream_that_is_full_for_ever(world: Wor
 
 
 def test_a_learner_that_ends_silently_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "train", lambda *_: 0)
+    monkeypatch.setattr(TrainingSession, "train", lambda *_: 0)
     life = world.begin()
     while life.loop.advance() != "end":
         pass

@@ -18,7 +18,7 @@ from broker.errors import BrokerUnavailable
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import Completion, Prompt, SampledGroup, Span, Split
 from broker.protocol.consumer import Consumer
-from broker.protocol.streams import Entry, bury, hand_over
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from tests.protocol.invariants import Violated
 from tests.protocol.world import World
 from tests.support.chain import make_scored
@@ -79,7 +79,7 @@ class Worker:
             entry = self.held.pop(pick % len(self.held))
             was_there = self._is_there(entry)
             with contextlib.suppress(BrokerUnavailable):
-                self.consumer.bury(entry, reason="five attempts", attempts=5)
+                self.consumer.dead_letter_entry(entry, reason="five attempts", attempts=5)
                 self.world.did["given up"] += was_there
 
     def is_killed(self) -> None:
@@ -119,12 +119,12 @@ class Worker:
         """The stream that the result goes to can hold no more: the group goes to `dead`, with the reason."""
         key, client = self.world.keys(NEXT[self.stream]), self.world.client
         if self.held and not self.world.is_full and client.exists(key):
-            buried, length = len(self.world.now.streams[DEAD]), len(self.world.history)
+            dead_lettered, length = len(self.world.now.streams[DEAD]), len(self.world.history)
             last = client.xinfo_stream(key)["last-generated-id"]
             client.execute_command("XSETID", key, LAST_ID)
             try:
                 self.finish(pick)
-                self.world.did["destinations full"] += len(self.world.now.streams[DEAD]) > buried
+                self.world.did["destinations full"] += len(self.world.now.streams[DEAD]) > dead_lettered
             finally:
                 client.execute_command("XSETID", key, last)
                 self.world.history.look()
@@ -285,7 +285,9 @@ def sampled(prompt: Prompt, version: int) -> SampledGroup:
     return replace(rollout, completions=completions)
 
 
-def bury_by_hand(world: World, entry: Entry) -> None:
+def dead_letter_by_hand(world: World, entry: Entry) -> None:
     """Any role gives a group up, wherever it is."""
     with contextlib.suppress(BrokerUnavailable):
-        world.did["buried by hand"] += bury(world.link(), world.keys, entry, reason="it was enough")
+        world.did["buried by hand"] += dead_letter_entry(
+            world.link(), world.keys, entry, reason="it was enough"
+        )

@@ -136,13 +136,13 @@ class World:
             self.client.hdel(self.keys("where"), entry.group_id)
         self.history.look()
 
-    def retry_a_letter(self, pick: int) -> None:
+    def retry_a_dead_letter(self, pick: int) -> None:
         ended = self.invariants.ledger.outcomes.keys() - self.now.slots.keys()
-        letters = [place for place in self.now.streams["dead"] if place.group_id in ended]
-        if letters and not self.is_full:
-            letter = letters[pick % len(letters)]
+        dead_letters = [place for place in self.now.streams["dead"] if place.group_id in ended]
+        if dead_letters and not self.is_full:
+            dead_letter = dead_letters[pick % len(dead_letters)]
             self.did["letters retried"] += 1
-            self.client.hset(self.keys("retries"), letter.group_id, letter.entry_id)
+            self.client.hset(self.keys("retries"), dead_letter.group_id, dead_letter.entry_id)
             self.history.look()
 
     def unended(self) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from sandbox.choice import tried
 from sandbox.local import processes
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Language, Limits, Outcome, Program, SandboxMissing
+from sandbox.program import Language, Limits, Program, ProgramOutcome, SandboxMissing
 from sandbox.walls.seccomp import Walls
 from tests.support.sandbox.fusion_fakes import FakeServer, fake_servers
 
@@ -22,7 +22,7 @@ LIMITS = Limits(
     scratch_bytes=8 << 20,
     output_bytes=6 << 20,
 )
-Run = Callable[..., Outcome]
+Run = Callable[..., ProgramOutcome]
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[LocalSandbox]:
 def run(sandbox: LocalSandbox) -> Run:
     """Run a Python program with small limits."""
 
-    def run(source: str, stdin: str | bytes = b"", limits: Limits = LIMITS, **files: str) -> Outcome:
+    def run(source: str, stdin: str | bytes = b"", limits: Limits = LIMITS, **files: str) -> ProgramOutcome:
         beside = {f"{name}.py": text.encode() for name, text in files.items()}
         program = Program(language=Language.PYTHON, source=source.encode(), files=beside)
         with sandbox.prepare(program) as prepared:

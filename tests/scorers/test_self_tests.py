@@ -11,7 +11,7 @@ import pytest
 from config.scorer_kinds import CodeConfig, MathConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import build_sandbox
-from sandbox.program import Ending, Limits, Outcome, Prepared, Program, Sandbox
+from sandbox.program import Ending, Limits, Program, ProgramOutcome, ReadyProgram, Sandbox
 from scorers.child.process import Clock, KillableChild, LimitExceeded, Reply, Request
 from scorers.code.scorer import CodeTests
 from scorers.math.scorer import MathAnswer
@@ -45,19 +45,19 @@ class Busy:
         return getattr(self._sandbox, name)
 
     @contextmanager
-    def prepare(self, program: Program) -> Iterator[Prepared]:
+    def prepare(self, program: Program) -> Iterator[ReadyProgram]:
         with self._sandbox.prepare(program) as prepared:
             yield BusyRun(prepared)
 
 
 class BusyRun:
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: ReadyProgram) -> None:
         self._prepared = prepared
         self.failure, self.compiler_s = prepared.failure, prepared.compiler_s
 
-    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
         if limits is not None and limits.wall_s < 6.0:
-            return Outcome(
+            return ProgramOutcome(
                 ending=Ending.TIME,
                 exit_code=None,
                 stdout=b"",

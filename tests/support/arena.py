@@ -77,7 +77,7 @@ class Arena(Floor):
                 key, GROUP, item["consumer"], 0, [item["message_id"]], idle=3_600_000, justid=True
             )
 
-    def letters(self) -> list[DeadLetter]:
+    def dead_letters(self) -> list[DeadLetter]:
         return [
             codec.decode_dead(entry.raw)
             for entry in entries_of("dead", self.client.xrange(self.keys("dead")))

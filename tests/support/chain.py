@@ -31,7 +31,7 @@ from broker.weight_files import FILE
 from config.learner import LearnerConfig
 from config.run import Run
 from learner.data.held_out import HeldOut, HeldOutSet
-from learner.data.prompts import Part, PromptSource, Sampling
+from learner.data.prompts import PromptRows, PromptSource, Sampling
 from learner.data.row import Row
 from learner.groups.buffer import GroupBuffer
 from learner.groups.evaluation import Evaluation
@@ -227,7 +227,7 @@ def make_source(run: Run) -> PromptSource:
     messages = [({"role": "user", "content": f"{i}"},) for i in range(10)]
     rows = [Row(messages=chat, task="math", verification_info=info) for chat in messages]
     tokenizer: Any = OneToken()
-    return PromptSource(run, [Part.of_rows(rows)], "f", tokenizer, shuffle=False)
+    return PromptSource(run, [PromptRows.of_rows(rows)], "f", tokenizer, shuffle=False)
 
 
 def make_held_out(run: Run) -> HeldOut:

@@ -12,7 +12,7 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt
-from broker.protocol.streams import bury, entries_of, hand_over
+from broker.protocol.streams import dead_letter_entry, entries_of, hand_over
 from config.run import Run
 from learner.collect.results import Results, open_results
 from learner.collect.session import CollectingSession
@@ -55,7 +55,7 @@ class Hands(threading.Thread):
                 rollout = codec.decode_rollout(entry.raw)
                 answer = self.answer(rollout.prompt)
                 if isinstance(answer, str):
-                    bury(self.link, self.keys, entry, reason=answer)
+                    dead_letter_entry(self.link, self.keys, entry, reason=answer)
                 else:
                     group = make_scored(rollout.prompt, answer)
                     hand_over(self.link, self.keys, entry, SCORED, codec.encode_scored(group))

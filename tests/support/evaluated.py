@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tools.evaluate.results import Result, Row
+from tools.evaluate.results import EvaluatedRow, EvaluationResult
 
 Scores = Sequence[float | None]
 
 
-def a_row(name: str, number: int, scores: Scores, *, digest: str = "", source: str = "a", **more: Any) -> Row:
+def a_row(
+    name: str, number: int, scores: Scores, *, digest: str = "", source: str = "a", **more: Any
+) -> EvaluatedRow:
     """Return a row of a set; its samples have 10 tokens each."""
-    return Row(
+    return EvaluatedRow(
         set=name,
         row=number,
         digest=digest or f"{name}-{number}",
@@ -32,10 +34,10 @@ def a_set(name: str, **sampling: Any) -> Mapping[str, Any]:
     }
 
 
-def a_result(rows: Sequence[Row], *sets: Mapping[str, Any]) -> Result:
+def a_result(rows: Sequence[EvaluatedRow], *sets: Mapping[str, Any]) -> EvaluationResult:
     """Return a result with these rows; without `sets` each set's name is all that is known of it."""
     found = sets or tuple(a_set(name) for name in dict.fromkeys(row.set for row in rows))
-    return Result(
+    return EvaluationResult(
         model={"path": "m", "revision": None, "weights": "w"},
         sets=list(found),
         rows=list(rows),

@@ -85,7 +85,7 @@ def a_scored_group(rollout: SampledGroup | None = None) -> ScoredGroup:
     )
 
 
-def a_letter() -> DeadLetter:
+def a_dead_letter() -> DeadLetter:
     """Of a group that could not be scored."""
     facts = {
         "group_id": "17",

@@ -1,6 +1,6 @@
 """A small run named `demo` in the middle of its work, on a real Redis: what docs/redis-cli.md shows.
 
-Eight groups were trained on, and one died and is wanted again. Sixteen are out, which is the whole budget: four are
+Eight groups were trained on, and one died and is wanted again. Sixteen are in flight, which is the whole budget: four are
 scored; of three rollouts one is being scored, one lies in a job and one is held back; one is dead and not recorded; of
 eight prompts two are being sampled.
 """
@@ -18,10 +18,10 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Announcement, Prompt, SampledGroup, ScoredGroup
-from broker.monitoring.counters import Tally
+from broker.monitoring.counters import ProcessTally
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.consumer import Consumer
-from broker.protocol.streams import bury, hand_over
+from broker.protocol.streams import dead_letter_entry, hand_over
 from learner.status import Status
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import RqQueues
@@ -72,12 +72,12 @@ class InFlight:
         chain.run_owner.retire(first[:8])
         rollout = self._scored(codec.decode_prompt(chain.entry("8").raw)).rollout
         assert hand_over(chain.link, chain.keys, chain.entry("8"), ROLLOUTS, codec.encode_rollout(rollout))
-        bury(chain.link, chain.keys, chain.entry("8"), reason=TOO_FEW, attempts=1)
+        dead_letter_entry(chain.link, chain.keys, chain.entry("8"), reason=TOO_FEW, attempts=1)
         chain.read()
-        letter = chain.client.xrange(chain.keys(DEAD))[0][0]
-        chain.link.script("request_retries", chain.keys.scripts(), "8", letter)
+        dead_letter = chain.client.xrange(chain.keys(DEAD))[0][0]
+        chain.link.script("request_retries", chain.keys.scripts(), "8", dead_letter)
         chain.issue(16, issued_at=self.began + 15)
-        bury(chain.link, chain.keys, chain.entry("16"), reason=DEADLINE, attempts=1)
+        dead_letter_entry(chain.link, chain.keys, chain.entry("16"), reason=DEADLINE, attempts=1)
 
     def _score(self) -> None:
         """9 to 12 are scored; 13 is being scored, 14 lies in a job, 15 is held back by the dispatcher."""
@@ -104,7 +104,7 @@ class InFlight:
             pipe.execute()
         worker = Consumer(chain.link, chain.keys, ROLLOUTS, CONSUMER, lease_s=LEASE_S, worker=WORKER)
         worker.begin(chain.entry("13"))
-        tally = Tally()
+        tally = ProcessTally()
         tally.count("math", "math", {"groups": 12, "completions": 24, "unscorable": 1}, seconds=0.36)
         tally.write(chain.client, chain.keys, is_due=True)
 

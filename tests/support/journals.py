@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.messages import ScoredGroup
-from learner.journal.ledger import DEAD, DROPPED, Outcome
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome
 from learner.journal.records import Whole, scan
 from learner.journal.writer import Journal
 from tests.support.chain import make_prompt, make_scored
@@ -31,7 +31,7 @@ class Lives:
         """Return an incarnation of five records: its first, a step of two groups, one dropped, one dead, an evaluation round."""
         journal = self.open(fence)
         journal.append(step, groups(*ids), [[0.5, -0.5], [0.5, -0.5]], published={step: "checksum"})
-        dropped, dead = Outcome(DROPPED, "zero_variance", 4), Outcome(DEAD, "deadline")
+        dropped, dead = GroupOutcome(DROPPED, "zero_variance", 4), GroupOutcome(DEAD, "deadline")
         journal.end({f"{step}-dropped": dropped, f"{step}-dead": dead})
         journal.evaluation(step, {"pass_rate": 0.25})
         return journal

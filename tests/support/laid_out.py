@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.protocol.streams import bury
-from learner.journal.ledger import DEAD, DROPPED, Outcome
+from broker.protocol.streams import dead_letter_entry
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome
 from learner.journal.writer import Journal
 from tests.support.chain import Chain, make_prompt, make_scored
 from tools.audit.command import audit
@@ -16,17 +16,17 @@ def train(journal: Journal, step: int, *ids: str) -> None:
 
 
 def lay_out(chain: Chain) -> None:
-    """Nine groups: two trained, one dropped, one dead, one buried and not yet written down, and four on their way."""
+    """Nine groups: two trained, one dropped, one dead, one dead-lettered and not recorded, and four on their way."""
     chain.issue(9)
     train(chain.journal, 0, "0", "1")
     chain.run_owner.retire(["0", "1"])
     chain.journal.end(
-        {"2": Outcome(DROPPED, "zero_variance: all 0", tokens=8), "3": Outcome(DEAD, "deadline")}
+        {"2": GroupOutcome(DROPPED, "zero_variance: all 0", tokens=8), "3": GroupOutcome(DEAD, "deadline")}
     )
     chain.run_owner.retire(["2"])
-    bury(chain.link, chain.keys, chain.entry("3"), reason="deadline")
+    dead_letter_entry(chain.link, chain.keys, chain.entry("3"), reason="deadline")
     chain.run_owner.retire(["3"])
-    bury(chain.link, chain.keys, chain.entry("4"), reason="no answer")
+    dead_letter_entry(chain.link, chain.keys, chain.entry("4"), reason="no answer")
     chain.sample("6")
     chain.score("7")
     chain.score("8")

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from config.run import Run
 from tests.tools.conftest import MakeRun
-from tools.estimates.rank_memory import BUCKET, Shape
+from tools.estimates.rank_memory import BUCKET, DecoderShape
 
 if TYPE_CHECKING:
     from learner.training.deepspeed import DeepSpeedBackend
 
-SHAPE = Shape(
+SHAPE = DecoderShape(
     parameters=31_009_792,
     hidden=512,
     layers=6,

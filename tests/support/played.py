@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from agents.environments.environments import Environments, Episode
-from agents.environments.seam import Beginning, Step
+from agents.environments.seam import Beginning, EnvironmentStep
 from broker.messages import Turn
 from config.run import Run
 
@@ -65,7 +65,7 @@ class Played:
             task, row or {}, [ASKED], seed=seed, own_seed=own_seed, token="token"
         )
 
-    async def say(self, task: str, *actions: str, **more: Any) -> list[Step]:
+    async def say(self, task: str, *actions: str, **more: Any) -> list[EnvironmentStep]:
         """Play one episode to its end."""
         episode, _ = await self.begin(task, **more)
         try:

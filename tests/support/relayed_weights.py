@@ -14,8 +14,8 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import Announcement
 from broker.protocol.run_owner import RunOwner
+from broker.weight_exchange.bundles import SEAL_BYTES
 from broker.weight_exchange.exchange import Exchange
-from broker.weight_exchange.parcels import SEAL_BYTES
 from broker.weight_files import part_name
 from generators.weight_sync.receiver import NotHere, Received
 from generators.weight_sync.relayed import RelayedReceiver
@@ -76,7 +76,7 @@ class LearnersMachine:
         self.owner.announce(replace(here, path=f"/the/learners/v{version}"))
         self.relay.offer(here)
         if not self.relay._heard.has_looked:
-            self.relay.look()  # whose wish is there now may have gone
+            self.relay.look()  # whose request is there now may have gone
         return here
 
     def chunks(self) -> set[str]:
@@ -137,9 +137,9 @@ class Asking:
         read: set[str] = set()
         keep = self.weights._keep
 
-        def note(parcel: Any, chunk: int, data: bytes) -> None:
-            read.add(parcel.name.partition("-")[0])
-            keep(parcel, chunk, data)
+        def note(bundle: Any, chunk: int, data: bytes) -> None:
+            read.add(bundle.name.partition("-")[0])
+            keep(bundle, chunk, data)
 
         self.weights._keep = note  # type: ignore[method-assign]
         assert self.ask() == (version, content_of(version, self.learner.parts))

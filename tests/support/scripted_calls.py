@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.environments.seam import Finish
-from agents.gateway.calls import Calls
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
+from agents.gateway.calls import PlayCalls
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, TokenUsage
 from agents.gateway.server import Gateway
 from broker.messages import Turn
 from tests.support.played import Played
 
 
-class Scripted(Calls):
+class Scripted(PlayCalls):
     """The policy says one thing after the other, and hears what it is told."""
 
     def __init__(self, *said: str | Turn) -> None:
@@ -21,20 +21,20 @@ class Scripted(Calls):
         self._said = list(said)
         self.heard: list[str] = []
 
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         self.heard.append(str(asked.messages[-1]["content"]))
         said = self._said.pop(0)
-        return Answer(
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,
             message={"role": "assistant", "content": said} if isinstance(said, str) else said,
             is_cut=False,
             stopped_at=None,
-            usage=Usage(given=1, cached=0, sampled=1),
+            usage=TokenUsage(given=1, cached=0, sampled=1),
         )
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.asking import Asker, Counts
+from agents.asking import Asker, EpisodeCounts
 from agents.gateway.server import Access, Gateway
-from agents.gateway.session import Limits, Session
+from agents.gateway.session import EpisodeLimits, PlaySession
 from agents.openings import Openings
 from agents.rendering.scripted import ScriptedRendering
-from agents.sequences import Turn, segments_of
+from agents.sequences import PolicyTurn, segments_of
 from broker.messages import NO_IDS, FinishReason, Ids, Span, TurnRecord
 from config.episodes.own_loop import AuxiliaryCall
 
@@ -40,7 +40,7 @@ class ScriptedAsker(Asker):
         self.used, self.seconds = {}, 0.0
         self.prompts: list[str] = []
         self.most: list[int] = []
-        self.after: list[Turn | None] = []
+        self.after: list[PolicyTurn | None] = []
         self.stops: list[tuple[str, ...]] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -51,10 +51,10 @@ class ScriptedAsker(Asker):
         ids: Ids,
         most: int,
         *,
-        after: Turn | None = None,
+        after: PolicyTurn | None = None,
         stop: tuple[str, ...] = (),
         trains: bool = True,
-    ) -> Turn | None:
+    ) -> PolicyTurn | None:
         text = self.texts.popleft() if len(self.texts) > 1 else self.texts[0]
         self.prompts.append(bytes(ids.tolist()).decode())
         self.most.append(most)
@@ -76,7 +76,7 @@ class ScriptedAsker(Asker):
             generator="g",
             seconds=0.0,
         )
-        turn = Turn(ids, record)
+        turn = PolicyTurn(ids, record)
         if trains:
             self._turns[place] = turn
         return turn
@@ -87,10 +87,10 @@ class Served:
     """One episode at a gateway."""
 
     access: Access
-    session: Session
+    session: PlaySession
     asker: ScriptedAsker
     gateway: Gateway
-    counts: Counts
+    counts: EpisodeCounts
     closing: AsyncExitStack  # of the clients
 
     @property
@@ -108,9 +108,9 @@ async def served(
     beside: Sequence[AuxiliaryCall] = (),
 ) -> AsyncIterator[Served]:
     """Serve an episode whose policy says these texts, one a turn."""
-    asker, counts = ScriptedAsker(*texts), Counts()
-    limits = Limits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
-    session = Session(
+    asker, counts = ScriptedAsker(*texts), EpisodeCounts()
+    limits = EpisodeLimits(turns=turns, turn_tokens=turn_tokens, first_tokens=16 << 20, tokens=tokens)
+    session = PlaySession(
         asker,
         ScriptedRendering(),
         limits,

@@ -11,7 +11,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.private_redis import server as embedded
 from config.loading import to_yaml
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import DROPPED, GroupOutcome
 from learner.status import Status
 from tests.support.chain import Chain, make_run
 
@@ -39,7 +39,7 @@ def make_small_run(runs_dir: Path, name: str, *, is_finished: bool = True) -> It
         for step in range(STEPS):
             _train(chain, step)
         (last,) = chain.issue(1)
-        chain.journal.end({last: Outcome(DROPPED, "zero_variance: every reward is 0", tokens=4)})
+        chain.journal.end({last: GroupOutcome(DROPPED, "zero_variance: every reward is 0", tokens=4)})
         chain.run_owner.retire([last])
         chain.journal.close()
         if is_finished:

@@ -24,7 +24,7 @@ from broker.connection import RedisLink
 from broker.joining import Joined
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import JsonObject, SampledGroup, Score, ScoredGroup, ScoreStatus
-from broker.monitoring.counters import Tally
+from broker.monitoring.counters import ProcessTally
 from broker.monitoring.heartbeat import Heartbeat
 from broker.processes import spawn
 from broker.protocol.streams import entries_of, hand_over
@@ -74,7 +74,7 @@ class ScriptedScorer:
         self.before = before
         self.seen: list[str] = []
         self.how: list[dict[str, Any]] = []  # patience_s and queue
-        self.tally = Tally()
+        self.tally = ProcessTally()
 
     def score(self, rollout: SampledGroup, worker: str, **how: Any) -> ScoredGroup:
         self.how.append(how)
@@ -215,7 +215,7 @@ class Station(Board):
         """Ids of the jobs that living workers are at."""
         return self.rq_queues.current(self.rq_queues.living_workers())
 
-    def letter(self, group_id: str) -> dict[str, str]:
+    def dead_letter(self, group_id: str) -> dict[str, str]:
         entry = self.entry(group_id)
         assert entry.stream == "dead"
         return {name.decode(): value.decode(errors="replace") for name, value in entry.raw.items()}

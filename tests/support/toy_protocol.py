@@ -14,7 +14,7 @@ from broker.errors import BadMessage
 from config.endpoint import EndpointConfig
 from scorers.served_model.client import Reply
 from scorers.served_model.marks import enclosed, nonce_for
-from scorers.served_model.protocol import CUT_OFF, Question, Ruling
+from scorers.served_model.protocol import CUT_OFF, ModelQuestion, Ruling
 from scorers.served_model.rule import MathRule
 from scorers.served_model.scorer import ServedModelScorer
 
@@ -43,23 +43,23 @@ class StarsProtocol:
     def asks_rule(self, row: StarsRow) -> bool:
         return False
 
-    def question_of(self, text: str, row: StarsRow, rule: MathRule) -> Question[str] | Ruling:
+    def question_of(self, text: str, row: StarsRow, rule: MathRule) -> ModelQuestion[str] | Ruling:
         if not text.strip():
             return Ruling(0.0, "no answer")
         key = json.dumps(["stars", row.reader, text])
         prompt = f"You are {row.reader}. How many stars?\n{enclosed(text, nonce_for(key, text))}"
-        return Question(text, [{"role": "user", "content": prompt}], key)
+        return ModelQuestion(text, [{"role": "user", "content": prompt}], key)
 
-    def ruling_of(self, reply: Reply, question: Question[str]) -> Ruling:
+    def ruling_of(self, reply: Reply, question: ModelQuestion[str]) -> Ruling:
         stars = len(reply.text or "")
         if reply.finish_reason == CUT_OFF or reply.text != "*" * stars or not 1 <= stars <= 5:
             return Ruling(None, f"no stars: {reply.text!r}")
         return Ruling((stars - 1) / 4, f"{stars} stars for {question.case!r}", {"stars": float(stars)})
 
-    def self_test_questions(self) -> Sequence[Question[str]]:
+    def self_test_questions(self) -> Sequence[ModelQuestion[str]]:
         row = StarsRow("a friend")
         questions = [self.question_of(text, row, MathRule()) for text in ("Thanks!", "Go away.")]
-        return [question for question in questions if isinstance(question, Question)]
+        return [question for question in questions if isinstance(question, ModelQuestion)]
 
     def self_test_problem(self, rulings: Sequence[Ruling]) -> str | None:
         polite, rude = (ruling.value for ruling in rulings)

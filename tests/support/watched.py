@@ -9,7 +9,7 @@ from pathlib import Path
 from broker.restarts import RestartPolicy
 from tests.support.waiting import is_running
 from tools.up.role_commands import Command
-from tools.up.supervisor import Outcome, Supervisor
+from tools.up.supervisor import RunEnd, Supervisor
 
 QUICK = RestartPolicy(most=2, window_s=60.0, first_pause_s=0.02)
 WORKER = "echo up; trap 'echo asked; exit 0' TERM; sleep 300 & wait"
@@ -49,7 +49,7 @@ class Watched:
     def _line(self, role: str, text: str) -> None:
         self.lines.append((role, text))
 
-    def run(self) -> Outcome:
+    def run(self) -> RunEnd:
         return self.supervisor.run(self.stop)
 
 

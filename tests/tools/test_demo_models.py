@@ -30,7 +30,7 @@ from broker.messages import FinishReason, Ids
 from broker.messages import Turn as Message
 from config.run import ModelConfig
 from generators.engine import SamplingParams
-from generators.engines.hf.sampling import Request, sample_groups
+from generators.engines.hf.sampling import SampleRequest, sample_groups
 from learner.data.digits import problems
 from tasks.boxes import QUESTION, box_problems, boxes, look, path
 from tests.support.paths import RECIPES
@@ -256,7 +256,7 @@ def test_the_shipped_weights_answer_some_held_out_questions_and_leave_most_to_le
             )
             for i in playing
         ]
-        requests = [Request(prompts[i], one, 1) for i, one in zip(playing, params, strict=True)]
+        requests = [SampleRequest(prompts[i], one, 1) for i, one in zip(playing, params, strict=True)]
         going_on = []
         for i, [sampled] in zip(playing, sample_groups(model, requests, lambda: False), strict=True):
             texts[i] = tokenizer.decode(sampled.token_ids[:-1])

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.endpoint_server import CUT, GONE, SILENT, Saying, ScriptedEndpoint, scripted_endpoint
 from tests.support.waiting import wait_until
-from web.client import CLOSED, Answer, BadAddress, BlockingClient, Busy, ServerAway, ServerTrouble
+from web.client import CLOSED, BadAddress, BlockingClient, Busy, HttpAnswer, ServerAway, ServerTrouble
 
 pytestmark = pytest.mark.unit
 
@@ -31,7 +31,9 @@ def client() -> Iterator[BlockingClient]:
         yield client
 
 
-def asked(client: BlockingClient, url: str, *, timeout_s: float = 10.0, max_bytes: int = 1 << 20) -> Answer:
+def asked(
+    client: BlockingClient, url: str, *, timeout_s: float = 10.0, max_bytes: int = 1 << 20
+) -> HttpAnswer:
     return client.exchange("POST", f"{url}/chat/completions", BODY, timeout_s=timeout_s, max_bytes=max_bytes)
 
 
@@ -57,7 +59,7 @@ def test_a_status_says_something_of_the_server_or_of_the_request(
     status: int, retry_after: str | None, kind: type[ServerTrouble] | None, rest_s: float | None
 ) -> None:
     headers = {} if retry_after is None else {"retry-after": retry_after}
-    answer = Answer(status, headers, b"it  says\nso" + b"." * 5000)
+    answer = HttpAnswer(status, headers, b"it  says\nso" + b"." * 5000)
     if kind is None:
         answer.raise_for_server()
         return

@@ -4,11 +4,11 @@ from email.utils import formatdate
 import pytest
 
 from web.retry_after import retry_after_s
-from web.rotation import Rotation, Server, doubled, rested
+from web.rotation import RotatedServer, Rotation, doubled, rested
 
 
 def test_the_least_busy_server_is_next_and_equal_ones_take_turns() -> None:
-    rotation, servers = Rotation(), [Server("http://a"), Server("http://b")]
+    rotation, servers = Rotation(), [RotatedServer("http://a"), RotatedServer("http://b")]
     assert [rotation.take(servers).url for _ in range(3)] == ["http://a", "http://b", "http://a"]
     rotation.give_back(servers[0])
     rotation.give_back(servers[0])
@@ -16,12 +16,12 @@ def test_the_least_busy_server_is_next_and_equal_ones_take_turns() -> None:
 
 
 def test_a_preference_counts_more_than_how_busy_a_server_is() -> None:
-    rotation, servers = Rotation(), [Server("http://a", outstanding=5), Server("http://b")]
+    rotation, servers = Rotation(), [RotatedServer("http://a", outstanding=5), RotatedServer("http://b")]
     assert rotation.take(servers, lambda server: server.url) is servers[0]
 
 
 def test_a_server_rests_as_long_as_the_longest_of_its_wishes() -> None:
-    server, now = Server("http://a"), time.monotonic()
+    server, now = RotatedServer("http://a"), time.monotonic()
     server.rest(60.0)
     server.rest(0.01)
     assert rested([server], now + 59.0) == []

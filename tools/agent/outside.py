@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from agents.gateway.calls import Calls
-from agents.gateway.conversations import PLAIN, Conversations, Found
-from agents.gateway.dialects.dialect import FAILED, Answer, Asked, Begun, Refused, Usage
+from agents.gateway.calls import PlayCalls
+from agents.gateway.conversations import PLAIN, CallPlace, Conversations
+from agents.gateway.dialects.dialect import FAILED, ApiRequest, Begun, CallRefused, PolicyAnswer, TokenUsage
 from broker.errors import PipelineError, RunFailed
 from broker.messages import End, Turn
 from config.endpoint import base_url
@@ -41,7 +41,7 @@ THOUGHTS: Final = ("reasoning_content", "reasoning")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelReply:
     """One answer of the model."""
 
     message: Turn  # role, content, optionally reasoning_content and tool_calls
@@ -84,7 +84,7 @@ class OutsideModel:
 
     async def said(
         self, messages: Sequence[Turn], tools: Sequence[Turn], *, most: int | None, stop: Sequence[str] = ()
-    ) -> Said:
+    ) -> ModelReply:
         """Return the model's answer. Raises PipelineError, once retries are useless.
 
         Args:
@@ -121,7 +121,7 @@ def _sent(message: Turn) -> Turn:
     return {name: message[name] for name in SENT if name in message}
 
 
-def _said(found: Any, url: str) -> Said:
+def _said(found: Any, url: str) -> ModelReply:
     """Read a completion. Raises ServerTrouble."""
     try:
         choice = found["choices"][0]
@@ -133,7 +133,7 @@ def _said(found: Any, url: str) -> Said:
         if calls := message.get("tool_calls"):
             said["tool_calls"] = [_call(call, place) for place, call in enumerate(calls)]
         usage = found.get("usage") or {}
-        return Said(
+        return ModelReply(
             said,
             choice.get("finish_reason") == "length",
             int(usage.get("prompt_tokens") or 0),
@@ -156,7 +156,7 @@ def _call(call: Mapping[str, Any], place: int) -> Turn:
     }
 
 
-class OutsideCalls(Calls):
+class OutsideCalls(PlayCalls):
     """The calls of one episode's agent, answered by an external model.
 
     Args:
@@ -178,33 +178,35 @@ class OutsideCalls(Calls):
     ) -> None:
         super().__init__(model=model.name, created=int(time.time()), beside=beside)
         self._outside, self._turns, self._turn_tokens = model, turns, turn_tokens
-        self.conversations = Conversations[Said]()
+        self.conversations = Conversations[ModelReply]()
         self._started = 0
         self.asked = self.given = self.sampled = 0
 
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         """Estimate the tokens of a call: the model's tokenizer is not available here."""
         whole = (*asked.instructions, *self._said_before(asked), *asked.messages, *asked.tools)
         return max(1, len(json.dumps(whole)) // CHARS_PER_TOKEN)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         try:
             return await self._by_the_model(asked, begun)
         except PipelineError as error:
             self._fail(error)
-            raise Refused(f"the model did not answer: {error}", status=FAILED) from error
+            raise CallRefused(f"the model did not answer: {error}", status=FAILED) from error
 
-    async def _by_the_model(self, asked: Asked, begun: Begun) -> Answer:
+    async def _by_the_model(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         tools = PLAIN if asked.is_plain else asked.tools
         messages = (*asked.instructions, *self._said_before(asked), *asked.messages)
-        found: Found[Said] = (
-            Found(None, messages, tools)
+        found: CallPlace[ModelReply] = (
+            CallPlace(None, messages, tools)
             if asked.is_plain
             else self.conversations.find(messages, tools, asked.stop)
         )
         is_beside = self._is_beside(asked)
         if not found.since or found.since[-1]["role"] == POLICY:
-            raise Refused("the last message is the assistant's: the policy answers others", where="messages")
+            raise CallRefused(
+                "the last message is the assistant's: the policy answers others", where="messages"
+            )
         if (self.auxiliary - 1 if is_beside else self._started) >= self._turns:
             answer = self._at_limit(End.TURNS, begun, given=self.count(asked), is_beside=is_beside)
         else:
@@ -213,7 +215,9 @@ class OutsideCalls(Calls):
         self._keep(asked, answer)
         return answer
 
-    async def _sampled(self, asked: Asked, found: Found[Said], begun: Begun, *, is_beside: bool) -> Answer:
+    async def _sampled(
+        self, asked: ApiRequest, found: CallPlace[ModelReply], begun: Begun, *, is_beside: bool
+    ) -> PolicyAnswer:
         limits = [one for one in (asked.most_tokens, self._turn_tokens) if one is not None]
         said = await self._outside.said(
             found.history,
@@ -225,7 +229,7 @@ class OutsideCalls(Calls):
         self.given += said.given
         self.sampled += said.sampled
         self.conversations.add(found, said, said.message, said.message, is_auxiliary=is_beside)
-        return Answer(
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,
@@ -233,7 +237,7 @@ class OutsideCalls(Calls):
             is_cut=said.is_cut,
             stopped_at=None,
             # Without the server's count assume 1: 0 would mean an answer at a limit.
-            usage=Usage(given=said.given, cached=0, sampled=max(1, said.sampled)),
+            usage=TokenUsage(given=said.given, cached=0, sampled=max(1, said.sampled)),
         )
 
     @property

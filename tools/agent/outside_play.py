@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from agents.agent_play import begun
 from agents.environments.environments import Environments, Episode
-from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Finish, Kind
+from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, FailureKind, Finish
 from agents.episode import reward_of, section_of
 from agents.gateway.remote import RemoteEpisode
 from agents.gateway.server import Gateway, gateway_of
@@ -40,7 +40,7 @@ ATTEMPT: Final = "outside"  # replaces an attempt's token in names of external r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class ScoredPlay:
     """One episode, with its score."""
 
     model: str
@@ -77,7 +77,7 @@ def play(
     model: str | None,
     key: SecretStr | None,
     say: Callable[[str], None],
-) -> list[Played]:
+) -> list[ScoredPlay]:
     """Play the row, and score the results. Raises PipelineError.
 
     Args:
@@ -89,7 +89,9 @@ def play(
     return _scored(run, prompt, episodes)
 
 
-async def _played(run: Run, prompt: Prompt, model: OutsideModel, say: Callable[[str], None]) -> list[Played]:
+async def _played(
+    run: Run, prompt: Prompt, model: OutsideModel, say: Callable[[str], None]
+) -> list[ScoredPlay]:
     environments, gateway = Environments(run), gateway_of(run)
     try:
         await model.open()
@@ -105,7 +107,7 @@ async def _played(run: Run, prompt: Prompt, model: OutsideModel, say: Callable[[
 
 async def play_one(
     run: Run, prompt: Prompt, k: int, *, environments: Environments, gateway: Gateway, model: OutsideModel
-) -> Played:
+) -> ScoredPlay:
     """Play episode k of a prompt, or let the model answer one without an environment. Failures are in the result."""
     if not run.plays(prompt.task):
         return await _answered(prompt, model)
@@ -137,7 +139,7 @@ async def play_one(
         if playing is not None:
             await playing.close()
         await calls.close()
-    return Played(
+    return ScoredPlay(
         model=model.name,
         opening=tuple(opening),
         conversation=found,
@@ -150,13 +152,13 @@ async def play_one(
     )
 
 
-async def _answered(prompt: Prompt, model: OutsideModel) -> Played:
+async def _answered(prompt: Prompt, model: OutsideModel) -> ScoredPlay:
     """Let the model answer in one turn."""
     try:
         said = await model.said(prompt.messages, (), most=prompt.max_tokens)
     except PipelineError as error:
         failed = _conversation((), End.FAILED, str(error))
-        return Played(
+        return ScoredPlay(
             model=model.name,
             opening=prompt.messages,
             conversation=failed,
@@ -166,7 +168,7 @@ async def _answered(prompt: Prompt, model: OutsideModel) -> Played:
             printed="",
             away=_away(error),
         )
-    return Played(
+    return ScoredPlay(
         model=model.name,
         opening=prompt.messages,
         conversation=_conversation([said.message], End.TOKENS if said.is_cut else End.MESSAGE, ""),
@@ -200,7 +202,7 @@ async def _driven(
             finish = await playing.run(access.base_url, access.key, most_s, socket=access.socket)
         except EnvironmentFailed as error:
             is_told = calls.ended_by is not None or calls.failure is not None  # to stop, and crashed
-            if not is_told and error.kind is not Kind.DEADLINE:
+            if not is_told and error.kind is not FailureKind.DEADLINE:
                 raise
             remark, end = str(error), End.DEADLINE
     if calls.failure is not None:
@@ -272,7 +274,7 @@ def _conversation(said: Sequence[Turn], ended_by: End, remark: str) -> Conversat
     )
 
 
-def _scored(run: Run, prompt: Prompt, episodes: Sequence[Played]) -> list[Played]:
+def _scored(run: Run, prompt: Prompt, episodes: Sequence[ScoredPlay]) -> list[ScoredPlay]:
     """Score the episodes with the run's scorers. Raises ScoringFailed."""
     scorers = RowWorkerClient(run.scorers)
     try:
@@ -285,7 +287,7 @@ def _scored(run: Run, prompt: Prompt, episodes: Sequence[Played]) -> list[Played
     return [scored_as(one, found) for one, found in zip(episodes, results, strict=True)]
 
 
-def scored_as(one: Played, found: Result) -> Played:
+def scored_as(one: ScoredPlay, found: Result) -> ScoredPlay:
     """Return an episode with the result of a scorer's process."""
     scorer = f"{found['scorer'] or ''} {found['version'] or ''}".strip()
     return replace(one, score=found["value"], scorer=scorer, reason=found["reason"])

@@ -18,7 +18,7 @@ from learner.collect.results import open_results
 from learner.groups.episodes import EpisodeFacts, facts_of
 from learner.reporting.conversations import OBSERVED_CHARS, cut_middle
 from tasks.turns import POLICY, spoken, text_of
-from tools.agent.outside_play import Played
+from tools.agent.outside_play import ScoredPlay
 from tools.journal.show import block, show_group
 from tools.printable import printable
 
@@ -61,7 +61,7 @@ def _sequence(facts: EpisodeFacts, completion: Completion, opening: int) -> str:
     )
 
 
-def show_outside(prompt: Prompt, episodes: Sequence[Played]) -> int:
+def show_outside(prompt: Prompt, episodes: Sequence[ScoredPlay]) -> int:
     """Show the episodes of an external model, and their scores."""
     head = (
         f"task {prompt.task}, row {prompt.row}, seed {prompt.seed}; played by {episodes[0].model}: an outside model "
@@ -74,7 +74,7 @@ def show_outside(prompt: Prompt, episodes: Sequence[Played]) -> int:
     return 0 if all(one.score is not None for one in episodes) else 1
 
 
-def _outside(number: int, one: Played) -> Iterator[str]:
+def _outside(number: int, one: ScoredPlay) -> Iterator[str]:
     found = one.conversation
     score = "none" if one.score is None else f"{one.score:g}"
     yield f"  episode {number}: score {score} by {one.scorer or 'nobody'}: {printable(one.reason)}"

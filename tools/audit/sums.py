@@ -13,11 +13,11 @@ from typing import Any
 
 from broker import group_ids
 from broker.keys import DEAD as DEAD_STREAM
-from broker.protocol.ledger_view import Cursor, View
+from broker.protocol.ledger_view import Cursor, LedgerView
 from config.explanations import ConfigError
 from config.loading import from_yaml
 from learner.groups.evaluation import asked_for, version_of
-from learner.journal.ledger import ADVICE, COLLECTED, DEAD, DROPPED, TRAINED, Ledger, Outcome
+from learner.journal.ledger import ADVICE, COLLECTED, DEAD, DROPPED, TRAINED, GroupOutcome, Ledger
 from learner.journal.records import step_number
 from tools.audit.payloads import Payloads
 
@@ -100,7 +100,7 @@ class Audit:
 
 
 def compare(
-    view: View, ledger: Ledger, after: Cursor, *, went_back: bool, is_finished: bool = False
+    view: LedgerView, ledger: Ledger, after: Cursor, *, went_back: bool, is_finished: bool = False
 ) -> Audit:
     """Account for every group.
 
@@ -111,8 +111,8 @@ def compare(
     """
     issued = view.cursor.ids()
     outcomes = _known_by_then(ledger, issued, after)
-    out = view.slots - ledger.outcomes.keys()
-    places = {group_id: streams[0] for group_id in out if (streams := view.streams_of(group_id))}
+    in_flight = view.slots - ledger.outcomes.keys()
+    places = {group_id: streams[0] for group_id in in_flight if (streams := view.streams_of(group_id))}
     lost = {
         group_id: _how(view, group_id)
         for group_id in _in_order((issued | view.slots) - ledger.outcomes.keys() - places.keys())
@@ -159,7 +159,7 @@ def compare(
     )
 
 
-def _known_by_then(ledger: Ledger, issued: set[str], after: Cursor) -> dict[str, Outcome]:
+def _known_by_then(ledger: Ledger, issued: set[str], after: Cursor) -> dict[str, GroupOutcome]:
     """Return the outcomes of groups issued before the view was read."""
     return {
         group_id: outcome
@@ -168,7 +168,7 @@ def _known_by_then(ledger: Ledger, issued: set[str], after: Cursor) -> dict[str,
     }
 
 
-def _doubled(view: View, ledger: Ledger) -> set[str]:
+def _doubled(view: LedgerView, ledger: Ledger) -> set[str]:
     """Return the ids with two outcomes, or with two entries in one stream."""
     return set(ledger.twice) | {
         group_id
@@ -178,7 +178,7 @@ def _doubled(view: View, ledger: Ledger) -> set[str]:
     }
 
 
-def _how(view: View, group_id: str) -> str:
+def _how(view: LedgerView, group_id: str) -> str:
     """Explain for people why a group is lost."""
     streams = view.streams_of(group_id)
     if group_id in view.slots:
@@ -188,14 +188,14 @@ def _how(view: View, group_id: str) -> str:
     return "it was issued, and has no slot, no entry and no outcome"
 
 
-def _reasons(outcomes: Mapping[str, Outcome], kind: str) -> dict[str, int]:
+def _reasons(outcomes: Mapping[str, GroupOutcome], kind: str) -> dict[str, int]:
     """Count the outcomes of a kind by the kind of their reason."""
     return dict(
         Counter(outcome.detail.split(":")[0] for outcome in outcomes.values() if outcome.kind == kind)
     )
 
 
-def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
+def _tokens(outcomes: Mapping[str, GroupOutcome]) -> dict[str, int]:
     """Count the sampled tokens of groups that never trained, by the kind of reason."""
     tokens: Counter[str] = Counter()
     for outcome in outcomes.values():
@@ -204,28 +204,28 @@ def _tokens(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
     return dict(tokens)
 
 
-def _asked_again(view: View, ledger: Ledger) -> int:
+def _asked_again(view: LedgerView, ledger: Ledger) -> int:
     """Count the groups with a retry that the learner has not issued: recorded, or requested by an operator."""
     noted = {base for base, number in ledger.retries.items() if number > view.cursor.retries.get(base, 0)}
     return len(noted | {str(group_ids.ordinal_of(group_id)) for group_id in view.requests})
 
 
-def _evaluation(view: View, ledger: Ledger) -> Evaluation:
+def _evaluation(view: LedgerView, ledger: Ledger) -> Evaluation:
     recorded = {group_id for record in ledger.evaluations.values() for group_id in record.get("ids", ())}
-    out = {group_id for group_id in view.where if version_of(group_id) >= 0} - recorded
-    found = sum(bool(view.streams_of(group_id)) for group_id in out)
+    in_flight = {group_id for group_id in view.where if version_of(group_id) >= 0} - recorded
+    found = sum(bool(view.streams_of(group_id)) for group_id in in_flight)
     rounds = ledger.evaluations.values()
     return Evaluation(
-        issued=len(recorded | out),
+        issued=len(recorded | in_flight),
         recorded=len(recorded),
         in_flight=found,
-        missing=len(out) - found,
+        missing=len(in_flight) - found,
         dead=sum(record.get("dead", 0) for record in rounds),
         given_up=sum(record.get("missing", 0) for record in rounds),
     )
 
 
-def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
+def _gone(view: LedgerView, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
     """Yield records that must be missing although their incarnation's later records leave no gap."""
     for base, number in view.cursor.retries.items():
         if number > (noted := ledger.retries.get(base, 0)):
@@ -259,7 +259,7 @@ def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
     return sorted(wanted - ledger.evaluations.keys())
 
 
-def _foreign(view: View, after: Cursor) -> int:
+def _foreign(view: LedgerView, after: Cursor) -> int:
     """Count the entries that belong to no group of this run."""
     return sum(
         count
@@ -272,7 +272,7 @@ def _foreign(view: View, after: Cursor) -> int:
 
 
 def _remarks(
-    view: View, ledger: Ledger, issued: int, *, ahead: list[str], astray: list[str], is_empty: bool
+    view: LedgerView, ledger: Ledger, issued: int, *, ahead: list[str], astray: list[str], is_empty: bool
 ) -> Iterator[str]:
     if is_empty:
         newest = max(group_ids.ordinal_of(group_id) for group_id in ledger.outcomes)

@@ -38,7 +38,7 @@ from tools.up.command import perform, report
 from tools.up.console import PlainConsole
 from tools.up.redis_keeper import RedisKeeper
 from tools.up.role_commands import commands
-from tools.up.supervisor import Outcome, Supervisor
+from tools.up.supervisor import RunEnd, Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -203,7 +203,7 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
     return 0 if outcome.code == 0 and storm.audit is not None and storm.audit.is_clean else 1
 
 
-def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[str, Any]:
+def as_object(run: Run, storm: Chaos, orders: Orders, outcome: RunEnd) -> dict[str, Any]:
     """Make the object of --json: the counts of audit and chaos. `kills` has every role, `back_s` returned ones."""
     rates, record = pass_rates(run), storm.monkey.record
     return {

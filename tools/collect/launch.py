@@ -22,7 +22,7 @@ from tools.run_view.log_tail import last_lines
 from tools.up.command import LOG_LINES, start
 from tools.up.console import PlainConsole, RunConsole
 from tools.up.role_commands import Command, commands
-from tools.up.supervisor import Outcome
+from tools.up.supervisor import RunEnd
 
 
 class NotComplete(PipelineError):
@@ -104,7 +104,7 @@ def _found(run: Run, of: Of, *, scores_again: bool = False) -> Results | None:
     return found
 
 
-def _tell(run: Run, outcome: Outcome, seconds: float) -> None:
+def _tell(run: Run, outcome: RunEnd, seconds: float) -> None:
     """Say how long it took, and show the end of the log of a role that failed."""
     sys.stdout.write(f"\nrun {run.name}: {int(seconds) // 60} min {int(seconds) % 60} s\n")
     if outcome.failed_role:

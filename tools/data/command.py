@@ -20,7 +20,7 @@ from typing import Final
 from broker.errors import PipelineError
 from config.loading import load_run
 from tools.arguments import add_config, add_json, given_config
-from tools.data.survey import Counts, SourceSurvey, survey
+from tools.data.survey import SourceCounts, SourceSurvey, survey
 
 SUBVERBS: Final = {"check": "read, route, tokenize and test every row; say which can't be used, and why"}
 EXAMPLES: Final = {"check": "millrace data check config/recipes/demo_cpu.yaml"}
@@ -87,13 +87,13 @@ def _as_tree(one: SourceSurvey) -> dict[str, dict[str, int]]:
 
 def _lines(one: SourceSurvey) -> list[str]:
     """Return a source's table: a line for each data source, and a sum; columns of only 0 are left out."""
-    total = Counts(
+    total = SourceCounts(
         **{
             part.name: sum(getattr(counts, part.name) for counts in one.counts.values())
-            for part in fields(Counts)
+            for part in fields(SourceCounts)
         }
     )
-    columns = [part.name for part in fields(Counts) if part.name in ALWAYS or getattr(total, part.name)]
+    columns = [part.name for part in fields(SourceCounts) if part.name in ALWAYS or getattr(total, part.name)]
     named = [*sorted(one.counts.items()), *([("all", total)] if len(one.counts) > 1 else [])]
     table = [["", *(name.replace("_", " ") for name in columns)]]
     table += [[name, *(str(getattr(counts, column)) for column in columns)] for name, counts in named]

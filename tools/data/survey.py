@@ -28,7 +28,7 @@ TRAIN: Final = "train"
 
 
 @dataclass(slots=True)
-class Counts:
+class SourceCounts:
     """The number of rows of one data source in each class."""
 
     rows: int = 0
@@ -50,7 +50,7 @@ class SourceSurvey:
 
     key: str  # `data.train`, or `data.train.0` in a list
     name: str  # of the source, for people
-    counts: dict[str, Counts] = field(default_factory=dict)  # by data source
+    counts: dict[str, SourceCounts] = field(default_factory=dict)  # by data source
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)  # data sources that two systems read differently
     changed: list[str] = field(default_factory=list)  # changes that reading has made, by row
@@ -161,5 +161,5 @@ def _count_repeated(
         counts.in_train += bool(is_trained[place])
 
 
-def _of(one: SourceSurvey, data_source: str) -> Counts:
-    return one.counts.setdefault(data_source or UNNAMED, Counts())
+def _of(one: SourceSurvey, data_source: str) -> SourceCounts:
+    return one.counts.setdefault(data_source or UNNAMED, SourceCounts())

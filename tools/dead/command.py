@@ -1,8 +1,8 @@
 """`millrace dead list|show|retry|purge RUN [ENTRY ...]`: show what could not be processed, and act on it.
 
-In: a run's name, and a choice of its letters. Out: a table, a letter in full, requests for retries, or fewer letters.
-To retry 17 is to ask the learner for a group 17-r1; a purge is first noted in the journal. All text is printed without
-control characters: a model wrote some of it. Exit code 1 where a request could not be fulfilled.
+In: a run's name, and a choice of its dead letters. Out: a table, a dead letter in full, requests for retries, or fewer
+dead letters. To retry 17 is to ask the learner for a group 17-r1; a purge is first noted in the journal. All text is
+printed without control characters: a model wrote some of it. Exit code 1 where a request could not be fulfilled.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tasks.turns import text_of
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir
 from tools.audit.notes import NAME
 from tools.confirmation import agrees
-from tools.dead.letters import (
-    Choice,
-    Letter,
+from tools.dead.dead_letters import (
+    DeadLetterChoice,
+    ListedDeadLetter,
     Records,
     ask_again,
     for_purge,
     for_retry,
     open_records,
     purge,
-    read_letters,
+    read_dead_letters,
     wait_until_issued,
     who_issues,
 )
@@ -60,15 +60,15 @@ class Context:
     keys: Keys
     folder: Path  # the journal
     records: Records
-    choice: Choice
+    choice: DeadLetterChoice
     options: argparse.Namespace
 
-    def letters(self, *, with_payload: bool = False) -> Iterable[Letter]:
-        """Return the chosen letters, the oldest first."""
-        return read_letters(self.link, self.keys, self.records, self.choice, with_payload=with_payload)
+    def dead_letters(self, *, with_payload: bool = False) -> Iterable[ListedDeadLetter]:
+        """Return the chosen dead letters, the oldest first."""
+        return read_dead_letters(self.link, self.keys, self.records, self.choice, with_payload=with_payload)
 
     def now(self) -> float:
-        """Return seconds by the clock that dates the letters."""
+        """Return seconds by the clock that dates the dead letters."""
         found: Any = self.link(lambda client: client.time())
         return int(found[0]) + int(found[1]) / 1e6
 
@@ -76,10 +76,10 @@ class Context:
 def run(options: argparse.Namespace) -> int:
     """Carry out the subverb. 0: done; 1: not all of it. Raises PipelineError where nothing could be done."""
     verb = options.subverb
-    choice = Choice(
+    choice = DeadLetterChoice(
         entries=tuple(options.entries), stage=options.stage, reason=options.reason, group=options.group
     )
-    if verb != "list" and choice == Choice() and not options.all:
+    if verb != "list" and choice == DeadLetterChoice() and not options.all:
         raise UsageError("say which letters: their entries, a filter, or --all")
     with (
         server.ensure_readable(options.run, options.runs_dir) as url,
@@ -91,31 +91,33 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(context: Context) -> int:
-    letters = list(context.letters())
+    dead_letters = list(context.dead_letters())
     if context.options.json:
-        sys.stdout.write(json.dumps([as_json(letter) for letter in letters]) + "\n")
-    elif letters:
-        sys.stdout.write(as_table(letters, context.now()))
+        sys.stdout.write(json.dumps([as_json(dead_letter) for dead_letter in dead_letters]) + "\n")
+    elif dead_letters:
+        sys.stdout.write(as_table(dead_letters, context.now()))
     else:
-        sys.stdout.write("no dead letters\n" if context.choice == Choice() else "no dead letter is so\n")
+        sys.stdout.write(
+            "no dead letters\n" if context.choice == DeadLetterChoice() else "no dead letter is so\n"
+        )
     return 0
 
 
 def _show(context: Context) -> int:
     now, count = context.now(), 0
-    for letter in context.letters(with_payload=True):
-        sys.stdout.write(as_text(letter, now))
+    for dead_letter in context.dead_letters(with_payload=True):
+        sys.stdout.write(as_text(dead_letter, now))
         count += 1
     return 0 if count else _none(context)
 
 
 def _retry(context: Context) -> int:
-    found = for_retry(list(context.letters()), _with_journal(context))
+    found = for_retry(list(context.dead_letters()), _with_journal(context))
     if found.good:
         ids = ask_again(context.link, context.keys, found.good, context.records)
         sys.stdout.write("".join(f"asked for {group_id}\n" for group_id in ids))
         if gone := len(found.good) - len(ids):
-            sys.stdout.write(f"{_letters(gone)} went meanwhile\n")
+            sys.stdout.write(f"{_dead_letters(gone)} went meanwhile\n")
         if context.options.wait:
             places = wait_until_issued(context.link, context.keys, ids, deadline_s=context.options.wait)
             for group_id, place in places.items():
@@ -128,15 +130,15 @@ def _retry(context: Context) -> int:
 
 
 def _purge(context: Context) -> int:
-    found = for_purge(list(context.letters()), _with_journal(context))
+    found = for_purge(list(context.dead_letters()), _with_journal(context))
     if found.good:
-        many = _letters(len(found.good), "dead letter")
+        many = _dead_letters(len(found.good), "dead letter")
         question = f"throw {many} of run {context.keys.name} away?"
-        if not context.options.yes and not agrees(question, what=_letters(len(found.good))):
+        if not context.options.yes and not agrees(question, what=_dead_letters(len(found.good))):
             sys.stdout.write("nothing was purged\n")
             return 1
         count = purge(context.link, context.keys, found.good, context.folder)
-        sys.stdout.write(f"purged {_letters(count)}; noted in {context.folder / NAME}\n")
+        sys.stdout.write(f"purged {_dead_letters(count)}; noted in {context.folder / NAME}\n")
     return _refuse(found.refused) if found.refused or found.good else _none(context)
 
 
@@ -193,7 +195,7 @@ def _with_journal(context: Context) -> Records:
     return context.records
 
 
-def _letters(count: int, what: str = "letter") -> str:
+def _dead_letters(count: int, what: str = "letter") -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -213,21 +215,21 @@ def _none(context: Context) -> int:
     return 1
 
 
-def as_table(letters: Sequence[Letter], now: float) -> str:
-    """Make a table with a line per letter."""
+def as_table(dead_letters: Sequence[ListedDeadLetter], now: float) -> str:
+    """Make a table with a line per dead letter."""
     rows = [
         HEADINGS,
         *(
             (
-                letter.entry,
-                letter.group,
-                age(now - letter.at),
-                letter.stage,
-                str(letter.attempts),
-                letter.state,
-                _cut(" ".join(letter.reason.split()), REASON_WIDTH),
+                dead_letter.entry,
+                dead_letter.group,
+                age(now - dead_letter.at),
+                dead_letter.stage,
+                str(dead_letter.attempts),
+                dead_letter.state,
+                _cut(" ".join(dead_letter.reason.split()), REASON_WIDTH),
             )
-            for letter in letters
+            for dead_letter in dead_letters
         ),
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
@@ -238,38 +240,38 @@ def as_table(letters: Sequence[Letter], now: float) -> str:
     )
 
 
-def as_json(letter: Letter) -> dict[str, object]:
-    """Make the object that `list --json` prints for a letter."""
+def as_json(dead_letter: ListedDeadLetter) -> dict[str, object]:
+    """Make the object that `list --json` prints for a dead letter."""
     return {
-        "entry": letter.entry,
-        "group": letter.group,
-        "stage": letter.stage,
-        "reason": letter.reason,
-        "attempts": letter.attempts,
-        "at": letter.at,
-        "bytes": letter.bytes,
-        "state": letter.state,
+        "entry": dead_letter.entry,
+        "group": dead_letter.group,
+        "stage": dead_letter.stage,
+        "reason": dead_letter.reason,
+        "attempts": dead_letter.attempts,
+        "at": dead_letter.at,
+        "bytes": dead_letter.bytes,
+        "state": dead_letter.state,
     }
 
 
-def as_text(letter: Letter, now: float) -> str:
-    """Format everything known about one letter, which must have its payload."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(letter.at))
+def as_text(dead_letter: ListedDeadLetter, now: float) -> str:
+    """Format everything known about one dead letter, which must have its payload."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(dead_letter.at))
     lines = [
-        f"letter {letter.entry}",
-        f"  group     {letter.group}",
-        f"  at        {when}, {age(now - letter.at)} ago",
-        f"  stage     {letter.stage}",
-        f"  attempts  {letter.attempts}",
-        f"  state     {letter.state}",
-        f"  reason    {letter.reason}",
+        f"letter {dead_letter.entry}",
+        f"  group     {dead_letter.group}",
+        f"  at        {when}, {age(now - dead_letter.at)} ago",
+        f"  stage     {dead_letter.stage}",
+        f"  attempts  {dead_letter.attempts}",
+        f"  state     {dead_letter.state}",
+        f"  reason    {dead_letter.reason}",
     ]
-    for field, value in letter.raw.items():
+    for field, value in dead_letter.raw.items():
         if (name := field.decode(errors="replace")) not in OWN_FIELDS:
             lines.append(f"  {name:<9} {value.decode(errors='replace')}")
-    lines += _content(letter)
-    if letter.traceback:
-        lines += ["  the end of what its worker said", *_indented(letter.traceback.rstrip())]
+    lines += _content(dead_letter)
+    if dead_letter.traceback:
+        lines += ["  the end of what its worker said", *_indented(dead_letter.traceback.rstrip())]
     return printable("\n".join(lines)) + "\n"
 
 
@@ -281,19 +283,19 @@ def age(seconds: float) -> str:
     return f"{max(seconds, 0.0):.0f} s"
 
 
-def _content(letter: Letter) -> Iterator[str]:
+def _content(dead_letter: ListedDeadLetter) -> Iterator[str]:
     """Yield the prompt and its completions, as far as the payload can be read."""
     try:
-        if letter.stage in {PROMPTS, EPISODES}:
-            yield from _prompt(codec.decode_prompt(letter.raw))
-        elif letter.stage == ROLLOUTS:
-            yield from _rollout(codec.decode_rollout(letter.raw))
-        elif letter.stage == SCORED:
-            yield from _scored(codec.decode_scored(letter.raw))
+        if dead_letter.stage in {PROMPTS, EPISODES}:
+            yield from _prompt(codec.decode_prompt(dead_letter.raw))
+        elif dead_letter.stage == ROLLOUTS:
+            yield from _rollout(codec.decode_rollout(dead_letter.raw))
+        elif dead_letter.stage == SCORED:
+            yield from _scored(codec.decode_scored(dead_letter.raw))
         else:
-            yield f"  payload   {letter.bytes} bytes of a stage that this program does not know"
+            yield f"  payload   {dead_letter.bytes} bytes of a stage that this program does not know"
     except BadMessage as error:
-        yield f"  payload   {letter.bytes} bytes that can't be read: {error}"
+        yield f"  payload   {dead_letter.bytes} bytes that can't be read: {error}"
 
 
 def _prompt(prompt: Prompt) -> Iterator[str]:

@@ -29,8 +29,8 @@ from learner.data.prompts import load_tokenizer
 from tools.arguments import UsageError, add_config, add_workers, given_config
 from tools.collect.launch import collected, plan_of
 from tools.difficulty.bounds import Bound, parse_bounds
-from tools.difficulty.files import Measured, Request, write_files
-from tools.difficulty.rates import Rate, RateKey, Summary
+from tools.difficulty.files import DifficultyRequest, Measured, write_files
+from tools.difficulty.rates import Rate, RateKey, RateSummary
 from tools.doctor.light import check_light
 from tools.rescore.command import Rescorer
 
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     out = options.out or Path(f"{config.name}-difficulty")
     _check_folder(out)
     measured = [_measure(model, options) for model in models]
-    request = Request(full=options.full, is_rescored=options.rescore, bounds=tuple(bounds))
+    request = DifficultyRequest(full=options.full, is_rescored=options.rescore, bounds=tuple(bounds))
     _say(measured, write_files(out, config, measured, request), bounds)
     return 0
 
@@ -187,7 +187,7 @@ def _measure(model: Model, options: argparse.Namespace) -> Measured:
         run=model.run,
         rates=rates,
         unsampled=dead,
-        summary=Summary.of(rates),
+        summary=RateSummary.of(rates),
         sets=results.sets,
     )
 

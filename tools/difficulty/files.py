@@ -21,7 +21,7 @@ from learner.collect.results import CollectedSet
 from learner.journal.disk import replace_text
 from tools.difficulty.bounds import Bound, are_kept
 from tools.difficulty.picture import draw
-from tools.difficulty.rates import Rate, RateKey, Summary
+from tools.difficulty.rates import Rate, RateKey, RateSummary
 from tools.difficulty.source_rows import SourceRows, file_stems, records_of
 
 PICTURE: Final = "pass_rates.png"
@@ -36,12 +36,12 @@ class Measured:
     run: Run
     rates: Mapping[RateKey, Rate]  # of every issued row
     unsampled: int  # number of rows without samples
-    summary: Summary
+    summary: RateSummary
     sets: Sequence[CollectedSet]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class DifficultyRequest:
     """The request, except the models."""
 
     full: float
@@ -49,7 +49,9 @@ class Request:
     bounds: tuple[Bound, ...]
 
 
-def write_files(out: Path, config: Run, measured: Sequence[Measured], request: Request) -> list[str]:
+def write_files(
+    out: Path, config: Run, measured: Sequence[Measured], request: DifficultyRequest
+) -> list[str]:
     """Write every file into `out`, and return a line for each.
 
     Raises:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from broker.errors import PipelineError
 from learner.reporting.curves import BLUE, GREY, INK, STYLE
-from tools.difficulty.rates import Summary
+from tools.difficulty.rates import RateSummary
 
 
-def draw(path: Path, summaries: Mapping[str, Summary]) -> None:
+def draw(path: Path, summaries: Mapping[str, RateSummary]) -> None:
     """Draw the histograms to a temporary file, and rename it to `path` when complete. Raises PipelineError."""
     import matplotlib as mpl
 

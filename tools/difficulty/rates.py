@@ -78,7 +78,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class RateSummary:
     """A model's results on all rows."""
 
     rows: int  # with samples
@@ -89,7 +89,7 @@ class Summary:
     histogram: Histogram
 
     @classmethod
-    def of(cls, rates: Mapping[RateKey, Rate]) -> Summary:
+    def of(cls, rates: Mapping[RateKey, Rate]) -> RateSummary:
         """Summarize the rates of the sampled rows."""
         values = [rate.value for rate in rates.values()]
         known = [value for value in values if value is not None]

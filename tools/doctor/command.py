@@ -20,10 +20,10 @@ from tools.arguments import UsageError, add_json, add_layers, layer_words
 from tools.doctor import libraries as doctor_libraries
 from tools.doctor import light, sandbox
 from tools.doctor import run as doctor_run
-from tools.doctor.findings import Finding, Level, lines_of
+from tools.doctor.findings import CheckFinding, Level, lines_of
 from tools.doctor.gateway import check_gateway
 from tools.doctor.machine import check_machine
-from tools.doctor.questions import Answer, ask
+from tools.doctor.questions import ProbeAnswer, ask
 from tools.doctor.redis import check_private, check_redis
 
 EPILOG = (
@@ -33,11 +33,11 @@ EPILOG = (
 )
 
 # Questions about a configuration, and the checks of their answers.
-ONE: Mapping[str, Callable[[Answer, Run], Finding]] = {
+ONE: Mapping[str, Callable[[ProbeAnswer, Run], CheckFinding]] = {
     "tokenizer": doctor_run.tokenizer,
     "data": doctor_run.data,
 }
-SEVERAL: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
+SEVERAL: Mapping[str, Callable[[ProbeAnswer, Run], Iterator[CheckFinding]]] = {
     **light.OWN,
     "model": doctor_run.model_files,
     "engine": doctor_run.settings,
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{over[0]!r} sets keys of a configuration: give one too")
     given = ["--config", file, *layer_words(options), *plain, *options.values] if file else []
     wanted = load_run(given) if given else None
-    findings: list[Finding] = []
+    findings: list[CheckFinding] = []
     for finding in examine(wanted, given):
         if not options.json:
             _print(finding, findings)
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
+def examine(run: Run | None, words: Sequence[str]) -> Iterator[CheckFinding]:
     """Yield all findings, quick ones first.
 
     Args:
@@ -107,7 +107,7 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
         *sandbox.questions(run),
         *doctor_libraries.questions(),
     ]
-    libraries: dict[str, Answer] = {}
+    libraries: dict[str, ProbeAnswer] = {}
     for question, answer in ask(wanted):
         name = question.name
         if name == "sandbox":
@@ -121,7 +121,7 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
     yield from doctor_libraries.check_libraries(libraries, run)
 
 
-def _print(finding: Finding, before: Sequence[Finding]) -> None:
+def _print(finding: CheckFinding, before: Sequence[CheckFinding]) -> None:
     """Print a finding, after its area's name if it is the first of that area."""
     lines = list(lines_of([finding]))
     is_first = not before or before[-1].area != finding.area

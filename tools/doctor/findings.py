@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckFinding:
     """The result of one check, and what to do about it."""
 
     area: str  # redis | libraries | sandbox | machine | run
@@ -42,20 +42,20 @@ class Check:
     area: str
     name: str
 
-    def ok(self, seen: str) -> Finding:
+    def ok(self, seen: str) -> CheckFinding:
         """Make the finding that it is fine."""
-        return Finding(area=self.area, name=self.name, level=Level.OK, seen=seen)
+        return CheckFinding(area=self.area, name=self.name, level=Level.OK, seen=seen)
 
-    def note(self, seen: str, *, do: str = "") -> Finding:
+    def note(self, seen: str, *, do: str = "") -> CheckFinding:
         """Make a finding that is worth knowing."""
-        return Finding(area=self.area, name=self.name, level=Level.NOTE, seen=seen, do=do)
+        return CheckFinding(area=self.area, name=self.name, level=Level.NOTE, seen=seen, do=do)
 
-    def problem(self, seen: str, *, do: str) -> Finding:
+    def problem(self, seen: str, *, do: str) -> CheckFinding:
         """Make the finding that something will not work."""
-        return Finding(area=self.area, name=self.name, level=Level.PROBLEM, seen=seen, do=do)
+        return CheckFinding(area=self.area, name=self.name, level=Level.PROBLEM, seen=seen, do=do)
 
 
-def lines_of(findings: Iterable[Finding], width: int = WIDTH) -> Iterator[str]:
+def lines_of(findings: Iterable[CheckFinding], width: int = WIDTH) -> Iterator[str]:
     """Yield the findings for people, area by area."""
     for area, some in groupby(findings, key=lambda finding: finding.area):
         yield area
@@ -63,7 +63,7 @@ def lines_of(findings: Iterable[Finding], width: int = WIDTH) -> Iterator[str]:
             yield from _lines(finding, width)
 
 
-def _lines(finding: Finding, width: int) -> Iterator[str]:
+def _lines(finding: CheckFinding, width: int) -> Iterator[str]:
     head = f"  {finding.level:<8} {finding.name:<13} "
     for number, line in enumerate(finding.seen.splitlines()):
         yield from textwrap.wrap(

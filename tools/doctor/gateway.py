@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 from config.episodes.own_loop import AgentSection
 from config.run import Run
-from tools.doctor.findings import Check, Finding
+from tools.doctor.findings import Check, CheckFinding
 
 GATEWAY = Check("run", "gateway")
 
 
-def check_gateway(run: Run) -> Iterator[Finding]:
+def check_gateway(run: Run) -> Iterator[CheckFinding]:
     """Check that the gateway can listen here as configured, and that external agents have a key."""
     if not any(isinstance(task.environment, AgentSection) for task in run.scorers.tasks.values()):
         return

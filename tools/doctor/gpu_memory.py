@@ -15,10 +15,10 @@ from typing import Any
 from config.generators import VllmEngineConfig
 from config.gpus import Card
 from config.run import Run
-from generators.engines.vllm.memory import Share
-from tools.doctor.findings import Check, Finding
+from generators.engines.vllm.memory import GpuMemoryShare
+from tools.doctor.findings import Check, CheckFinding
 from tools.estimates.needs import Size
-from tools.estimates.rank_memory import GIB, RankMemory, Shape, rank_memory, shape_of
+from tools.estimates.rank_memory import GIB, DecoderShape, RankMemory, rank_memory, shape_of
 from tools.estimates.sampling import generator_share, judge_share
 from tools.up.role_commands import gpus_of_generator, judge_gpus
 
@@ -28,7 +28,7 @@ COLUMNS = ("weights", "gradients", "optimizer", "activations", "head", "CUDA", "
 TIGHT = 0.95  # of a GPU: above it the estimate's error decides
 
 
-def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Iterator[Finding]:
+def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Iterator[CheckFinding]:
     """Yield the findings about a run's GPUs; none where it has none, or where its model's size is unknown."""
     if size is None or not wants_gpus(run, seen):
         return
@@ -53,7 +53,7 @@ def wants_gpus(run: Run, seen: Sequence[Card]) -> bool:
     )
 
 
-def table(run: Run, shape: Shape, rank: RankMemory, card_bytes: int | None) -> str:
+def table(run: Run, shape: DecoderShape, rank: RankMemory, card_bytes: int | None) -> str:
     """Return a rank's memory by term, as two aligned lines."""
     figures = (
         rank.weights,
@@ -77,21 +77,21 @@ def table(run: Run, shape: Shape, rank: RankMemory, card_bytes: int | None) -> s
     )
 
 
-def share_line(run: Run, share: Share) -> str:
+def share_line(run: Run, share: GpuMemoryShare) -> str:
     """Return a generator's memory in one line."""
     count = run.generators.count
     many = "its one generator" if count == 1 else f"each of {count} generators"
     return f"estimate for {many}, GiB: {_parts(share)}"
 
 
-def _parts(share: Share) -> str:
+def _parts(share: GpuMemoryShare) -> str:
     return (
         f"weights {share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, "
         f"vLLM itself {share.runtime / GIB:.1f}: {max(share.total, share.asked) / GIB:.1f}"
     )
 
 
-def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[Finding]:
+def places(run: Run, shape: DecoderShape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[CheckFinding]:
     """Yield whether each GPU's contents fit; GPUs with equal contents share a finding."""
     alike: dict[tuple[tuple[tuple[str, int], ...], int], list[int]] = defaultdict(list)
     for index, parts in sorted(takers(run, shape, rank, seen).items()):
@@ -125,7 +125,9 @@ def _smaller(parts: Sequence[tuple[str, int]]) -> str:
     return f"a smaller kv_cache_mb or gpu_memory_utilization, or a larger tensor_parallel, of {where}"
 
 
-def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> dict[int, dict[str, int]]:
+def takers(
+    run: Run, shape: DecoderShape, rank: RankMemory, seen: Sequence[Card]
+) -> dict[int, dict[str, int]]:
     """Return the bytes that ranks, generators and the judge take of each GPU, in this process's numbering."""
     found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for number in range(run.learner.ranks):
@@ -143,7 +145,7 @@ def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> di
     return {index: parts for index, parts in found.items() if index < len(seen)}
 
 
-def remedy(run: Run, shape: Shape, *, card_bytes: int, excess: float) -> str:
+def remedy(run: Run, shape: DecoderShape, *, card_bytes: int, excess: float) -> str:
     """Return the first setting that frees enough, or that none does alone."""
     before = rank_memory(run, shape, card_bytes=card_bytes).total
     tried = []

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from config.generators import VllmEngineConfig
 from config.run import Run
-from tools.doctor.findings import Check, Finding, readable
+from tools.doctor.findings import Check, CheckFinding, readable
 from tools.doctor.probe import installed
-from tools.doctor.questions import NO_ANSWER, Answer, Question
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, ProbeQuestion
 
 AREA = "libraries"
 NAMES = {
@@ -36,9 +36,9 @@ FLASH_SETUP = f"learner.attention=auto, or {GPU_SETUP} FLASH_ATTN=1, which build
 Has = Callable[[str], str]
 
 
-def questions(has: Has = installed) -> list[Question]:
+def questions(has: Has = installed) -> list[ProbeQuestion]:
     """Return a question for each library that is installed."""
-    return [Question(name=name) for name in NAMES if version_of(name, has)]
+    return [ProbeQuestion(name=name) for name in NAMES if version_of(name, has)]
 
 
 def version_of(name: str, has: Has = installed) -> str:
@@ -47,8 +47,8 @@ def version_of(name: str, has: Has = installed) -> str:
 
 
 def check_libraries(
-    answers: Mapping[str, Answer], run: Run | None, *, has: Has = installed
-) -> Iterator[Finding]:
+    answers: Mapping[str, ProbeAnswer], run: Run | None, *, has: Has = installed
+) -> Iterator[CheckFinding]:
     """Yield all findings about the libraries.
 
     Args:
@@ -65,7 +65,7 @@ def check_libraries(
             yield from FINDINGS_OF.get(name, _plain)(name, answer, run)
 
 
-def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
+def missing(name: str, run: Run | None, *, has_gpu: bool) -> CheckFinding:
     """Make the finding that a library is not installed."""
     check = Check(AREA, NAMES[name])
     if name == "flash_attn":
@@ -85,7 +85,7 @@ def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
     )
 
 
-def broken(name: str, trouble: str, run: Run | None) -> Finding:
+def broken(name: str, trouble: str, run: Run | None) -> CheckFinding:
     """Make the finding that a library is installed, and can't be imported."""
     by_hand = f"{sys.executable} -X importtime -c 'import {name}'"
     if trouble.startswith(NO_ANSWER):
@@ -101,7 +101,7 @@ def broken(name: str, trouble: str, run: Run | None) -> Finding:
     return _by_need(Check(AREA, NAMES[name]), f"can't be imported: {trouble}", name, run, do=do)
 
 
-def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
+def torch(_name: str, answer: ProbeAnswer, run: Run | None) -> Iterator[CheckFinding]:
     """Yield the findings about torch and its devices."""
     facts = answer.facts
     check = Check(AREA, "torch")
@@ -123,7 +123,7 @@ def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
         )
 
 
-def gpus(answer: Answer, run: Run | None) -> Finding:
+def gpus(answer: ProbeAnswer, run: Run | None) -> CheckFinding:
     """Make the finding about GPUs: names and memory, and whether the run's GPUs exist."""
     facts, check = answer.facts, Check(AREA, "GPUs")
     driver = f", driver {facts['driver']}" if facts["driver"] else ""
@@ -162,7 +162,7 @@ def gpus(answer: Answer, run: Run | None) -> Finding:
     return check.ok(seen)
 
 
-def attention(answer: Answer, run: Run | None) -> Iterator[Finding]:
+def attention(answer: ProbeAnswer, run: Run | None) -> Iterator[CheckFinding]:
     """Find configured kernels for packed rows that can't run on this machine."""
     if run is None or run.learner.attention not in {"flash", "varlen"}:
         return
@@ -175,7 +175,7 @@ def attention(answer: Answer, run: Run | None) -> Iterator[Finding]:
         )
 
 
-def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
+def vllm(name: str, answer: ProbeAnswer, run: Run | None) -> Iterator[CheckFinding]:
     """Yield the findings about vLLM: whether its build is for this machine, with its kernels' needs."""
     facts, check = answer.facts, Check(AREA, NAMES[name])
     on_cpu = facts["platform"] == "cpu"
@@ -194,7 +194,7 @@ def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
         yield from kv_cache(run)
 
 
-def kv_cache(run: Run) -> Iterator[Finding]:
+def kv_cache(run: Run) -> Iterator[CheckFinding]:
     """Find an engine of vLLM, a generator's or the judge's, that can't start on a CPU."""
     engine = run.generators.engine
     if isinstance(engine, VllmEngineConfig) and engine.kv_cache_mb is None:
@@ -209,11 +209,11 @@ def kv_cache(run: Run) -> Iterator[Finding]:
         )
 
 
-def _plain(name: str, answer: Answer, _run: Run | None) -> Iterator[Finding]:
+def _plain(name: str, answer: ProbeAnswer, _run: Run | None) -> Iterator[CheckFinding]:
     yield Check(AREA, NAMES[name]).ok(str(answer.facts["version"]))
 
 
-def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) -> Finding:
+def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) -> CheckFinding:
     """Make a problem where the run needs the library, else a note."""
     is_vllm_needed = run is not None and (
         isinstance(run.generators.engine, VllmEngineConfig) or run.judge.serve is not None
@@ -223,7 +223,7 @@ def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) ->
     return check.problem(seen, do=do)
 
 
-FINDINGS_OF: Mapping[str, Callable[[str, Answer, Run | None], Iterator[Finding]]] = {
+FINDINGS_OF: Mapping[str, Callable[[str, ProbeAnswer, Run | None], Iterator[CheckFinding]]] = {
     "torch": torch,
     "vllm": vllm,
 }

@@ -20,11 +20,11 @@ from config.gpus import are_hidden
 from config.learner.training import DeepSpeedConfig
 from config.run import Run
 from learner.launch.preflight import check_places
-from tools.doctor.findings import Check, Finding, Level
+from tools.doctor.findings import Check, CheckFinding, Level
 from tools.doctor.gateway import check_gateway
 from tools.doctor.libraries import kv_cache, version_of
 from tools.doctor.probe import installed
-from tools.doctor.questions import NO_ANSWER, Answer, Question, ask
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, ProbeQuestion, ask
 from tools.doctor.run import own_scorers, template
 
 AREA = "run"
@@ -45,14 +45,14 @@ def sees_gpu(devices: Path = Path("/dev")) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class CheckedMachine:
     """The light checks' view of this machine; tests replace it."""
 
     has_gpu: bool = field(default_factory=sees_gpu)
     has: Callable[[str], str] = installed  # returns a distribution's version, or ""
 
 
-def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) -> None:
+def check_light(run: Run, words: Sequence[str], machine: CheckedMachine | None = None) -> None:
     """Refuse a run that would fail at every start here.
 
     Raises:
@@ -62,14 +62,14 @@ def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) 
     check_places(run)
     if run.broker.url is not None:
         check_url(run.broker.url.get_secret_value())
-    findings = [*check_engine(run, machine or Machine()), *check_folder(run), *check_gateway(run)]
+    findings = [*check_engine(run, machine or CheckedMachine()), *check_folder(run), *check_gateway(run)]
     for question, answer in ask(own_questions(run, words), deadline_s=IMPORT_S):
         findings += OWN[question.name](answer, run)
     if problems := [found for found in findings if found.level is Level.PROBLEM]:
         raise ConfigError("\n".join(f"{found.seen}\n  -> {found.do}" for found in problems))
 
 
-def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
+def check_engine(run: Run, machine: CheckedMachine) -> Iterator[CheckFinding]:
     """Check that the engine and the learner can start on this machine's devices, with the installed libraries."""
     engine = run.generators.engine
     needed = {
@@ -105,7 +105,7 @@ def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
         )
 
 
-def check_folder(run: Run) -> Iterator[Finding]:
+def check_folder(run: Run) -> Iterator[CheckFinding]:
     """Find a folder of runs in which no folder can be made."""
     place = run.folder.absolute()
     there = next(each for each in (place, *place.parents) if each.exists())
@@ -116,13 +116,13 @@ def check_folder(run: Run) -> Iterator[Finding]:
         )
 
 
-def own_questions(run: Run, words: Sequence[str]) -> list[Question]:
+def own_questions(run: Run, words: Sequence[str]) -> list[ProbeQuestion]:
     """Return the questions whether the run's own scorers and environments can be imported; none for none."""
     wanted = {"scorers": bool(own_scorers(run)), "environments": run.has_agents}
-    return [Question(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
+    return [ProbeQuestion(name=name, words=words) for name, is_wanted in wanted.items() if is_wanted]
 
 
-def check_scorers(answer: Answer, run: Run) -> Iterator[Finding]:
+def check_scorers(answer: ProbeAnswer, run: Run) -> Iterator[CheckFinding]:
     """Check that the run's own scorers can be imported and built here."""
     if answer.trouble.startswith(NO_ANSWER):
         yield SCORERS.note(f"the import of {_paths(run)} gives {answer.trouble}")
@@ -137,7 +137,7 @@ def check_scorers(answer: Answer, run: Run) -> Iterator[Finding]:
         yield SCORERS.ok(f"{_paths(run)} can be imported")
 
 
-def check_environments(answer: Answer, run: Run) -> Iterator[Finding]:
+def check_environments(answer: ProbeAnswer, run: Run) -> Iterator[CheckFinding]:
     """Check that each task's environment can be imported here and starts in a child, and what its policy sees."""
     tasks = ", ".join(filter(run.plays, run.scorers.tasks))
     if answer.trouble.startswith(NO_ANSWER):
@@ -166,7 +166,7 @@ def _paths(run: Run) -> str:
 
 
 # The check of each answer to `own_questions`.
-OWN: Mapping[str, Callable[[Answer, Run], Iterator[Finding]]] = {
+OWN: Mapping[str, Callable[[ProbeAnswer, Run], Iterator[CheckFinding]]] = {
     "scorers": check_scorers,
     "environments": check_environments,
 }

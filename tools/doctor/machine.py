@@ -19,7 +19,7 @@ from config.generators import VllmEngineConfig
 from config.gpus import cards, system_gpus
 from config.run import Run
 from learner.weight_sync.version_folder import published
-from tools.doctor.findings import Check, Finding, readable
+from tools.doctor.findings import Check, CheckFinding, readable
 from tools.doctor.gpu_memory import check_gpu_memory
 from tools.estimates.needs import (
     Size,
@@ -56,7 +56,7 @@ class Need:
     is_sure: bool  # False: an upper bound
 
 
-def check_machine(run: Run | None) -> Iterator[Finding]:
+def check_machine(run: Run | None) -> Iterator[CheckFinding]:
     """Yield all findings about the machine."""
     size = size_of(run.model) if run is not None else None
     if run is not None:
@@ -71,7 +71,7 @@ def check_machine(run: Run | None) -> Iterator[Finding]:
         yield compilers(run)
 
 
-def model_size(run: Run, size: Size | None) -> Finding:
+def model_size(run: Run, size: Size | None) -> CheckFinding:
     """Make the finding about the model's size, the base of the estimates."""
     if size is None:
         return MODEL.note(
@@ -113,7 +113,7 @@ def needs_of(run: Run | None, size: Size | None) -> list[Need]:
 
 def disks(
     needs: list[Need], *, free_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Yield for each disk whether its needs fit."""
     by_disk: dict[int, list[Need]] = defaultdict(list)
     for need in needs:
@@ -129,7 +129,7 @@ def disks(
         yield _disk(folder, some, free_of(folder))
 
 
-def _disk(folder: Path, needs: list[Need], free: int) -> Finding:
+def _disk(folder: Path, needs: list[Need], free: int) -> CheckFinding:
     parts = ", ".join(
         f"{need.what} {'about' if need.is_sure else 'at most about'} {readable(need.count)}" for need in needs
     )
@@ -142,7 +142,7 @@ def _disk(folder: Path, needs: list[Need], free: int) -> Finding:
     return DISK.ok(seen)
 
 
-def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] | None = None) -> Finding:
+def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] | None = None) -> CheckFinding:
     """Check that the model fits, where all roles run here and on the CPU."""
     free = (available or available_memory)()
     if run is None or size is None:
@@ -178,7 +178,7 @@ def shared_memory(
     *,
     folder: Path = Path("/dev/shm"),  # noqa: S108 - it is what is looked at
     total_of: Callable[[Path], int] = lambda path: shutil.disk_usage(path).total,
-) -> Finding:
+) -> CheckFinding:
     """Check the shared memory: a container has 64 MiB unless configured otherwise."""
     several = run is not None and (run.learner.ranks > 1 or _width(run) > 1)
     total = total_of(folder) if folder.is_dir() else 0
@@ -196,7 +196,7 @@ def open_files(
     run: Run | None,
     *,
     limits: Callable[[], tuple[int, int]] = lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
-) -> Finding:
+) -> CheckFinding:
     """Check the limit of open files: a worker uses one per call to a served model, several per program."""
     soft, hard = limits()
     if soft == resource.RLIM_INFINITY:
@@ -220,7 +220,7 @@ def open_files(
 
 def compilers(
     run: Run | None, *, which: Callable[[str], str | None] = shutil.which, headers: Path = HEADERS
-) -> Finding:
+) -> CheckFinding:
     """Check the compilers that a run uses at its start: Triton needs C, DeepSpeed's CPU-Adam needs C++.
 
     Neither needs CUDA's own compiler; only flash-attn is built with it, and the libraries' finding says so.

@@ -273,7 +273,7 @@ def _hurried(task: TaskConfig) -> TaskConfig:
 async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Sequence[Turn]]]:
     """Begin an episode of each task. Returns by task why none could start, why its reset refused, and its tools."""
     from agents.environments.environments import Environments
-    from agents.environments.seam import EnvironmentFailed, Stage
+    from agents.environments.seam import EnvironmentFailed, FailureStage
 
     failed: dict[str, str] = {}
     refused: dict[str, str] = {}
@@ -294,7 +294,7 @@ async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Se
                     token="doctor",  # noqa: S106 - no secret
                 )
             except EnvironmentFailed as error:
-                is_of_row = error.stage is Stage.RESET and not error.is_unreachable
+                is_of_row = error.stage is FailureStage.RESET and not error.is_unreachable
                 (refused if is_of_row else failed)[task] = str(error)
                 continue
             tools[task] = beginning.tools

@@ -29,7 +29,7 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ProbeQuestion:
     """A question, and the process that answers it."""
 
     name: str  # of the function in `tools.doctor.probe`
@@ -38,7 +38,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """A process's result, or why there is none."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class Answer:
 
 
 def ask(
-    questions: Sequence[Question], *, deadline_s: float = DEADLINE_S
-) -> Iterator[tuple[Question, Answer]]:
+    questions: Sequence[ProbeQuestion], *, deadline_s: float = DEADLINE_S
+) -> Iterator[tuple[ProbeQuestion, ProbeAnswer]]:
     """Ask all questions; the answers are in the order of the questions. Call it from the main thread."""
     with tempfile.TemporaryDirectory(prefix="millrace-doctor-") as folder:
         waiting = list(questions)
@@ -66,7 +66,7 @@ def ask(
 class _AnsweringProcess:
     """A process that answers one question."""
 
-    def __init__(self, question: Question, folder: Path, deadline_s: float) -> None:
+    def __init__(self, question: ProbeQuestion, folder: Path, deadline_s: float) -> None:
         self.question = question
         self._deadline_s = deadline_s
         self._until = time.monotonic() + deadline_s
@@ -83,19 +83,19 @@ class _AnsweringProcess:
                 command, stdout=stdout, stderr=stderr, env={**os.environ, **OFFLINE, "PYTHONSAFEPATH": "1"}
             )
 
-    def answer(self) -> Answer:
+    def answer(self) -> ProbeAnswer:
         """Wait for the answer, until the deadline."""
         has_ended = processes.wait(self._process, max(0.0, self._until - time.monotonic()))
         code = self.end()
         if not has_ended:
-            return Answer(trouble=f"{NO_ANSWER} in {self._deadline_s:.0f} s")
+            return ProbeAnswer(trouble=f"{NO_ANSWER} in {self._deadline_s:.0f} s")
         try:
             facts = json.loads(self._out.read_text(encoding="utf-8"))
         except (ValueError, RecursionError):
             said = " ".join(self._err.read_text(encoding="utf-8", errors="replace").split())[-LAST_WORDS:]
-            return Answer(trouble=f"its process ended with code {code}: {said}")
+            return ProbeAnswer(trouble=f"its process ended with code {code}: {said}")
         trouble = facts.pop("trouble", "")
-        return Answer(facts, trouble)
+        return ProbeAnswer(facts, trouble)
 
     def end(self) -> int:
         """End the process and everything it started. Returns its exit code."""

@@ -28,7 +28,7 @@ from broker.protocol.run_reader import MEMORY_SHARE
 from broker.redis_client import TlsRefused, redis_client
 from config.run import Run
 from learner.status import OLDEST_REDIS
-from tools.doctor.findings import Check, Finding, readable
+from tools.doctor.findings import Check, CheckFinding, readable
 from tools.estimates.needs import bytes_in_flight, evaluation_bytes
 
 AREA = "redis"
@@ -46,7 +46,7 @@ SLOW_MS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class RedisFacts:
     """A Redis server's description of itself."""
 
     address: str
@@ -55,7 +55,7 @@ class Server:
     latency_ms: float  # of one round trip, the median
 
 
-def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
+def check_redis(url: str, run: Run | None = None) -> Iterator[CheckFinding]:
     """Yield all findings about the Redis at `url`."""
     try:
         server = ask(url)
@@ -73,7 +73,7 @@ def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
     yield latency(server.latency_ms)
 
 
-def ask(url: str) -> Server:
+def ask(url: str) -> RedisFacts:
     """Query a Redis about itself. Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
     with closing(RedisLink(url, outage_s=0)) as link:
         address = link.address
@@ -89,10 +89,10 @@ def ask(url: str) -> Server:
         before_s = time.time()
         seconds, micros = client.time()
         ahead_s = seconds + micros / 1e6 - (before_s + time.time()) / 2
-    return Server(address=address, info=info, clock_ahead_s=ahead_s, latency_ms=1000 * median(took))
+    return RedisFacts(address=address, info=info, clock_ahead_s=ahead_s, latency_ms=1000 * median(took))
 
 
-def unreachable(url: str, error: Exception) -> Finding:
+def unreachable(url: str, error: Exception) -> CheckFinding:
     """Make the finding that there is no answer, or a refusal."""
     if isinstance(error, WrongBroker):
         example = TLS_URL if url.startswith("rediss:") else "redis://USER:PASSWORD@HOST:PORT/0"
@@ -113,7 +113,7 @@ def unreachable(url: str, error: Exception) -> Finding:
     )
 
 
-def version(info: Mapping[str, Any]) -> Finding:
+def version(info: Mapping[str, Any]) -> CheckFinding:
     """Check the version: streams need XAUTOCLAIM."""
     found = str(info["redis_version"])
     oldest = ".".join(map(str, OLDEST_REDIS))
@@ -125,7 +125,7 @@ def version(info: Mapping[str, Any]) -> Finding:
     return VERSION.ok(found)
 
 
-def role(info: Mapping[str, Any]) -> Finding:
+def role(info: Mapping[str, Any]) -> CheckFinding:
     """Check the server's role: a run needs a single writable server."""
     if info.get("redis_mode") == "cluster":
         return ROLE.problem(
@@ -139,7 +139,7 @@ def role(info: Mapping[str, Any]) -> Finding:
     return ROLE.ok("a single server that takes writes")
 
 
-def persistence(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
+def persistence(info: Mapping[str, Any], *, is_wanted: bool = True) -> CheckFinding:
     """Check for the append-only file: without it, work in flight is lost with the server."""
     if not int(info.get("aof_enabled", 0)):
         seen = "no append-only file: what is under way is lost when this server ends"
@@ -157,7 +157,7 @@ def persistence(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
     return PERSISTENCE.ok("append-only file")
 
 
-def eviction(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
+def eviction(info: Mapping[str, Any], *, is_wanted: bool = True) -> CheckFinding:
     """Check the eviction policy: evicted keys are lost work."""
     policy = str(info.get("maxmemory_policy", "unknown"))
     if policy == "noeviction":
@@ -168,7 +168,7 @@ def eviction(info: Mapping[str, Any], *, is_wanted: bool = True) -> Finding:
     return EVICTION.note(f"{policy}: as soon as maxmemory is set it throws groups away", do=do)
 
 
-def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
+def memory(info: Mapping[str, Any], *, needed_bytes: float) -> CheckFinding:
     """Check that a full budget of groups fits."""
     limit, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     total = int(info.get("total_system_memory", 0))
@@ -189,7 +189,7 @@ def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
     return MEMORY.ok(seen)
 
 
-def clock(ahead_s: float) -> Finding:
+def clock(ahead_s: float) -> CheckFinding:
     """Compare the clocks: ages and deadlines use the clocks of several machines."""
     seen = f"{abs(ahead_s):.2f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine's"
     do = "timedatectl set-ntp true on both machines"
@@ -202,7 +202,7 @@ def clock(ahead_s: float) -> Finding:
     )
 
 
-def latency(median_ms: float) -> Finding:
+def latency(median_ms: float) -> CheckFinding:
     """Check the latency: each group costs some dozen round trips."""
     seen = f"{median_ms:.2f} ms for a question and its answer"
     if median_ms > SLOW_MS:
@@ -212,7 +212,7 @@ def latency(median_ms: float) -> Finding:
     return LATENCY.ok(seen)
 
 
-def check_private(find: Callable[[], Path] = embedded.executable) -> Iterator[Finding]:
+def check_private(find: Callable[[], Path] = embedded.executable) -> Iterator[CheckFinding]:
     """Check for the redis-server that `millrace up` starts where REDIS_URL is not set."""
     yield ADDRESS.ok("REDIS_URL is not set: `millrace up` starts a private one in the run's folder")
     try:

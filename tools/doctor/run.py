@@ -21,8 +21,8 @@ from config.scorer_kinds import CustomConfig, ScorerConfig
 from learner.launch.preflight import FILES, check_places, single_answers
 from scorers.served_model.wire import Wire
 from scorers.time_shares import LEAST_S
-from tools.doctor.findings import Check, Finding, Level
-from tools.doctor.questions import NO_ANSWER, Answer, Question
+from tools.doctor.findings import Check, CheckFinding, Level
+from tools.doctor.questions import NO_ANSWER, ProbeAnswer, ProbeQuestion
 from web.client import Busy
 
 AREA = "run"
@@ -33,12 +33,12 @@ PATHS, DATA, TOKENIZER, TEMPLATE, MODEL_FILES, SETTINGS, DEADLINES, GROUPS = (
 REPLY_S = 10.0
 
 
-def questions(words: Sequence[str]) -> list[Question]:
+def questions(words: Sequence[str]) -> list[ProbeQuestion]:
     """Return the questions about a configuration that need heavy libraries."""
-    return [Question(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
+    return [ProbeQuestion(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
 
 
-def check_paths(run: Run) -> Iterator[Finding]:
+def check_paths(run: Run) -> Iterator[CheckFinding]:
     """Check the keys that name a file or a folder, as `millrace up` does before it starts anything."""
     try:
         check_places(run)
@@ -49,14 +49,14 @@ def check_paths(run: Run) -> Iterator[Finding]:
         yield PATHS.ok("all that the configuration names is there")
 
 
-def check_groups(run: Run) -> Finding:
+def check_groups(run: Run) -> CheckFinding:
     """Check that a group has several answers to compare."""
     if says := single_answers(run):
         return GROUPS.problem(says, do="sampling.group_size=8")
     return GROUPS.ok(f"{run.sampling.group_size} answers a group are compared with each other")
 
 
-def check_deadlines(run: Run) -> Finding:
+def check_deadlines(run: Run) -> CheckFinding:
     """Check that a group of slow answers is scored within its deadline, and report the time per answer."""
     found = [finding for task in run.scorers.tasks if (finding := _slow_group(run, task)) is not None]
     if found:
@@ -66,7 +66,7 @@ def check_deadlines(run: Run) -> Finding:
     return DEADLINES.ok(f"the answers of a group may run for {said} that it has")
 
 
-def _slow_group(run: Run, name: str) -> Finding | None:
+def _slow_group(run: Run, name: str) -> CheckFinding | None:
     """Return what is to be said of a task whose answers are all slow; None: nothing."""
     task, size = run.scorers.tasks[name], run.sampling.group_size
     whole_s, scoring_s = run.deadline_of(name), run.scoring_deadline_of(name)
@@ -93,7 +93,7 @@ def _slow_group(run: Run, name: str) -> Finding | None:
     )
 
 
-def tokenizer(answer: Answer, run: Run) -> Finding:
+def tokenizer(answer: ProbeAnswer, run: Run) -> CheckFinding:
     """Check that every role can load the tokenizer without a network."""
     path = run.model.path
     if not answer.trouble:
@@ -110,7 +110,7 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
     )
 
 
-def template(answer: Answer, run: Run) -> Finding:
+def template(answer: ProbeAnswer, run: Run) -> CheckFinding:
     """Check that the policy would see its tasks' tools and their answers, where the tasks could begin."""
     if untold := answer.facts["untold"]:
         return TEMPLATE.note(f"whether {run.model.path} shows tools can't be told: {untold}")
@@ -123,7 +123,7 @@ def template(answer: Answer, run: Run) -> Finding:
     return TEMPLATE.ok(f"the model's template shows tools: {shown}" if shown else "no task has tools")
 
 
-def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
+def model_files(answer: ProbeAnswer, run: Run) -> Iterator[CheckFinding]:
     """Report the model's files that its own library refuses, and a head that its config does not declare."""
     path = run.model.path
     if answer.trouble and not (Path(path).is_dir() or is_path(path)):
@@ -144,7 +144,7 @@ def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
         yield MODEL_FILES.ok(f"{path}: what is beside its weights can be written again")
 
 
-def settings(answer: Answer, run: Run) -> Iterator[Finding]:
+def settings(answer: ProbeAnswer, run: Run) -> Iterator[CheckFinding]:
     """Check that the engine accepts the model and the settings; nothing where it is not installed here."""
     kind, path = run.generators.engine.type, run.model.path
     if answer.trouble and not (Path(path).is_dir() or is_path(path)):
@@ -160,7 +160,7 @@ def settings(answer: Answer, run: Run) -> Iterator[Finding]:
         yield SETTINGS.ok(f"the engine {kind} takes the model and the settings")
 
 
-def data(answer: Answer, run: Run) -> Finding:
+def data(answer: ProbeAnswer, run: Run) -> CheckFinding:
     """Check that every row of the data is usable."""
     if bad := answer.facts.get("bad_rows"):
         return DATA.problem(
@@ -197,7 +197,7 @@ def own_scorers(run: Run) -> dict[str, CustomConfig]:
     return {key: section for key, section in scorers_of(run) if isinstance(section, CustomConfig)}
 
 
-def check_endpoints(run: Run) -> Iterator[Finding]:
+def check_endpoints(run: Run) -> Iterator[CheckFinding]:
     """Yield for each endpoint whether it serves the configured model."""
     serve = run.judge.serve
     for key, endpoint in run.scorers.endpoints():
@@ -212,7 +212,7 @@ def check_endpoints(run: Run) -> Iterator[Finding]:
             yield asyncio.run(check_endpoint(key, url, endpoint))
 
 
-async def check_endpoint(key: str, url: str, endpoint: EndpointConfig) -> Finding:
+async def check_endpoint(key: str, url: str, endpoint: EndpointConfig) -> CheckFinding:
     """Check that one server serves the configured model."""
     check = Check(AREA, "endpoint")
     wire = Wire(api_key(endpoint.key_variable), timeout_s=REPLY_S)

@@ -13,8 +13,8 @@ from sandbox.choice import REMEDY
 from sandbox.local import toolchain
 from sandbox.packages import REMEDY as INSTALL
 from sandbox.packages import absent
-from tools.doctor.findings import Check, Finding
-from tools.doctor.questions import Answer, Question
+from tools.doctor.findings import Check, CheckFinding
+from tools.doctor.questions import ProbeAnswer, ProbeQuestion
 
 AREA = "sandbox"
 WALLS = ("bubblewrap", "landlock")  # in the order of preference
@@ -22,15 +22,15 @@ NEEDING = frozenset({"code", "swe", "simulation", "gym"})  # scorers that run pr
 LANGUAGES = {"python": ("python3", "python3"), "cpp": ("g++", "g++"), "javascript": ("node", "nodejs")}
 
 
-def questions(run: Run | None) -> list[Question]:
+def questions(run: Run | None) -> list[ProbeQuestion]:
     """Return the question about this machine's walls, or about the run's servers."""
     servers = (
         run.scorers.sandbox_urls if run is not None and run.scorers.sandbox in {"auto", "fusion"} else ()
     )
-    return [Question(name="sandbox", words=servers)]
+    return [ProbeQuestion(name="sandbox", words=servers)]
 
 
-def check_sandbox(answer: Answer, run: Run | None) -> Iterator[Finding]:
+def check_sandbox(answer: ProbeAnswer, run: Run | None) -> Iterator[CheckFinding]:
     """Yield all findings about the sandbox."""
     is_needed = run is not None and needs_sandbox(run)
     asked = run.scorers.sandbox if run is not None else "auto"
@@ -56,7 +56,7 @@ def needs_sandbox(run: Run) -> bool:
     )
 
 
-def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
+def walls(answer: ProbeAnswer, asked: str, *, is_needed: bool) -> Iterator[CheckFinding]:
     """Yield which walls work, and the languages inside the used ones."""
     holding = [name for name in WALLS if "version" in answer.facts[name]]
     used = asked if asked in holding else next(iter(holding), "") if asked == "auto" else ""
@@ -77,7 +77,7 @@ def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
         yield from packages(answer.facts[used])
 
 
-def languages(facts: dict[str, object]) -> Iterator[Finding]:
+def languages(facts: dict[str, object]) -> Iterator[CheckFinding]:
     """Yield which languages run inside."""
     there = facts["languages"]
     pairs = (word.partition("=") for word in str(facts["version"]).split())
@@ -94,7 +94,7 @@ def languages(facts: dict[str, object]) -> Iterator[Finding]:
             )
 
 
-def packages(facts: dict[str, object]) -> Iterator[Finding]:
+def packages(facts: dict[str, object]) -> Iterator[CheckFinding]:
     """Yield which packages programs can't import, though they should."""
     if lacking := absent(str(facts["version"])):
         yield Check(AREA, "packages").note(
@@ -104,7 +104,7 @@ def packages(facts: dict[str, object]) -> Iterator[Finding]:
         )
 
 
-def servers(answer: Answer, urls: tuple[str, ...]) -> Finding:
+def servers(answer: ProbeAnswer, urls: tuple[str, ...]) -> CheckFinding:
     """Check that the servers with SandboxFusion's API answer."""
     check = Check(AREA, "servers")
     if not urls:
@@ -120,7 +120,7 @@ def servers(answer: Answer, urls: tuple[str, ...]) -> Finding:
     return check.ok(f"{', '.join(urls)} run programs: {answer.facts['version']}")
 
 
-def _by_need(check: Check, seen: str, *, is_needed: bool, do: str) -> Finding:
+def _by_need(check: Check, seen: str, *, is_needed: bool, do: str) -> CheckFinding:
     return (
         check.problem(seen, do=do)
         if is_needed

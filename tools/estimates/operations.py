@@ -21,7 +21,7 @@ class Peak(NamedTuple):
     source: str
 
 
-class Decoder(Protocol):
+class DecoderSizes(Protocol):
     """The dimensions of a decoder that determine its operations."""
 
     @property
@@ -77,7 +77,7 @@ def peak_of(card: str) -> Peak | None:
     return next((peak for peak in PEAKS if f" {peak.name} " in words), None)
 
 
-def step_operations(shape: Decoder, lengths: Sequence[int], trained_tokens: int) -> float:
+def step_operations(shape: DecoderSizes, lengths: Sequence[int], trained_tokens: int) -> float:
     """Return the floating-point operations of a step, forward and backward.
 
     6 for each weight of the layers' matrices and token, 6 for each weight of the head and trained token, and in each

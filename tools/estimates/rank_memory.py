@@ -41,7 +41,7 @@ RUNTIME_BYTES = GIB  # CUDA context, NCCL, workspaces, and fragmentation. A gues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class DecoderShape:
     """The dimensions of a dense decoder."""
 
     parameters: int
@@ -69,7 +69,7 @@ class Shape:
 
 # Qwen2.5's, for models without files here: the nearest of these is assumed.
 KNOWN = tuple(
-    Shape(
+    DecoderShape(
         parameters=parameters,
         hidden=hidden,
         layers=layers,
@@ -113,7 +113,9 @@ class RankMemory:
         return self.weights + self.gradients + self.optimizer + self.activations + self.head + self.runtime
 
 
-def rank_memory(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: bool = False) -> RankMemory:
+def rank_memory(
+    run: Run, shape: DecoderShape, *, card_bytes: int | None, is_fused: bool = False
+) -> RankMemory:
     """Return the memory of one rank of the learner.
 
     Args:
@@ -131,7 +133,7 @@ def rank_memory(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: boo
     )
 
 
-def weights(run: Run, shape: Shape) -> int:
+def weights(run: Run, shape: DecoderShape) -> int:
     """Return the bytes of the weights, and of a reference model's.
 
     P x 2 (4 in float32). Under ZeRO-3 P / N x 2, and the gathered parameters: at most `LIVE`. With `offload_weights`
@@ -147,7 +149,7 @@ def weights(run: Run, shape: Shape) -> int:
     return own + reference + (0 if is_whole else min(shape.parameters, LIVE) * width)
 
 
-def gradients(run: Run, shape: Shape) -> int:
+def gradients(run: Run, shape: DecoderShape) -> int:
     """Return the bytes of the gradients.
 
     ZeRO 0 and 1: P' x 4 for their sum over micro-batches, and P' x 2 for those of one micro-batch. ZeRO 2 and 3: the
@@ -163,7 +165,7 @@ def gradients(run: Run, shape: Shape) -> int:
     return total + (trained * width if width < SUM or zero.offload_optimizer else 0)
 
 
-def optimizer(run: Run, shape: Shape) -> int:
+def optimizer(run: Run, shape: DecoderShape) -> int:
     """Return the bytes of the optimizer's state: P' / N x 12, on the host with `offload_optimizer`; ZeRO 0: P' x 8."""
     zero = run.learner.zero
     if zero.offload_optimizer:
@@ -173,7 +175,7 @@ def optimizer(run: Run, shape: Shape) -> int:
     return _trained(run, shape) * MASTER_AND_MOMENTS // run.learner.ranks
 
 
-def activations(run: Run, shape: Shape) -> int:
+def activations(run: Run, shape: DecoderShape) -> int:
     """Return the bytes that the backward pass of one micro-batch needs.
 
     With `gradient_checkpointing` T x (2 L D + 12 I + 22 D): the input of each layer, and one layer with its gradients.
@@ -192,7 +194,7 @@ def activations(run: Run, shape: Shape) -> int:
     return int(tokens * (kept + work) * width)
 
 
-def head(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: bool = False) -> int:
+def head(run: Run, shape: DecoderShape, *, card_bytes: int | None, is_fused: bool = False) -> int:
     """Return the bytes of the output head: copies of one chunk of logits, and of its weight.
 
     Entries of a chunk x 20 (8 with the fused head), and weights of the head x 8: their float32 copy, and their
@@ -207,7 +209,7 @@ def head(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: bool = Fal
     return entries * (FUSED_COPIES_OF_LOGITS if is_fused else COPIES_OF_LOGITS) + shape.head * (copy + total)
 
 
-def shape_of(model: ModelConfig, size: Size) -> Shape:
+def shape_of(model: ModelConfig, size: Size) -> DecoderShape:
     """Return the shape of a model: from its `config.json`, in a folder or the hub's cache, else by its size.
 
     Args:
@@ -222,13 +224,13 @@ def shape_of(model: ModelConfig, size: Size) -> Shape:
     return nearest if is_near else replace(nearest, parameters=size.parameters)
 
 
-def _read(file: Path, size: Size) -> Shape | None:
+def _read(file: Path, size: Size) -> DecoderShape | None:
     """Read the shape from a model's own file; None where the file is missing, or has other keys."""
     try:
         described: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         text = described.get("text_config") or described
         hidden, heads = int(text["hidden_size"]), int(text["num_attention_heads"])
-        return Shape(
+        return DecoderShape(
             parameters=size.parameters,
             hidden=hidden,
             layers=int(text["num_hidden_layers"]),
@@ -244,5 +246,5 @@ def _read(file: Path, size: Size) -> Shape | None:
         return None
 
 
-def _trained(run: Run, shape: Shape) -> int:
+def _trained(run: Run, shape: DecoderShape) -> int:
     return trained_parameters(run, Size(shape.parameters, shape.source))

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.run import Run
-from generators.engines.vllm.memory import Share, share_of
+from generators.engines.vllm.memory import GpuMemoryShare, share_of
 from generators.engines.vllm.settings import longest_sequence, room, side_by_side
 from generators.worker import groups_at_once
 from tools.estimates.needs import BYTES_OF, judge_weights_bytes
-from tools.estimates.rank_memory import Shape
+from tools.estimates.rank_memory import DecoderShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class GeneratorLoad:
     """The load of one generator."""
 
     cache_bytes: int  # of the KV cache on each of its GPUs, or in host memory; 0: unknown
@@ -29,7 +29,7 @@ class Held:
     groups: int  # leased at once, including those that wait in the engine
 
 
-def token_bytes(run: Run, shape: Shape, *, width: int = 1) -> int:
+def token_bytes(run: Run, shape: DecoderShape, *, width: int = 1) -> int:
     """Return the size of a token's keys and values on one GPU: 2 x layers x key heads x head dimension x element bytes.
 
     Args:
@@ -39,7 +39,7 @@ def token_bytes(run: Run, shape: Shape, *, width: int = 1) -> int:
     return 2 * shape.layers * heads * shape.head_width * BYTES_OF[run.model.dtype]
 
 
-def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share | None:
+def generator_share(run: Run, shape: DecoderShape, *, card_bytes: int | None) -> GpuMemoryShare | None:
     """Return a vLLM generator's share of each of its GPUs; None for other engines, or a share of an unknown GPU."""
     engine = run.generators.engine
     if not isinstance(engine, VllmEngineConfig) or (card_bytes is None and engine.kv_cache_mb is None):
@@ -49,7 +49,7 @@ def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share 
     )
 
 
-def judge_share(run: Run, *, card_bytes: int | None) -> Share | None:
+def judge_share(run: Run, *, card_bytes: int | None) -> GpuMemoryShare | None:
     """Return the served judge's share of each of its GPUs; None where none is served, or the GPU is unknown."""
     serve = run.judge.serve
     if serve is None or (card_bytes is None and serve.kv_cache_mb is None):
@@ -57,20 +57,20 @@ def judge_share(run: Run, *, card_bytes: int | None) -> Share | None:
     return share_of(serve.engine, weights_bytes=judge_weights_bytes(run), card_bytes=card_bytes or 0)
 
 
-def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
+def held(run: Run, shape: DecoderShape | None, *, card_bytes: int | None) -> GeneratorLoad:
     """Return the load of one generator. Without a shape or a GPU, vLLM is assumed to fit `max_num_seqs`."""
     engine, size = run.generators.engine, run.sampling.group_size
     if isinstance(engine, HfEngineConfig):
         sequence = run.data.max_prompt_tokens + run.sampling.max_tokens
         tokens = engine.batch_groups * size * sequence
-        return Held(
+        return GeneratorLoad(
             cache_bytes=0 if shape is None else tokens * token_bytes(run, shape),
             cache_tokens=tokens,
             completions=engine.batch_groups * size,
             groups=groups_at_once(run, engine.batch_groups),
         )
     if not isinstance(engine, VllmEngineConfig):
-        return Held(cache_bytes=0, cache_tokens=0, completions=size, groups=groups_at_once(run, 1))
+        return GeneratorLoad(cache_bytes=0, cache_tokens=0, completions=size, groups=groups_at_once(run, 1))
     share = None if shape is None else generator_share(run, shape, card_bytes=card_bytes)
     sequence = longest_sequence(run, engine)
     if shape is None or share is None:
@@ -79,7 +79,7 @@ def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
     else:
         cache_bytes = share.kv_cache
         assumed = cache_tokens = cache_bytes // token_bytes(run, shape, width=engine.tensor_parallel)
-    return Held(
+    return GeneratorLoad(
         cache_bytes=cache_bytes,
         cache_tokens=cache_tokens,
         completions=side_by_side(
@@ -97,12 +97,12 @@ def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
     )
 
 
-def sampled_groups(run: Run, one: Held) -> float:
+def sampled_groups(run: Run, one: GeneratorLoad) -> float:
     """Return the groups that all generators sample concurrently, limited by their room and the budget."""
     return min(run.budget, run.generators.count * one.completions / run.sampling.group_size)
 
 
-def expected_lag(run: Run, one: Held) -> tuple[float, float]:
+def expected_lag(run: Run, one: GeneratorLoad) -> tuple[float, float]:
     """Return the mean lag of a trained token, in versions, where all wait for the generators, and for the learner.
 
     By Little's law G groups sampled concurrently take G / S steps of S groups. With weights loaded in flight, a token

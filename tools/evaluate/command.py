@@ -26,7 +26,7 @@ from config.versions import versions
 from tools.agent.endpoint import add_endpoint, endpoint_of
 from tools.arguments import UsageError, add_json, add_layers, add_runs_dir, layer_words
 from tools.evaluate import comparison, summary
-from tools.evaluate.results import Result, as_tree, read_result, row_of, unsampled_row, write_result
+from tools.evaluate.results import EvaluationResult, as_tree, read_result, row_of, unsampled_row, write_result
 
 if TYPE_CHECKING:
     from learner.collect.results import Results
@@ -239,7 +239,7 @@ def name_of(run: Run, checksum: str) -> str:
     return f"{run.name}-evaluation-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
 
 
-def result_of(run: Run, found: Results, checksum: str) -> Result:
+def result_of(run: Run, found: Results, checksum: str) -> EvaluationResult:
     """Return the result of a complete collected run. Raises JournalError."""
     rows = [
         unsampled_row(each.set, each.died or "nothing was sampled")
@@ -247,7 +247,7 @@ def result_of(run: Run, found: Results, checksum: str) -> Result:
         else row_of(each.set, each.group)
         for each in found.rows()
     ]
-    return Result(
+    return EvaluationResult(
         model={"path": run.model.path, "revision": run.model.revision, "weights": checksum},
         sets=[
             {"name": each.name, "rows": each.rows, "fingerprint": each.fingerprint, **each.sampling}
@@ -279,7 +279,7 @@ def _chosen(held_out: Any, names: list[str]) -> str:
     return f"data.held_out={json.dumps(chosen)}"
 
 
-def _tell(result: Result, out: Path, *, as_json: bool) -> None:
+def _tell(result: EvaluationResult, out: Path, *, as_json: bool) -> None:
     found = summary.summaries(result)
     tree = {**as_tree(result), "summary": summary.as_tree(found)}
     write_result(out, tree)

@@ -1,8 +1,8 @@
 """Compare two evaluations: the same problems, and whether the second model did better on them.
 
-In: two `Result`s. Out: for each set the paired difference of avg@n, over the problems with a score in both, and other
-differences between the two. Problems are matched by their digest. A row number that asks different things in both is an
-error: the sets are not the same. Pure.
+In: two `EvaluationResult`s. Out: for each set the paired difference of avg@n, over the problems with a score in both,
+and other differences between the two. Problems are matched by their digest. A row number that asks different things in
+both is an error: the sets are not the same. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from tools.evaluate.paired import Difference, paired
 from tools.evaluate.rates import FULL
-from tools.evaluate.results import SETTINGS, Result, ResultError, Row
+from tools.evaluate.results import SETTINGS, EvaluatedRow, EvaluationResult, ResultError
 from tools.evaluate.summary import aligned, label, problems_of
 
 By = Literal["right", "score"]  # the measure of a sample: whether its score is 1, or the score itself
@@ -36,7 +36,7 @@ class SetComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class EvaluationComparison:
     """The comparison of two results."""
 
     names: tuple[str, str]
@@ -55,7 +55,9 @@ class Comparison:
         }
 
 
-def compare(first: Result, second: Result, *, names: tuple[str, str], by: By = "right") -> Comparison:
+def compare(
+    first: EvaluationResult, second: EvaluationResult, *, names: tuple[str, str], by: By = "right"
+) -> EvaluationComparison:
     """Compare two results.
 
     Args:
@@ -84,10 +86,12 @@ def compare(first: Result, second: Result, *, names: tuple[str, str], by: By = "
             for side in (0, 1)
         ]
         sets += [found for found in [_of_set(ALL, *together)] if found is not None]
-    return Comparison(names=names, by=by, sets=sets, notes=list(_notes(first, second, common, names)))
+    return EvaluationComparison(
+        names=names, by=by, sets=sets, notes=list(_notes(first, second, common, names))
+    )
 
 
-def lines(found: Comparison) -> Iterator[str]:
+def lines(found: EvaluationComparison) -> Iterator[str]:
     """Yield the comparison for people."""
     yield f"first   {found.names[0]}"
     yield f"second  {found.names[1]}"
@@ -130,7 +134,7 @@ def lines(found: Comparison) -> Iterator[str]:
     yield from found.notes
 
 
-def _rates(rows: Sequence[Row], by: By) -> dict[str, float]:
+def _rates(rows: Sequence[EvaluatedRow], by: By) -> dict[str, float]:
     """Return each problem's mean over its scored samples."""
     found = {}
     for digest, scores in problems_of(rows).items():
@@ -156,7 +160,9 @@ def _of_set(name: str, first: Mapping[Any, float], second: Mapping[Any, float]) 
     )
 
 
-def _refuse_unlike(name: str, first: Sequence[Row], second: Sequence[Row], names: tuple[str, str]) -> None:
+def _refuse_unlike(
+    name: str, first: Sequence[EvaluatedRow], second: Sequence[EvaluatedRow], names: tuple[str, str]
+) -> None:
     """Refuse a set whose rows of one number ask different things, unless the rows are only reordered."""
     there = {row.row: row.digest for row in second if not row.error}
     known = {row.digest for row in second}
@@ -168,7 +174,9 @@ def _refuse_unlike(name: str, first: Sequence[Row], second: Sequence[Row], names
             )
 
 
-def _notes(first: Result, second: Result, common: Sequence[str], names: tuple[str, str]) -> Iterator[str]:
+def _notes(
+    first: EvaluationResult, second: EvaluationResult, common: Sequence[str], names: tuple[str, str]
+) -> Iterator[str]:
     """Yield further differences: how a set is sampled, who scored it, sets in only one result."""
     for name in common:
         one, other = (
@@ -190,5 +198,5 @@ def _notes(first: Result, second: Result, common: Sequence[str], names: tuple[st
             yield f"only in {where}: {', '.join(alone)}"
 
 
-def _listed(result: Result) -> str:
+def _listed(result: EvaluationResult) -> str:
     return ", ".join(each["name"] for each in result.sets) or "none"

@@ -1,7 +1,7 @@
 """`millrace evaluate --endpoint URL`: let a model behind an address answer held-out rows, scored like the policy's.
 
-In: a configuration whose `data.held_out` names the sets, and the address. Out: a `Result`, as from an evaluation of the
-policy. Environments, agents that own their loop, their gateway and the scorers are a run's
+In: a configuration whose `data.held_out` names the sets, and the address. Out: an `EvaluationResult`, as from an
+evaluation of the policy. Environments, agents that own their loop, their gateway and the scorers are a run's
 (`tools.agent.outside_play`); a row without an environment is answered in one turn. Each row is stored when it is
 scored, with its messages, so the same command continues after an interruption. A server that does not answer ends the
 evaluation without affecting any score.
@@ -37,8 +37,8 @@ from learner.data.prompts import load_tokenizer
 from scorers.child.frames import Result as Scored
 from scorers.rows.row_workers import RowWorkers
 from tools.agent.outside import OutsideModel
-from tools.agent.outside_play import Played, play_one, scored_as, scoring_line
-from tools.evaluate.results import Result, Row, digest_of, row_from
+from tools.agent.outside_play import ScoredPlay, play_one, scored_as, scoring_line
+from tools.evaluate.results import EvaluatedRow, EvaluationResult, digest_of, row_from
 from tools.runs.folder import held
 
 FILE: Final = "played.jsonl"  # in the evaluation's folder: one row per line, with its messages
@@ -49,7 +49,7 @@ class NotAnswered(PipelineError):
     """The endpoint did not answer; scored rows are stored."""
 
 
-def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -> Result:
+def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -> EvaluationResult:
     """Return the result of the model's answers to all rows, answering those without one.
 
     Raises:
@@ -61,7 +61,7 @@ def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -
         file = run.folder / FILE
         done, before = _read(file, rows.fingerprint)
         name = asyncio.run(_Evaluation(run, rows, file, url, model=model, key=key).play(done, before))
-    return Result(
+    return EvaluationResult(
         model={"path": name, "revision": None, "weights": None, "endpoint": url},
         sets=rows.facts(),
         rows=[done[ordinal] for ordinal in range(len(rows))],
@@ -70,12 +70,12 @@ def evaluated(run: Run, url: str, *, model: str | None, key: SecretStr | None) -
     )
 
 
-def _read(file: Path, fingerprint: str) -> tuple[dict[int, Row], set[str]]:
+def _read(file: Path, fingerprint: str) -> tuple[dict[int, EvaluatedRow], set[str]]:
     """Return the stored rows, by ordinal, and the models that answered them.
 
     A line truncated by a kill is removed. Raises RunFailed where they belong to other data.
     """
-    found: dict[int, Row] = {}
+    found: dict[int, EvaluatedRow] = {}
     models: set[str] = set()
     kept = 0
     for line in file.read_bytes().splitlines(keepends=True) if file.exists() else ():
@@ -112,7 +112,7 @@ class _Evaluation:
         self._environments, self._gateway = Environments(run), gateway_of(run)
         self._said = time.monotonic()
 
-    async def play(self, done: dict[int, Row], before: set[str]) -> str:
+    async def play(self, done: dict[int, EvaluatedRow], before: set[str]) -> str:
         """Play, and add each row to `done`.
 
         Args:
@@ -160,7 +160,13 @@ class _Evaluation:
         return models[0][1].name
 
     async def _row(
-        self, ordinal: int, name: str, model: OutsideModel, *, done: dict[int, Row], stream: IO[bytes]
+        self,
+        ordinal: int,
+        name: str,
+        model: OutsideModel,
+        *,
+        done: dict[int, EvaluatedRow],
+        stream: IO[bytes],
     ) -> None:
         async with self._at_once:
             prompt = self._rows.training_prompt(str(ordinal), first_row=0)
@@ -181,7 +187,7 @@ class _Evaluation:
             sys.stdout.write(f"evaluated {len(done)} of {len(self._rows)} rows\n")
             sys.stdout.flush()
 
-    async def _sample(self, prompt: Prompt, k: int, model: OutsideModel) -> Played:
+    async def _sample(self, prompt: Prompt, k: int, model: OutsideModel) -> ScoredPlay:
         """Play a sample, again where its environment or agent failed, and score it."""
         for left in reversed(range(self._run.agents.max_attempts)):
             async with self._room:
@@ -197,12 +203,12 @@ class _Evaluation:
         return scored_as(played, found)
 
 
-def _row_of(name: str, prompt: Prompt, played: Sequence[Played]) -> Row:
+def _row_of(name: str, prompt: Prompt, played: Sequence[ScoredPlay]) -> EvaluatedRow:
     """Return the row as in an evaluation of the policy: where all samples begin alike, their start is the problem."""
     openings = [one.opening for one in played if one.conversation.messages]
     if openings and all(one == openings[0] for one in openings):
         prompt = replace(prompt, messages=openings[0])
-    return Row(
+    return EvaluatedRow(
         set=name,
         row=prompt.row,
         digest=digest_of(prompt),
@@ -215,7 +221,7 @@ def _row_of(name: str, prompt: Prompt, played: Sequence[Played]) -> Row:
     )
 
 
-def _shown(one: Played) -> dict[str, Any]:
+def _shown(one: ScoredPlay) -> dict[str, Any]:
     return {
         "opening": one.opening,
         "conversation": one.conversation,

@@ -1,8 +1,8 @@
 """Store the result of an evaluation, row by row, in a file.
 
-In: scored groups, or a file of an earlier evaluation. Out: a `Result`, as one JSON object. A result only has data that
-another evaluation of the same model with the same seed would reproduce: no times, no names of workers. So an evaluation
-that was killed and continued writes the same file. Written and read by `tools.evaluate.command`.
+In: scored groups, or a file of an earlier evaluation. Out: an `EvaluationResult`, as one JSON object. A result only has
+data that another evaluation of the same model with the same seed would reproduce: no times, no names of workers. So an
+evaluation that was killed and continued writes the same file. Written and read by `tools.evaluate.command`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ResultError(Permanent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class EvaluatedRow:
     """A row of a set with the scores of its samples."""
 
     set: str  # name of the set
@@ -45,20 +45,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class EvaluationResult:
     """An evaluation."""
 
     model: Mapping[str, Any]  # path, revision, checksum of the weights
     sets: Sequence[Mapping[str, Any]]  # name, rows, fingerprint of the data, and `SETTINGS`
-    rows: Sequence[Row]  # in the order of the sets, and of their rows
+    rows: Sequence[EvaluatedRow]  # in the order of the sets, and of their rows
     config: str = ""  # YAML, without secrets
     packages: Sequence[str] = field(default_factory=tuple)  # name and version of each relevant package
 
 
-def row_of(name: str, group: ScoredGroup) -> Row:
+def row_of(name: str, group: ScoredGroup) -> EvaluatedRow:
     """Return the row of a group of the set `name`."""
     rollout, scores = group.rollout, group.scores
-    return Row(
+    return EvaluatedRow(
         set=name,
         row=rollout.prompt.row,
         digest=digest_of(rollout.prompt),
@@ -73,9 +73,9 @@ def row_of(name: str, group: ScoredGroup) -> Row:
     )
 
 
-def unsampled_row(name: str, reason: str) -> Row:
+def unsampled_row(name: str, reason: str) -> EvaluatedRow:
     """Return a row of the set `name` without samples."""
-    return Row(set=name, row=None, digest="", source="", scores=(), tokens=(), cut=(), error=reason)
+    return EvaluatedRow(set=name, row=None, digest="", source="", scores=(), tokens=(), cut=(), error=reason)
 
 
 def digest_of(prompt: Prompt) -> str:
@@ -84,7 +84,7 @@ def digest_of(prompt: Prompt) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def as_tree(result: Result) -> dict[str, Any]:
+def as_tree(result: EvaluationResult) -> dict[str, Any]:
     """Return the object for the file, without its summary."""
     return {
         "format": FORMAT,
@@ -107,7 +107,7 @@ def write_result(path: Path, tree: Mapping[str, Any]) -> None:
         raise ResultError(f"{path} can't be written: {error.strerror}") from error
 
 
-def read_result(path: Path) -> Result:
+def read_result(path: Path) -> EvaluationResult:
     """Read a file that `write_result` wrote. Raises ResultError."""
     try:
         tree = json.loads(path.read_bytes())
@@ -121,7 +121,7 @@ def read_result(path: Path) -> Result:
             f"{path} is no result of `millrace evaluate`: its `format` is {said!r}, not {FORMAT!r}"
         )
     try:
-        return Result(
+        return EvaluationResult(
             model=tree["model"],
             sets=tree["sets"],
             packages=tree["packages"],
@@ -132,10 +132,10 @@ def read_result(path: Path) -> Result:
         raise ResultError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 
-def row_from(tree: Mapping[str, Any]) -> Row:
+def row_from(tree: Mapping[str, Any]) -> EvaluatedRow:
     """Read a row of a file. Raises KeyError, TypeError, ValueError."""
     lists = {name: tuple(value) for name, value in tree.items() if isinstance(value, list)}
-    row = Row(**{**tree, **lists})
+    row = EvaluatedRow(**{**tree, **lists})
     for score in row.scores:
         if score is not None and not 0 <= score <= 1:
             raise ValueError(f"row {row.row} of {row.set} has the score {score}")

@@ -1,7 +1,7 @@
 """Summarize an evaluation by set and by data source, for programs and for people.
 
-In: a `Result`. Out: one `Summary` for each set, and one for each data source of a set with several. Equal rows of a
-set, as in a benchmark repeated for more samples, are one problem with all their samples. Pure.
+In: an `EvaluationResult`. Out: one `EvaluationSummary` for each set, and one for each data source of a set with
+several. Equal rows of a set, as in a benchmark repeated for more samples, are one problem with all their samples. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tools.evaluate.rates import Estimate, Scores, average, mean_score, pass_at, powers
-from tools.evaluate.results import Result, Row
+from tools.evaluate.results import EvaluatedRow, EvaluationResult
 from tools.printable import printable
 
 NOTHING: Final = "-"
@@ -22,7 +22,7 @@ REASON_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class EvaluationSummary:
     """The summary of some rows."""
 
     set: str
@@ -41,7 +41,7 @@ class Summary:
     versions: tuple[int, int]  # oldest and newest policy version that sampled
 
 
-def summaries(result: Result) -> list[Summary]:
+def summaries(result: EvaluationResult) -> list[EvaluationSummary]:
     """Return the summaries in the order of the sets, each set before its sources."""
     found = []
     for name in dict.fromkeys([*(each["name"] for each in result.sets), *(row.set for row in result.rows)]):
@@ -55,7 +55,7 @@ def summaries(result: Result) -> list[Summary]:
     return found
 
 
-def problems_of(rows: Sequence[Row]) -> dict[str, list[float | None]]:
+def problems_of(rows: Sequence[EvaluatedRow]) -> dict[str, list[float | None]]:
     """Return the scores of each problem, by its digest."""
     found: dict[str, list[float | None]] = {}
     for row in rows:
@@ -64,14 +64,14 @@ def problems_of(rows: Sequence[Row]) -> dict[str, list[float | None]]:
     return found
 
 
-def _summary(name: str, source: str | None, rows: Sequence[Row]) -> Summary:
+def _summary(name: str, source: str | None, rows: Sequence[EvaluatedRow]) -> EvaluationSummary:
     problems: list[Scores] = list(problems_of(rows).values())
     values = [value for row in rows for value in row.scores]
     tokens = [count for row in rows for count in row.tokens]
     most = max(map(len, problems), default=0)
     passes = {k: pass_at(problems, k) for k in powers(most)}
     sampled = [row for row in rows if not row.error]
-    return Summary(
+    return EvaluationSummary(
         set=name,
         source=source,
         rows=len(rows),
@@ -92,14 +92,14 @@ def _summary(name: str, source: str | None, rows: Sequence[Row]) -> Summary:
     )
 
 
-def as_tree(found: Sequence[Summary]) -> list[dict[str, Any]]:
+def as_tree(found: Sequence[EvaluationSummary]) -> list[dict[str, Any]]:
     """Return the summaries for the JSON."""
     return [
         {**asdict(one), "pass_at": {str(k): asdict(each) for k, each in one.pass_at.items()}} for one in found
     ]
 
 
-def lines(found: Sequence[Summary]) -> Iterator[str]:
+def lines(found: Sequence[EvaluationSummary]) -> Iterator[str]:
     """Yield a table of the rates, and one of pass@k for several samples."""
     if not found:
         return
@@ -142,7 +142,7 @@ def lines(found: Sequence[Summary]) -> Iterator[str]:
         yield f"Sampled by the policy versions {oldest} to {newest}."
 
 
-def reasons(result: Result) -> Iterator[str]:
+def reasons(result: EvaluationResult) -> Iterator[str]:
     """Yield why samples or rows are missing from the rates, the most frequent reasons first."""
     counts = Counter(reason for row in result.rows for reason in (*row.reasons, *filter(None, [row.error])))
     for reason, count in counts.most_common(REASONS):

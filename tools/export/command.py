@@ -28,7 +28,7 @@ from tools.replay.command import Replay, print_death, run_of
 from tools.runs.folder import NoJournal
 
 if TYPE_CHECKING:
-    from learner.launch.ranks import Ended
+    from learner.launch.ranks import RanksEnded
 
 MODULE = "tools.main"  # what each rank runs; the first argument is `export`
 
@@ -124,5 +124,5 @@ def _make(exported: Run, ledger: Ledger, version: int, options: argparse.Namespa
     return 0, True
 
 
-def _print_death(ended: Ended) -> None:
+def _print_death(ended: RanksEnded) -> None:
     print_death("export", ended)

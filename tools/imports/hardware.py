@@ -1,8 +1,8 @@
 """Divide the GPUs: as configured, else between generation and training.
 
 In: verl's `trainer.n_gpus_per_node`, `trainer.nnodes` and `rollout.tensor_model_parallel_size`, and in runs whose
-generators have their own GPUs `rollout.nnodes` and `rollout.n_gpus_per_node`. Out: a `Split`. Pure; used by the rules
-of those keys.
+generators have their own GPUs `rollout.nnodes` and `rollout.n_gpus_per_node`. Out: a `GpuSplit`. Pure; used by the
+rules of those keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNTOLD: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class GpuSplit:
     """The GPUs of each part."""
 
     generator_gpus: tuple[int, ...]  # () where they are counted over several machines, or unknown
@@ -55,19 +55,19 @@ def updates(theirs: Theirs) -> int:
     return _UPDATES if theirs.main == "fully_async_main" else 1
 
 
-def split(theirs: Theirs) -> Split:
+def split(theirs: Theirs) -> GpuSplit:
     """Divide the GPUs. Raises WrongValue."""
     wanted = max(1, theirs.whole(WIDTH))
     counts = [theirs.get(key) for key in (GPUS, NODES, *_apart(theirs))]
     if any(count is None or (isinstance(count, str) and UNKNOWN in count) for count in counts):
-        return Split(
+        return GpuSplit(
             generator_gpus=(), learner_gpus=(), ranks=1, generators=1, tensor_parallel=wanted, words=UNTOLD
         )
     per_node, nodes = theirs.whole(GPUS), max(1, theirs.whole(NODES))
     if keys := _apart(theirs):
         return _as_said(theirs.whole(keys[0]), theirs.whole(keys[1]), per_node, nodes, wanted)
     if per_node * nodes <= 1:
-        return Split(
+        return GpuSplit(
             generator_gpus=(0,),
             learner_gpus=(0,),
             ranks=1,
@@ -79,7 +79,7 @@ def split(theirs: Theirs) -> Split:
     width = _width(wanted, half)
     narrower = "" if width == wanted else f"; {wanted} GPUs a generator become {width}"
     if nodes > 1:
-        return Split(
+        return GpuSplit(
             generator_gpus=(),
             learner_gpus=(),
             ranks=per_node * nodes - half,
@@ -88,7 +88,7 @@ def split(theirs: Theirs) -> Split:
             words=f"of {per_node * nodes} GPUs on {nodes} machines, {half} generate and the others train: "
             f"docs/clusters.md has how they are started{narrower}",
         )
-    return Split(
+    return GpuSplit(
         generator_gpus=tuple(range(half)),
         learner_gpus=tuple(range(half, per_node)),
         ranks=per_node - half,
@@ -106,12 +106,12 @@ def _apart(theirs: Theirs) -> tuple[str, str] | tuple[()]:
     return ()
 
 
-def _as_said(rollout_gpus: int, rollout_nodes: int, gpus: int, nodes: int, wanted: int) -> Split:
+def _as_said(rollout_gpus: int, rollout_nodes: int, gpus: int, nodes: int, wanted: int) -> GpuSplit:
     """Use a configured division."""
     generate, train = rollout_gpus * max(1, rollout_nodes), gpus * nodes
     width = _width(wanted, generate)
     here = rollout_nodes <= 1 and nodes == 1 and generate + train <= 16
-    return Split(
+    return GpuSplit(
         generator_gpus=tuple(range(generate)) if here else (),
         learner_gpus=tuple(range(generate, generate + train)) if here else (),
         ranks=train,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tools.imports.theirs import Said
+from tools.imports.theirs import VerlSetting
 
 _SECTIONS: Final = (
     ("reward.custom_reward_function.", "custom_reward_function."),
@@ -32,9 +32,9 @@ def older(key: str) -> str:
     return key
 
 
-def with_older_names(said: Mapping[str, Said]) -> dict[str, Said]:
+def with_older_names(said: Mapping[str, VerlSetting]) -> dict[str, VerlSetting]:
     """Give each key its older name; where both are written, the one with a value counts, as in verl."""
-    found: dict[str, Said] = {}
+    found: dict[str, VerlSetting] = {}
     for key, one in said.items():
         name = older(key)
         if name not in found or one.value is not None:

@@ -10,8 +10,8 @@ import difflib
 from collections.abc import Mapping
 from typing import Final
 
-from tools.imports.rule import Account, Outcome, Verdict, nothing_here
-from tools.imports.theirs import Said, Theirs
+from tools.imports.rule import Account, KeyTranslation, KeyVerdict, nothing_here
+from tools.imports.theirs import Theirs, VerlSetting
 
 BACKENDS: Final = frozenset({"fsdp", "fsdp2", "megatron"})
 _FILE: Final = "names the configuration that was read"
@@ -64,6 +64,6 @@ def accounts_of_call(theirs: Theirs) -> list[Account]:
     ]
 
 
-def _outcome(option: Said) -> Outcome:
+def _outcome(option: VerlSetting) -> KeyTranslation:
     words = _CALL[option.key]
-    return Outcome(verdict=Verdict.TAKEN if words in _READS else Verdict.NOTHING, words=words)
+    return KeyTranslation(verdict=KeyVerdict.TAKEN if words in _READS else KeyVerdict.NOTHING, words=words)

@@ -20,10 +20,18 @@ from config.places import is_there
 from tools.imports.composer.hydra import NoHydra, Verl, compose
 from tools.imports.new_names import older, with_older_names
 from tools.imports.rows_at_hand import paid_source
-from tools.imports.script import II_VERL, VERLS_OWN, VERLS_PARTS, Call, read_script, text_of, trainer_of
+from tools.imports.script import (
+    II_VERL,
+    VERLS_OWN,
+    VERLS_PARTS,
+    TrainerCall,
+    read_script,
+    text_of,
+    trainer_of,
+)
 from tools.imports.shell.view import SCRIPTS
 from tools.imports.tables import multi_turn
-from tools.imports.theirs import UNKNOWN, Said, Served, Theirs, hydra_value, overlaid
+from tools.imports.theirs import UNKNOWN, Served, Theirs, VerlSetting, hydra_value, overlaid
 from tools.imports.translation import todays_defaults
 from tools.imports.versions import ENGINES, Base, base_of
 from tools.imports.yaml_file import read_keys, resolved
@@ -56,13 +64,13 @@ TYPED: Final = "the command line"
 class _Found:
     """The content read so far."""
 
-    layers: list[list[Said]] = field(default_factory=list)
+    layers: list[list[VerlSetting]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    environment: dict[str, Said] = field(default_factory=dict)
+    environment: dict[str, VerlSetting] = field(default_factory=dict)
     served: dict[int, Served] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
-    options: list[Said] = field(default_factory=list)
-    launcher: list[Said] = field(default_factory=list)
+    options: list[VerlSetting] = field(default_factory=list)
+    launcher: list[VerlSetting] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     added: set[str] = field(default_factory=set)  # keys written with `+`
     is_ii_verl: bool = False
@@ -104,7 +112,8 @@ def read(
         for key, one in said.items()
     }
     base = _base(
-        {**{key: Said(key=key, value=value, where="") for key, value in composed.items()}, **said}, found
+        {**{key: VerlSetting(key=key, value=value, where="") for key, value in composed.items()}, **said},
+        found,
     )
     defaults = {**todays_defaults(), **base.defaults, **_of_main(found, said), **composed}
     found.notes.insert(
@@ -129,10 +138,10 @@ def read(
 
 def _laid_over(
     words: Sequence[str], config: str | None, options: Sequence[tuple[str, str]]
-) -> tuple[_Found, dict[str, Said]]:
+) -> tuple[_Found, dict[str, VerlSetting]]:
     """Read all named sources, and merge them."""
     found = _Found(
-        options=[Said(key=name, value=value, where=TYPED) for name, value in options],
+        options=[VerlSetting(key=name, value=value, where=TYPED) for name, value in options],
         is_ii_verl=II_VERL in words,
     )
     _read_options(dict(options), found)
@@ -167,11 +176,13 @@ def _composed(verl: OfVerl, found: _Found) -> dict[str, Any]:
     except NoHydra as error:
         found.notes.append(f"{error}: the tables of verl's defaults are used")
         return {}
-    layer = [Said(key=key, value=value, where="verl") for key, value in values.items() if value != "???"]
+    layer = [
+        VerlSetting(key=key, value=value, where="verl") for key, value in values.items() if value != "???"
+    ]
     return {key: one.value for key, one in with_older_names(overlaid([layer])).items()}
 
 
-def _of_main(found: _Found, said: Mapping[str, Said]) -> dict[str, Any]:
+def _of_main(found: _Found, said: Mapping[str, VerlSetting]) -> dict[str, Any]:
     """Return the defaults of verl's asynchronous trainers: separate generators, and the sampler's ratio."""
     is_apart = found.main == "fully_async_main" or "one_step_off" in found.module
     if not (is_apart or any(key in said for key in ("rollout.nnodes", "rollout.n_gpus_per_node"))):
@@ -184,7 +195,7 @@ def _is_unknown(value: Any) -> bool:
     return isinstance(value, str) and UNKNOWN in value
 
 
-def _base(said: Mapping[str, Said], found: _Found) -> Base:
+def _base(said: Mapping[str, VerlSetting], found: _Found) -> Base:
     """Find the version of verl that the sources were written for."""
     backends = {str(one.value) for one in found.options if one.key == BACKEND}
     named = " ".join([*(str(said[key].value) for key in _ENGINES if key in said), *backends, found.engine])
@@ -205,9 +216,9 @@ def _read_options(options: Mapping[str, str], found: _Found) -> None:
     found.engine = options.get("--config-name", "")
 
 
-def words_said(words: Iterable[str], places: Iterable[str], found: _Found) -> list[Said]:
+def words_said(words: Iterable[str], places: Iterable[str], found: _Found) -> list[VerlSetting]:
     """Read `key=value`, `+key=value` and `~key`, each written at one of the places; note those left out."""
-    said: list[Said] = []
+    said: list[VerlSetting] = []
     for word, where in zip(words, places, strict=True):
         part = _WORD.fullmatch(word)
         if part is None or (part["rest"] is None and part["sign"] != "~"):
@@ -221,13 +232,13 @@ def words_said(words: Iterable[str], places: Iterable[str], found: _Found) -> li
     return said
 
 
-def _leaves(key: str, value: Any, where: str) -> Iterator[Said]:
+def _leaves(key: str, value: Any, where: str) -> Iterator[VerlSetting]:
     """Yield the leaf keys of a value: `{a: 1, b: 2}` has two."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _leaves(f"{key}.{name}", inner, where)
     else:
-        yield Said(key=key, value=value, where=where)
+        yield VerlSetting(key=key, value=value, where=where)
 
 
 def _in_folder(words: Iterable[str], folder: str) -> list[str]:
@@ -335,7 +346,7 @@ def _refuse_absent(stem: str, folder: str, beside: Path, where: str) -> None:
         raise ConfigError(f"{where}: `defaults` name {beside}, which is not there and is none of verl's own")
 
 
-def _read_call(call: Call, script: Path, found: _Found) -> None:
+def _read_call(call: TrainerCall, script: Path, found: _Found) -> None:
     found.is_ii_verl |= call.is_ii_verl
     found.main, found.module = call.main, call.module
     found.config_path, found.config_name = call.folder_of_config, call.name
@@ -383,7 +394,7 @@ def _is_left_out(key: str, left_out: Iterable[str]) -> bool:
     return any(key == one or key.startswith(f"{one}.") for one in left_out)
 
 
-def read_variables(path: Path) -> list[Said]:
+def read_variables(path: Path) -> list[VerlSetting]:
     """Return the variables of an `.env` file. A comment may follow a value, after a space."""
     said = []
     for number, line in enumerate(text_of(path).splitlines(), 1):
@@ -395,7 +406,7 @@ def read_variables(path: Path) -> list[Said]:
             raise ConfigError(f"{path.name}:{number}: {bare!r} is no NAME=value")
         quoted = re.match(r"\s*(['\"])(.*?)\1", value)
         plain = quoted[2] if quoted else re.split(r"(?:^|\s)#", value, maxsplit=1)[0].strip()
-        said.append(Said(key=name.strip(), value=plain, where=f"{path.name}:{number}"))
+        said.append(VerlSetting(key=name.strip(), value=plain, where=f"{path.name}:{number}"))
     return said
 
 

@@ -1,7 +1,7 @@
 """Define a rule, which translates one key of verl's; the tables of rules are `tools.imports.tables`.
 
-In: the key's value, and all others. Out: an `Outcome`: settings here with words for people, or the reason why there are
-none. A rule whose key ends in `*` covers all keys below. Pure.
+In: the key's value, and all others. Out: a `KeyTranslation`: settings here with words for people, or the reason why
+there are none. A rule whose key ends in `*` covers all keys below. Pure.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from tools.imports.theirs import Said, Theirs, WrongValue, flag, number, text, whole
+from tools.imports.theirs import Theirs, VerlSetting, WrongValue, flag, number, text, whole
 
 ANY: Final = "*"
 UNSET: Final = object()  # verl's default does not matter: without the key the meaning here is the same
 
 
-class Verdict(StrEnum):
+class KeyVerdict(StrEnum):
     """How a key was translated."""
 
     TAKEN = "taken as"
@@ -28,10 +28,10 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class KeyTranslation:
     """The translation of one key with its value."""
 
-    verdict: Verdict
+    verdict: KeyVerdict
     settings: Mapping[str, Any] = field(default_factory=dict)  # our keys, with dots
     words: str = ""  # changes, or why there is no setting
 
@@ -40,19 +40,19 @@ class Outcome:
 class Account:
     """The translation of one key, option or variable in the sources."""
 
-    said: Said
-    outcome: Outcome
+    said: VerlSetting
+    outcome: KeyTranslation
 
 
-Convert = Callable[[Any, Theirs], Outcome]
+Convert = Callable[[Any, Theirs], KeyTranslation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class KeyRule:
     """The translation of one key of verl's."""
 
     key: str
-    verdict: Verdict  # as shown by `--keys`; a value may still be refused
+    verdict: KeyVerdict  # as shown by `--keys`; a value may still be refused
     ours: str = ""  # keys here, for `--keys`
     about: str  # how the value is converted, or why it is not
     convert: Convert
@@ -66,45 +66,47 @@ class Rule:
         return key == self.key or (below != self.key and (key.startswith(below) or key == below.rstrip(".")))
 
 
-def settings(words: str = "", **ours: Any) -> Outcome:
+def settings(words: str = "", **ours: Any) -> KeyTranslation:
     """Map to our keys, with `__` for their dots."""
-    return Outcome(
-        verdict=Verdict.MAPPED,
+    return KeyTranslation(
+        verdict=KeyVerdict.MAPPED,
         settings={key.replace("__", "."): value for key, value in ours.items()},
         words=words,
     )
 
 
-def nothing_here(words: str) -> Outcome:
+def nothing_here(words: str) -> KeyTranslation:
     """Find no meaning for a key here."""
-    return Outcome(verdict=Verdict.NOTHING, words=words)
+    return KeyTranslation(verdict=KeyVerdict.NOTHING, words=words)
 
 
-def refused(words: str) -> Outcome:
+def refused(words: str) -> KeyTranslation:
     """Refuse a value."""
-    return Outcome(verdict=Verdict.REFUSED, words=words)
+    return KeyTranslation(verdict=KeyVerdict.REFUSED, words=words)
 
 
 def taken(
     key: str, ours: str, read: Callable[[Any], Any] = text, about: str = "as it is", *, default: Any = UNSET
-) -> Rule:
+) -> KeyRule:
     """Take a value unchanged; null leaves ours unset."""
 
-    def convert(value: Any, _theirs: Theirs) -> Outcome:
+    def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         if value is None:
             return nothing_here("null: unset here, too")
-        return Outcome(verdict=Verdict.TAKEN, settings={ours: read(value)})
+        return KeyTranslation(verdict=KeyVerdict.TAKEN, settings={ours: read(value)})
 
-    return Rule(key=key, verdict=Verdict.TAKEN, ours=ours, about=about, convert=convert, default=default)
+    return KeyRule(
+        key=key, verdict=KeyVerdict.TAKEN, ours=ours, about=about, convert=convert, default=default
+    )
 
 
 def mapped(
     key: str, ours: str, about: str, convert: Convert, *, default: Any = UNSET, is_open: bool = False
-) -> Rule:
+) -> KeyRule:
     """Convert a value."""
-    return Rule(
+    return KeyRule(
         key=key,
-        verdict=Verdict.MAPPED,
+        verdict=KeyVerdict.MAPPED,
         ours=ours,
         about=about,
         convert=convert,
@@ -115,45 +117,53 @@ def mapped(
 
 def part_of(
     key: str, lead: str, ours: str, about: str, *, default: Any = UNSET, is_switch: bool = False
-) -> Rule:
+) -> KeyRule:
     """Leave a value to another key's rule, which also reads it; if that is a switch, only while it is on."""
 
-    def convert(_value: Any, theirs: Theirs) -> Outcome:
+    def convert(_value: Any, theirs: Theirs) -> KeyTranslation:
         is_read = not is_switch or theirs.flag(lead)
         return settings(f"with {lead}") if is_read else nothing_here(f"{lead} is off")
 
-    return Rule(
-        key=key, verdict=Verdict.MAPPED, ours=ours, about=about, convert=convert, default=default, lead=lead
+    return KeyRule(
+        key=key,
+        verdict=KeyVerdict.MAPPED,
+        ours=ours,
+        about=about,
+        convert=convert,
+        default=default,
+        lead=lead,
     )
 
 
-def nothing(key: str, why: str) -> Rule:
+def nothing(key: str, why: str) -> KeyRule:
     """Find no meaning for a key here, whatever its value."""
-    return Rule(
-        key=key, verdict=Verdict.NOTHING, about=why, convert=lambda _value, _theirs: nothing_here(why)
+    return KeyRule(
+        key=key, verdict=KeyVerdict.NOTHING, about=why, convert=lambda _value, _theirs: nothing_here(why)
     )
 
 
-def only(key: str, why: str, *values: Any, else_: str) -> Rule:
+def only(key: str, why: str, *values: Any, else_: str) -> KeyRule:
     """Find no meaning for some values, and refuse all others with what to do instead."""
 
-    def convert(value: Any, _theirs: Theirs) -> Outcome:
+    def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         return nothing_here(why) if value is None or _is_same(value, values) else refused(else_)
 
-    return Rule(key=key, verdict=Verdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert)
+    return KeyRule(
+        key=key, verdict=KeyVerdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert
+    )
 
 
-def of_verl(key: str) -> Rule:
+def of_verl(key: str) -> KeyRule:
     """Take a class of verl's own; other classes are unknown here."""
 
-    def convert(value: Any, _theirs: Theirs) -> Outcome:
+    def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         if value is None or str(value).startswith("verl."):
             return nothing_here("a class of verl's")
         return refused("a class that is not verl's own: what it does is not here")
 
-    return Rule(
+    return KeyRule(
         key=key,
-        verdict=Verdict.NOTHING,
+        verdict=KeyVerdict.NOTHING,
         about="a class of verl's; refused where it is another one's",
         convert=convert,
     )
@@ -180,9 +190,9 @@ __all__ = [
     "ANY",
     "UNSET",
     "Account",
-    "Outcome",
-    "Rule",
-    "Verdict",
+    "KeyRule",
+    "KeyTranslation",
+    "KeyVerdict",
     "flag",
     "mapped",
     "nothing",

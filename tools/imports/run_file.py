@@ -17,7 +17,7 @@ import yaml
 from config.layers import Leaf, Tree, leaves_of, put
 from config.loading import build_run
 from config.run import Run
-from tools.imports.rule import Account, Outcome, Verdict
+from tools.imports.rule import Account, KeyTranslation, KeyVerdict
 from tools.imports.translation import DEFAULT, Setting, Translation
 
 ORDER: Final = tuple(Run.model_fields)
@@ -66,7 +66,7 @@ def as_yaml(translation: Translation, sources: Sequence[str]) -> str:
     lines = [f"# Made by `millrace import` of {', '.join(sources)}. Behind each line: where it comes from."]
     for section in sorted(tree, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)):
         lines += _lines(section, tree[section], 0)
-    left = [one for one in translation.accounts if one.outcome.verdict is Verdict.NOTHING]
+    left = [one for one in translation.accounts if one.outcome.verdict is KeyVerdict.NOTHING]
     if left:
         lines += ["", "# Without meaning here:"]
         lines += [f"#   {one.said.shown}={_short(one.said.value)}: {one.outcome.words}" for one in left]
@@ -89,7 +89,7 @@ def write(path: Path, text: str) -> None:
 def report(translation: Translation) -> list[str]:
     """List every key in the sources by its translation, and verl's defaults that became explicit."""
     lines: list[str] = [f"note: {one}" for one in translation.notes]
-    for verdict in Verdict:
+    for verdict in KeyVerdict:
         found = [one for one in translation.accounts if one.outcome.verdict is verdict]
         if found:
             lines.append(f"{verdict} ({len(found)})")
@@ -147,7 +147,7 @@ def _told(account: Account) -> str:
     return f"{said.shown}={_short(said.value)} ({said.where}){' -> ' if here else ''}{here}"
 
 
-def _here(outcome: Outcome) -> str:
+def _here(outcome: KeyTranslation) -> str:
     ours = ", ".join(f"{path}={_short(value)}" for path, value in outcome.settings.items())
     return f"{ours}{': ' if ours and outcome.words else ''}{outcome.words}"
 

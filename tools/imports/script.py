@@ -18,7 +18,7 @@ from typing import Final
 from config.explanations import ConfigError
 from tools.imports.shell.answers import Answers, run_through
 from tools.imports.shell.behind_walls import Command
-from tools.imports.theirs import Said, Served
+from tools.imports.theirs import Served, VerlSetting
 
 MOST_BYTES: Final = 256 << 10  # of a script
 II_VERL: Final = "train-ppo"  # a command of II-VERL only
@@ -48,7 +48,7 @@ _OPTION: Final = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class TrainerCall:
     """A call of verl's trainer."""
 
     where: str
@@ -62,16 +62,16 @@ class Call:
     is_ii_verl: bool = False  # `verl train-ppo`, II-VERL's command
     main: str = "main_ppo"  # the trainer
     folder: str = "."  # the folder of the call: the script may have changed it
-    options: tuple[Said, ...] = ()  # such as `--backend`
-    launcher: tuple[Said, ...] = ()  # options of the launcher: `torchrun`, `ray job submit`
+    options: tuple[VerlSetting, ...] = ()  # such as `--backend`
+    launcher: tuple[VerlSetting, ...] = ()  # options of the launcher: `torchrun`, `ray job submit`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """The effects of a script on a run."""
 
-    call: Call
-    exported: dict[str, Said]
+    call: TrainerCall
+    exported: dict[str, VerlSetting]
     own: frozenset[str]  # those of them that the script uses itself
     served: dict[int, Served]  # models that it serves, by port
     notes: tuple[str, ...] = ()  # for people
@@ -96,7 +96,9 @@ def read_script(
     return Script(
         call=call,
         exported={
-            name: Said(key=name, value=value, where=f"{path.name}:{_line_of(name, written, calls[0].line)}")
+            name: VerlSetting(
+                key=name, value=value, where=f"{path.name}:{_line_of(name, written, calls[0].line)}"
+            )
             for name, value in exported.items()
         },
         own=frozenset(one for one in exported if re.search(rf"\$\{{?{one}\b", written)),
@@ -150,7 +152,7 @@ def text_of(path: Path) -> str:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def call_of(command: Command, name: str, written: str = "") -> Call:
+def call_of(command: Command, name: str, written: str = "") -> TrainerCall:
     """Parse a command that calls verl's trainer."""
     start = _start(command.words) or 0
     lines = _places(command, written)
@@ -163,7 +165,7 @@ def call_of(command: Command, name: str, written: str = "") -> Call:
         file = named if file is None else str(Path(file) / named)
     elif kept and "=" not in kept[0][0] and not kept[0][0].startswith("~"):
         file = kept.pop(0)[0]  # `verl train-ppo CONFIG`
-    return Call(
+    return TrainerCall(
         where=f"{name}:{command.line}",
         words=tuple(word for word, _ in kept),
         places=tuple(f"{name}:{line}" for _, line in kept),
@@ -202,9 +204,9 @@ def _has_word(line: str, key: str) -> bool:
     return key in line and not line.lstrip().startswith("#")
 
 
-def _parted(words: Sequence[tuple[str, int]], name: str) -> tuple[list[Said], list[tuple[str, int]]]:
+def _parted(words: Sequence[tuple[str, int]], name: str) -> tuple[list[VerlSetting], list[tuple[str, int]]]:
     """Separate a command's options, each with its value ("" for none), from its other arguments."""
-    options: list[Said] = []
+    options: list[VerlSetting] = []
     kept: list[tuple[str, int]] = []
     rest = list(words)
     while rest:
@@ -213,7 +215,7 @@ def _parted(words: Sequence[tuple[str, int]], name: str) -> tuple[list[Said], li
             value = option[2]
             if value is None:
                 value = rest.pop(0)[0] if rest and _is_value(rest[0][0], option[1]) else ""
-            options.append(Said(key=option[1], value=value, where=f"{name}:{line}"))
+            options.append(VerlSetting(key=option[1], value=value, where=f"{name}:{line}"))
         elif word.strip() and word != "--":
             kept.append((word, line))
     return options, kept

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from config.endpoint import EndpointConfig
-from tools.imports.rule import Account, Outcome, nothing_here, number, settings, whole
-from tools.imports.theirs import UNKNOWN, Said, Served, Theirs, WrongValue
+from tools.imports.rule import Account, KeyTranslation, nothing_here, number, settings, whole
+from tools.imports.theirs import UNKNOWN, Served, Theirs, VerlSetting, WrongValue
 
 SERVE: Final = "judge.serve"
 _READ: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
@@ -94,27 +94,27 @@ def _why_not(served: Served, theirs: Theirs, *, asked: bool) -> str | None:
     return None
 
 
-def _shown(option: Said) -> Said:
+def _shown(option: VerlSetting) -> VerlSetting:
     """Return an option with secrets masked."""
     value = "..." if option.key == "--api-key" else option.value
-    return Said(key=f"vllm serve {option.key}", value=value, where=option.where)
+    return VerlSetting(key=f"vllm serve {option.key}", value=value, where=option.where)
 
 
-def _outcome(option: Said) -> Outcome:
+def _outcome(option: VerlSetting) -> KeyTranslation:
     if UNKNOWN in str(option.value):
         return nothing_here("its value is not known before the script runs")
     if option.key in _NOTHING:
         return nothing_here(_NOTHING[option.key])
     found = _converted(option)
     outcome = settings("as it is" if "arguments" in found else "")
-    return Outcome(
+    return KeyTranslation(
         verdict=outcome.verdict,
         settings={f"{SERVE}.{key}": value for key, value in found.items()},
         words=outcome.words,
     )
 
 
-def _converted(option: Said) -> dict[str, Any]:
+def _converted(option: VerlSetting) -> dict[str, Any]:
     """Return an option in our section: a key, or words of `arguments`."""
     if option.key in _NOTHING or UNKNOWN in str(option.value):
         return {}

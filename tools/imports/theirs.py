@@ -1,7 +1,7 @@
 """Hold the sources of a run of verl: keys with their values and places, and verl's defaults for the rest.
 
-In: `Said` values of files, a call and the command line. Out: `Theirs`, from which the import's rules read values by
-type; a value of another type raises `WrongValue` with its place. Pure; used by `tools.imports.rule` and the tables.
+In: `VerlSetting` values of files, a call and the command line. Out: `Theirs`, from which the import's rules read values
+by type; a value of another type raises `WrongValue` with its place. Pure; used by `tools.imports.rule` and the tables.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class WrongValue(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class VerlSetting:
     """One key of verl's, as written in a source."""
 
     key: str  # with dots
@@ -48,24 +48,24 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served(Said):
+class Served(VerlSetting):
     """A model that a script serves by `vllm serve`, in place of its value, with the options of that call."""
 
-    options: tuple[Said, ...] = ()
+    options: tuple[VerlSetting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theirs:
     """All sources, and the defaults for the rest."""
 
-    said: Mapping[str, Said]
+    said: Mapping[str, VerlSetting]
     defaults: Mapping[str, Any]
     # Besides the keys: exports of a script or an `.env`, and models that a script serves, by port.
-    environment: Mapping[str, Said] = field(default_factory=dict)
+    environment: Mapping[str, VerlSetting] = field(default_factory=dict)
     served: Mapping[int, Served] = field(default_factory=dict)
     own: frozenset[str] = frozenset()  # variables of the environment that the script or a file uses itself
-    options: tuple[Said, ...] = ()  # of verl's call: `--backend`
-    launcher: tuple[Said, ...] = ()  # of its launcher: `torchrun --nproc-per-node`
+    options: tuple[VerlSetting, ...] = ()  # of verl's call: `--backend`
+    launcher: tuple[VerlSetting, ...] = ()  # of its launcher: `torchrun --nproc-per-node`
     notes: tuple[str, ...] = ()  # for people: findings besides the keys
     version: int = 8  # of verl, as numbered in `tools.imports.versions`
     main: str = "main_ppo"  # the trainer
@@ -102,9 +102,9 @@ class Theirs:
             raise WrongValue(str(error), error.key or key) from None
 
 
-def overlaid(layers: Iterable[Iterable[Said]]) -> dict[str, Said]:
+def overlaid(layers: Iterable[Iterable[VerlSetting]]) -> dict[str, VerlSetting]:
     """Merge layers, later ones over earlier ones. A section replaces a value, and a value a section."""
-    merged: dict[str, Said] = {}
+    merged: dict[str, VerlSetting] = {}
     for one in (one for layer in layers for one in layer):
         above = [".".join(one.key.split(".")[:end]) for end in range(1, one.key.count(".") + 1)]
         for key in [*above, *(key for key in merged if key.startswith(f"{one.key}."))]:

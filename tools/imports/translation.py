@@ -16,12 +16,12 @@ from tools.arguments import UsageError
 from tools.imports.effects import notes_of_effect, problems_of_effect
 from tools.imports.known_keys import BELOW_SECTIONS, is_known
 from tools.imports.options import accounts_of_call, option_problems
-from tools.imports.rule import ANY, UNSET, Account, Outcome, Rule, Verdict
+from tools.imports.rule import ANY, UNSET, Account, KeyRule, KeyTranslation, KeyVerdict
 from tools.imports.served import accounts_of_served, serve_section
 from tools.imports.tables import actor, algorithm, correction, data, rewards, rollout, today, trainer
-from tools.imports.theirs import Said, Theirs, WrongValue
+from tools.imports.theirs import Theirs, VerlSetting, WrongValue
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     *data.RULES,
     *actor.RULES,
     *algorithm.RULES,
@@ -32,8 +32,8 @@ RULES: Final[tuple[Rule, ...]] = (
     *trainer.RULES,
 )
 GROUP: Final = today.GROUP  # in a key with `@`, which names a part of a configuration
-_EXACT: Final[Mapping[str, Rule]] = {rule.key: rule for rule in RULES if not rule.key.endswith(ANY)}
-_BELOW: Final[tuple[Rule, ...]] = tuple(rule for rule in RULES if rule.key.endswith(ANY))
+_EXACT: Final[Mapping[str, KeyRule]] = {rule.key: rule for rule in RULES if not rule.key.endswith(ANY)}
+_BELOW: Final[tuple[KeyRule, ...]] = tuple(rule for rule in RULES if rule.key.endswith(ANY))
 # Our settings where verl has no key, with the reason.
 BESIDE: Final[Mapping[str, tuple[Any, str]]] = {
     "learner.max_lag": (
@@ -72,7 +72,7 @@ def todays_defaults() -> dict[str, Any]:
     return {rule.key: rule.default for rule in RULES if rule.default is not UNSET}
 
 
-def rule_for(key: str) -> Rule | None:
+def rule_for(key: str) -> KeyRule | None:
     """Return the rule of a key: its own, else the first that covers its section, where verl has the key."""
     if "@" in key:
         return GROUP
@@ -97,7 +97,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
     if not problems:
         for key in (key for key in theirs.defaults if key not in theirs.said and rule_for(key) is not None):
             outcome = _outcome(
-                Said(key=key, value=theirs.defaults[key], where="verl's default"), theirs, problems
+                VerlSetting(key=key, value=theirs.defaults[key], where="verl's default"), theirs, problems
             )
             for path, value in (outcome.settings if outcome else {}).items():
                 if path not in ours or ours[path].why.startswith(DEFAULT):
@@ -149,7 +149,7 @@ def _by_part(setting: Setting, theirs: Theirs) -> Setting:
     return setting
 
 
-def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
+def _outcome(said: VerlSetting, theirs: Theirs, problems: list[str]) -> KeyTranslation | None:
     """Return the translation of a key; where there is none, add to the problems and return None."""
     rule = rule_for(said.key)
     if rule is None:
@@ -163,7 +163,7 @@ def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
         problem = f"{whose.where}: {named or said.shown}: {error}"
         problems += [problem] * (problem not in problems)
         return None
-    if outcome.verdict is Verdict.REFUSED:
+    if outcome.verdict is KeyVerdict.REFUSED:
         problems.append(f"{said.where}: {said.shown}={said.value!r} is refused: {outcome.words}")
         return None
     return outcome
@@ -222,7 +222,7 @@ def rules_in_words(keys: Sequence[str] = ()) -> list[str]:
     Raises:
         UsageError: no rule covers such a key, or has it in its name.
     """
-    chosen: dict[str, Rule] = {}
+    chosen: dict[str, KeyRule] = {}
     for key in keys:
         own = rule_for(key)
         found = [*([own] if own else []), *(rule for rule in RULES if key in rule.key)]
@@ -232,7 +232,7 @@ def rules_in_words(keys: Sequence[str] = ()) -> list[str]:
     return [_in_words(rule) for rule in (chosen.values() if keys else RULES)]
 
 
-def _in_words(rule: Rule) -> str:
+def _in_words(rule: KeyRule) -> str:
     ours = f" {rule.ours}" if rule.ours else ""
     default = f" (verl's default: {rule.default})" if rule.default is not UNSET else ""
     return f"{rule.key}: {rule.verdict}{ours}; {rule.about}{default}"

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from config.layers import Leaf
 from config.other_names.aliases import FORMAT_VERIFIER, SANDBOX_SERVERS, SANDBOX_URL, VARIABLES
-from tools.imports.rule import Account, Outcome, Verdict, nothing_here
-from tools.imports.theirs import Said, Theirs, texts
+from tools.imports.rule import Account, KeyTranslation, KeyVerdict, nothing_here
+from tools.imports.theirs import Theirs, VerlSetting, texts
 
 _KEPT: Final = "a secret: it stays in the environment, to be exported again"
 _READ: Final = "read from the environment here too, to be exported again"
@@ -58,18 +58,18 @@ def accounts_of_variables(theirs: Theirs, found: Sequence[Leaf]) -> tuple[Accoun
         found: the settings that they make here, with the variable's name as place.
     """
     return tuple(
-        Account(said=Said(key=name, value=None, where=one.where), outcome=_outcome(one, theirs, found))
+        Account(said=VerlSetting(key=name, value=None, where=one.where), outcome=_outcome(one, theirs, found))
         for name, one in theirs.environment.items()
     )
 
 
-def _outcome(said: Said, theirs: Theirs, found: Sequence[Leaf]) -> Outcome:
+def _outcome(said: VerlSetting, theirs: Theirs, found: Sequence[Leaf]) -> KeyTranslation:
     name, servers = said.key, theirs.environment.get(SANDBOX_SERVERS)
     sets = {".".join(leaf.path): leaf.value for leaf in found if re.search(rf"\b{name}\b", leaf.where)}
     if name == SANDBOX_URL and servers is not None and str(servers.value).strip():
         return nothing_here(f"{SANDBOX_SERVERS} is set too, and has all of them")
     if sets:
-        return Outcome(verdict=Verdict.MAPPED, settings=sets)
+        return KeyTranslation(verdict=KeyVerdict.MAPPED, settings=sets)
     if name in {SANDBOX_URL, SANDBOX_SERVERS}:
         return nothing_here("empty: the sandbox of this machine")
     if name == FORMAT_VERIFIER:
@@ -81,23 +81,23 @@ def _outcome(said: Said, theirs: Theirs, found: Sequence[Leaf]) -> Outcome:
     return _by_name(name, theirs)
 
 
-def _by_name(name: str, theirs: Theirs) -> Outcome:
+def _by_name(name: str, theirs: Theirs) -> KeyTranslation:
     """Account for a variable that sets no key here by itself."""
     if name in _OF_LOGGER:
         return _of_logger(theirs)
     if name in _USED or _OF_LIBRARIES.fullmatch(name):
-        return Outcome(verdict=Verdict.TAKEN, words=_USED.get(name, _READ))
+        return KeyTranslation(verdict=KeyVerdict.TAKEN, words=_USED.get(name, _READ))
     if name in _NOTHING or _ABSENT.fullmatch(name):
         return nothing_here(_NOTHING.get(name, "of a program that does not run here"))
     if name in theirs.own:
         return nothing_here("the script's or the file's own: its value stands where that used it")
     near = difflib.get_close_matches(name, sorted(KNOWN), n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return Outcome(verdict=Verdict.UNKNOWN, words=f"nothing here reads it{hint}")
+    return KeyTranslation(verdict=KeyVerdict.UNKNOWN, words=f"nothing here reads it{hint}")
 
 
-def _of_logger(theirs: Theirs) -> Outcome:
+def _of_logger(theirs: Theirs) -> KeyTranslation:
     names: Any = theirs.get("trainer.logger")
     if names is None or "wandb" not in texts(names):
         return nothing_here("no logger is Weights & Biases'")
-    return Outcome(verdict=Verdict.MAPPED, words="with trainer.logger: learner.loggers")
+    return KeyTranslation(verdict=KeyVerdict.MAPPED, words="with trainer.logger: learner.loggers")

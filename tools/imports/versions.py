@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tools.imports.theirs import Said, WrongValue, flag, number
+from tools.imports.theirs import VerlSetting, WrongValue, flag, number
 
 VERSIONS: Final = ("0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "0.10")
 ENGINES: Final = ("megatron", "veomni", "torchtitan")  # their bases have their own defaults
@@ -63,7 +63,11 @@ class Base:
 
 
 def base_of(
-    said: Mapping[str, Said], *, added: Collection[str] = (), is_ii_verl: bool = False, engine: str = "dp"
+    said: Mapping[str, VerlSetting],
+    *,
+    added: Collection[str] = (),
+    is_ii_verl: bool = False,
+    engine: str = "dp",
 ) -> Base:
     """Find the version and its defaults.
 
@@ -86,7 +90,7 @@ def base_of(
     return Base(version=version, defaults=defaults, words=words)
 
 
-def _version(said: Mapping[str, Said], added: Collection[str]) -> tuple[int, str]:
+def _version(said: Mapping[str, VerlSetting], added: Collection[str]) -> tuple[int, str]:
     """Return the version that lacks the fewest keys: the newest of equals, or the oldest with signs of old files."""
     written = [key for key in said if key in KEYS and key not in added]
     lacks = [
@@ -109,14 +113,14 @@ def _version(said: Mapping[str, Said], added: Collection[str]) -> tuple[int, str
     )
 
 
-def _is_off(coefficient: Said) -> bool:
+def _is_off(coefficient: VerlSetting) -> bool:
     try:
         return number(coefficient.value) == 0
     except WrongValue:
         return False
 
 
-def _is_on(said: Mapping[str, Said], key: str) -> bool:
+def _is_on(said: Mapping[str, VerlSetting], key: str) -> bool:
     """Return whether a switch is written and on; an invalid value is its own rule's error."""
     try:
         return key in said and said[key].value is not None and flag(said[key].value)
@@ -124,7 +128,9 @@ def _is_on(said: Mapping[str, Said], key: str) -> bool:
         return False
 
 
-def _defaults(version: int, said: Mapping[str, Said], engine: str, *, is_ii_verl: bool) -> dict[str, Any]:
+def _defaults(
+    version: int, said: Mapping[str, VerlSetting], engine: str, *, is_ii_verl: bool
+) -> dict[str, Any]:
     """Return the defaults that differ from today's."""
     found: dict[str, Any] = {}
     if version <= WITHOUT_SWITCH:

@@ -1,8 +1,8 @@
 """Read a YAML file of verl's, each key with its line, and resolve `${...}`.
 
-In: a file. Out: its keys as `Said`. OmegaConf's references (`${data.max_prompt_length}`, `${oc.select:KEY,DEFAULT}`,
-`${oc.env:NAME,DEFAULT}`) are resolved after all files and arguments have been merged, as OmegaConf does. Nothing is
-evaluated. Called by `tools.imports.reading`.
+In: a file. Out: its keys as `VerlSetting`. OmegaConf's references (`${data.max_prompt_length}`,
+`${oc.select:KEY,DEFAULT}`, `${oc.env:NAME,DEFAULT}`) are resolved after all files and arguments have been merged, as
+OmegaConf does. Nothing is evaluated. Called by `tools.imports.reading`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import yaml
 from config.explanations import ConfigError
 from config.yaml_text import read_yaml_file, yaml_nodes
 from tools.imports.new_names import older
-from tools.imports.theirs import Said, hydra_value
+from tools.imports.theirs import VerlSetting, hydra_value
 
 _REFERENCE: Final = re.compile(r"\$\{([^${}]*)\}")
 _MOST_STEPS: Final = 20  # longest chain of references
@@ -26,7 +26,7 @@ _OPEN: Final = "???"  # OmegaConf's mark for a required value
 Lookup = Callable[[str], Any]
 
 
-def read_keys(path: Path) -> list[Said]:
+def read_keys(path: Path) -> list[VerlSetting]:
     """Return every key of a file with a value, in order.
 
     Raises:
@@ -41,7 +41,7 @@ def read_keys(path: Path) -> list[Said]:
 
 def _leaves(
     node: yaml.MappingNode, loader: yaml.SafeLoader, name: str, above: tuple[str, ...] = ()
-) -> Iterator[Said]:
+) -> Iterator[VerlSetting]:
     seen: set[str] = set()
     for key_node, value_node in node.value:
         key = str(loader.construct_object(key_node, deep=True))
@@ -56,12 +56,12 @@ def _leaves(
         else:
             value = loader.construct_object(value_node, deep=True)
             if value != _OPEN:
-                yield Said(key=".".join(path), value=value, where=where)
+                yield VerlSetting(key=".".join(path), value=value, where=where)
 
 
 def resolved(
-    said: Mapping[str, Said], defaults: Mapping[str, Any], environment: Mapping[str, str]
-) -> dict[str, Said]:
+    said: Mapping[str, VerlSetting], defaults: Mapping[str, Any], environment: Mapping[str, str]
+) -> dict[str, VerlSetting]:
     """Return the same keys with their references resolved; a dangling one stays as written."""
 
     def value_of(key: str) -> Any:

@@ -16,7 +16,7 @@ from broker.errors import Permanent
 from broker.messages import ScoredGroup
 from config.loading import from_yaml
 from config.run import Run
-from generators.decoding import Decoder, open_decoder
+from generators.decoding import CompletionDecoder, open_decoder
 from learner.groups.episodes import as_tree
 from learner.journal.ledger import TRAINED, JournalError, Ledger, PayloadGone, read_ledger, read_step
 from learner.journal.records import step_number
@@ -39,7 +39,7 @@ class Steps:
     read: list[int] = field(default_factory=list)  # steps read so far
     gone: dict[int, str] = field(default_factory=dict)  # step -> its missing payload file
     damaged: dict[int, str] = field(default_factory=dict)  # step -> the damage of its payload
-    _decoder: Decoder | None = None
+    _decoder: CompletionDecoder | None = None
 
     def groups(self) -> Iterator[tuple[int, ScoredGroup, Sequence[float | None]]]:
         """Yield each group, with decoded completions, with its step's number and advantages, in order.
@@ -95,7 +95,7 @@ def untrained_groups(folder: Path, ledger: Ledger) -> Iterator[Untrained | Journ
     Raises:
         RunFailed: the tokenizer of the run's model can't be loaded.
     """
-    decoder: Decoder | None = None
+    decoder: CompletionDecoder | None = None
     for found in read_untrained(folder / "journal", ledger):
         if isinstance(found, Untrained):
             decoder = decoder or open_decoder(run_of(folder))
@@ -110,7 +110,7 @@ def collected_groups(folder: Path, ledger: Ledger) -> Iterator[ScoredGroup | Jou
     Raises:
         RunFailed: the tokenizer of the run's model can't be loaded.
     """
-    decoder: Decoder | None = None
+    decoder: CompletionDecoder | None = None
     for record in ledger.collected:
         try:
             groups, _ = read_step(folder / "journal", record)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.messages import ScoredGroup
-from learner.journal.ledger import DEAD, TRAINED, JournalError, Ledger, Outcome
+from learner.journal.ledger import DEAD, TRAINED, GroupOutcome, JournalError, Ledger
 from learner.journal.payloads import MIB
 from learner.journal.records import step_number
 from learner.journal.untrained import Untrained
@@ -78,7 +78,7 @@ def show_group(folder: Path, group_id: str) -> int:
         return _show_collected(folder, ledger, record, group_id)
     if outcome is not None:
         _show_end(ledger, group_id, outcome)
-        if outcome.kind == DEAD:  # `millrace dead show` has the letter
+        if outcome.kind == DEAD:  # `millrace dead show` has the dead letter
             return 0
     for found in untrained_groups(folder, ledger):
         if isinstance(found, Untrained) and found.group.group_id == group_id:
@@ -101,7 +101,7 @@ def _show_collected(folder: Path, ledger: Ledger, record: Mapping[str, Any], gro
     return 0
 
 
-def _show_end(ledger: Ledger, group_id: str, outcome: Outcome) -> None:
+def _show_end(ledger: Ledger, group_id: str, outcome: GroupOutcome) -> None:
     retries = ledger.retries.get(group_id, 0)
     again = (
         f"; issued anew as {', '.join(f'{group_id}-r{number + 1}' for number in range(retries))}"

@@ -29,7 +29,7 @@ def was_judged(result: Result) -> bool:
     return "fault" not in result and (result["value"] is not None or not was_given_up(result["components"]))
 
 
-class Share(NamedTuple):
+class CountedShare(NamedTuple):
     """A share, as two counts."""
 
     number: int
@@ -66,7 +66,7 @@ class Share(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class AgreementCounts:
     """The counts of one source, or of all."""
 
     rows: int = 0  # rows that the verifier answered
@@ -78,14 +78,14 @@ class Counts:
     distances: list[float] = field(default_factory=list)  # |value - label| of each scored row
     seconds: list[float] = field(default_factory=list)
 
-    def shares(self) -> dict[str, Share]:
+    def shares(self) -> dict[str, CountedShare]:
         """Return the shares that measure the verifier."""
         scored, disagreeing = self.right + self.wrong, self.false_negatives + self.false_positives
         return {
-            "agreement": Share(scored - disagreeing, scored),
-            "false_positives": Share(self.false_positives, self.wrong),
-            "false_negatives": Share(self.false_negatives, self.right),
-            "unscorable": Share(self.unscorable, self.rows),
+            "agreement": CountedShare(scored - disagreeing, scored),
+            "false_positives": CountedShare(self.false_positives, self.wrong),
+            "false_negatives": CountedShare(self.false_negatives, self.right),
+            "unscorable": CountedShare(self.unscorable, self.rows),
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -124,8 +124,8 @@ class Agreement:
     """
 
     def __init__(self, threshold: float, samples: int) -> None:
-        self.overall = Counts()
-        self.sources: dict[str, Counts] = {}
+        self.overall = AgreementCounts()
+        self.sources: dict[str, AgreementCounts] = {}
         self.disagreements: list[Disagreement] = []
         self.versions: Counter[str] = Counter()  # scorers and versions -> rows
         self.unscorable: Counter[str] = Counter()  # rows by reason
@@ -144,7 +144,7 @@ class Agreement:
         value: float | None = result["value"]
         is_right = row.label >= self._threshold
         says_right = value is not None and value >= self._threshold
-        for counts in (self.overall, self.sources.setdefault(row.source, Counts())):
+        for counts in (self.overall, self.sources.setdefault(row.source, AgreementCounts())):
             counts.rows += 1
             counts.seconds.append(result["seconds"])
             if value is None:
@@ -218,7 +218,7 @@ class Agreement:
         named = [*sorted(self.sources.items()), (ALL, self.overall)]
         yield from _aligned([titles, *([name, *self._cells(counts)] for name, counts in named)])
 
-    def _cells(self, counts: Counts) -> Iterable[str]:
+    def _cells(self, counts: AgreementCounts) -> Iterable[str]:
         found = counts.as_json()
         yield str(counts.rows)
         yield from map(str, counts.shares().values())

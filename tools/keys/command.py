@@ -17,7 +17,7 @@ from config.run import Run
 from learner.reporting.keys import KEYS
 from tools.arguments import UsageError
 from tools.keys import page
-from tools.keys.sections import Key, Part, parts_of
+from tools.keys.sections import Key, SectionKeys, parts_of
 from tools.metrics.table import AGENT_METRICS, METRICS
 from tools.top.keys import KEYS as TOP_KEYS
 
@@ -82,7 +82,7 @@ def _entries() -> Iterator[Entry]:
         yield Entry(metric.name, f"Prometheus, {metric.kind}", metric.says)
 
 
-def _entry(part: Part, key: Key) -> Entry:
+def _entry(part: SectionKeys, key: Key) -> Entry:
     default = "required" if key.is_required else key.default and f"default {key.default}"
     kind = "" if part.kind in {"", "*"} else f"type {part.kind}"
     said = ", ".join(one for one in (kind, key.kind, default) if one)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from broker.keys import TABLE, Keys
 from learner.reporting.keys import KEYS, as_table
 from tasks import kinds
-from tools.keys.sections import NAME, Key, Part, title_of
+from tools.keys.sections import NAME, Key, SectionKeys, title_of
 from tools.metrics.table import AGENT_METRICS, METRICS, Metric
 from tools.top.keys import KEYS as TOP_KEYS
 
@@ -68,7 +68,7 @@ own keys are global: `rq:queue:NAME.math` and the like, `rq:job:NAME_GROUP_NUMBE
 """
 
 
-def configuration(parts: Sequence[Part]) -> str:
+def configuration(parts: Sequence[SectionKeys]) -> str:
     """Return docs/configuration.md."""
     titles = frozenset(part.title for part in parts)
     lines = [line for part in parts for line in _part(part, titles)]
@@ -117,7 +117,7 @@ def anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def _part(part: Part, titles: Collection[str]) -> Iterator[str]:
+def _part(part: SectionKeys, titles: Collection[str]) -> Iterator[str]:
     if part.place:
         yield f"{'##' if '.' not in part.place else '###'} {part.title}"
         yield ""
@@ -137,7 +137,7 @@ def _part(part: Part, titles: Collection[str]) -> Iterator[str]:
         yield ""
 
 
-def _key(part: Part, key: Key, titles: Collection[str]) -> str:
+def _key(part: SectionKeys, key: Key, titles: Collection[str]) -> str:
     """Return a key's line; one that opens a section leads to it."""
     below = f"{part.place}.{key.name}".lstrip(".")
     title = next((one for one in (below, f"{below}.{NAME}") if one in titles), "")

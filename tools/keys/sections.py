@@ -1,7 +1,7 @@
 """The keys of the configuration, read from its sections: name, type, default and docstring.
 
-In: `config.run.Run`. Out: a `Part` for each section, in the order of the file; a section that stands in several places
-is listed in full at the first. The docstring of a key is the string below it in the source of its class. Pure.
+In: `config.run.Run`. Out: a `SectionKeys` for each section, in the order of the file; a section that stands in several
+places is listed in full at the first. The docstring of a key is the string below it in the source of its class. Pure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SectionKeys:
     """The keys that one section has at one place.
 
     Attributes:
@@ -74,7 +74,7 @@ def title_of(place: str, kind: str) -> str:
     return f"{place}: {kind}" if kind not in {"", "*"} else place
 
 
-def parts_of(top: type[BaseModel]) -> list[Part]:
+def parts_of(top: type[BaseModel]) -> list[SectionKeys]:
     """Return the parts of a configuration whose top section is `top`."""
     return list(_Walk().below("", top, None))
 
@@ -86,12 +86,12 @@ class _Walk:
         self._listed: dict[tuple[type, str], tuple[str, str]] = {}  # key -> title of its part, default there
         self._places: dict[tuple[type, ...], str] = {}  # sections -> the place where they were listed first
 
-    def below(self, place: str, annotation: Any, default: Any) -> Iterator[Part]:
+    def below(self, place: str, annotation: Any, default: Any) -> Iterator[SectionKeys]:
         """Yield the parts of the sections that may stand at `place`, and then those below them."""
         members = _without_bases(sections_of(annotation))
         first = self._places.setdefault(tuple(members), place)
         if first != place:
-            yield Part(place, "", False, "", (), ((first, ()),))
+            yield SectionKeys(place, "", False, "", (), ((first, ()),))
             return
         if len(members) == 1:
             yield self._part(place, "", members[0], list(members[0].model_fields), is_default=False)
@@ -116,7 +116,7 @@ class _Walk:
 
     def _part(
         self, place: str, kind: str, section: type[BaseModel], names: Sequence[str], *, is_default: bool
-    ) -> Part:
+    ) -> SectionKeys:
         title = title_of(place, kind)
         keys: list[Key] = []
         same: dict[str, list[str]] = {}
@@ -131,7 +131,7 @@ class _Walk:
             else:
                 same.setdefault(there, []).append(name)
         said = inspect.cleandoc(section.__doc__ or "")
-        return Part(
+        return SectionKeys(
             place,
             kind,
             is_default,

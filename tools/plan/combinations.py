@@ -15,7 +15,7 @@ from config.generators import HfEngineConfig, VllmEngineConfig
 from config.learner.objective import DrGrpoConfig, ReinforceConfig
 from generators.engines.vllm.settings import longest_sequence
 from learner.data.held_out_rounds import HeldOutRounds, held_out_rounds
-from tools.doctor.findings import Check, Finding
+from tools.doctor.findings import Check, CheckFinding
 from tools.doctor.gpu_memory import places
 from tools.estimates.needs import bytes_in_flight, evaluation_bytes, judge_weights_bytes
 from tools.estimates.rank_memory import rank_memory
@@ -30,7 +30,7 @@ FAST = 200.0  # tokens/s of one completion: few servers sample a stream faster
 MUCH = 0.5  # share of the training tokens from which held-out rounds count as expensive
 
 
-def findings(plan: Plan) -> Iterator[Finding]:
+def findings(plan: Plan) -> Iterator[CheckFinding]:
     """Yield all findings, and for each kind of GPU whether its contents fit."""
     yield from _fits(plan)
     yield from _groups(plan)
@@ -45,7 +45,7 @@ def findings(plan: Plan) -> Iterator[Finding]:
     yield from _episodes(plan)
 
 
-def _fits(plan: Plan) -> Iterator[Finding]:
+def _fits(plan: Plan) -> Iterator[CheckFinding]:
     """Yield the doctor's sums on the planned GPUs."""
     if plan.shape is None or not plan.is_on_gpus:
         return
@@ -54,7 +54,7 @@ def _fits(plan: Plan) -> Iterator[Finding]:
         yield replace(found, area=AREA)
 
 
-def _groups(plan: Plan) -> Iterator[Finding]:
+def _groups(plan: Plan) -> Iterator[CheckFinding]:
     run = plan.run
     sampling, learner = run.sampling, run.learner
     if sampling.group_size == 1 and learner.advantage.scale != "batch_std":
@@ -87,7 +87,7 @@ def _groups(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _lag(plan: Plan) -> Iterator[Finding]:
+def _lag(plan: Plan) -> Iterator[CheckFinding]:
     run = plan.run
     learner, objective = run.learner, run.learner.objective
     apart = bool(learner.gpus) and not set(learner.gpus) & set(run.generators.gpus)
@@ -115,7 +115,7 @@ def _lag(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _engine(plan: Plan) -> Iterator[Finding]:
+def _engine(plan: Plan) -> Iterator[CheckFinding]:
     run, engine, one = plan.run, plan.run.generators.engine, plan.one
     longest = run.data.max_prompt_tokens + run.sampling.max_tokens
     if isinstance(engine, HfEngineConfig) and plan.is_on_gpus and run.generators.gpus:
@@ -150,7 +150,7 @@ def _engine(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _heads(plan: Plan) -> Iterator[Finding]:
+def _heads(plan: Plan) -> Iterator[CheckFinding]:
     """Yield parallel sizes that the model's heads do not allow."""
     shape, engine = plan.shape, plan.run.generators.engine
     if shape is None:
@@ -170,7 +170,7 @@ def _heads(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _learner(plan: Plan) -> Iterator[Finding]:
+def _learner(plan: Plan) -> Iterator[CheckFinding]:
     run = plan.run
     learner, zero = run.learner, run.learner.zero
     if zero.offload_weights and zero.stage != 3:
@@ -207,7 +207,7 @@ def _learner(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _gpus(plan: Plan) -> Iterator[Finding]:
+def _gpus(plan: Plan) -> Iterator[CheckFinding]:
     run, engine = plan.run, plan.run.generators.engine
     learner, generators = run.learner, run.generators
     width = engine.tensor_parallel if isinstance(engine, VllmEngineConfig) else 1
@@ -237,7 +237,7 @@ def _gpus(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _judge(plan: Plan) -> Iterator[Finding]:
+def _judge(plan: Plan) -> Iterator[CheckFinding]:
     """Yield a served judge that takes another role's GPU, or whose size is unknown."""
     run, serve = plan.run, plan.run.judge.serve
     if serve is None:
@@ -261,7 +261,7 @@ def _judge(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _schedule(plan: Plan) -> Iterator[Finding]:
+def _schedule(plan: Plan) -> Iterator[CheckFinding]:
     run = plan.run
     learner = run.learner
     warmup, steps = learner.optimizer.warmup_steps, learner.steps
@@ -290,7 +290,7 @@ def _seldom(sets: Sequence[HeldOutRounds], times: float) -> str:
     )
 
 
-def _redis(plan: Plan) -> Iterator[Finding]:
+def _redis(plan: Plan) -> Iterator[CheckFinding]:
     run = plan.run
     limit = run.broker.maxmemory_mb << 20
     needed = (
@@ -304,7 +304,7 @@ def _redis(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _episodes(plan: Plan) -> Iterator[Finding]:
+def _episodes(plan: Plan) -> Iterator[CheckFinding]:
     """Yield ends of an episode that cost the policy nothing, and agents without room for the groups in flight."""
     agents, most = plan.run.agents, plan.run.budget * plan.run.sampling.group_size
     if plan.run.has_agents and (room := agents.count * agents.episodes) < most:

@@ -21,7 +21,7 @@ from config.loading import file_of, load_run
 from config.logs import mask
 from config.run import Run
 from tools.arguments import UsageError, add_config, add_json, given_config
-from tools.doctor.findings import WIDTH, Check, Finding, Level, lines_of, readable
+from tools.doctor.findings import WIDTH, Check, CheckFinding, Level, lines_of, readable
 from tools.estimates.needs import Size, size_of
 from tools.estimates.operations import PEAKS, peak_of
 from tools.estimates.rank_memory import GIB, shape_of
@@ -102,7 +102,7 @@ def plan_of(run: Run, options: argparse.Namespace) -> Plan:
     )
 
 
-def _unknown(plan: Plan) -> Iterator[Finding]:
+def _unknown(plan: Plan) -> Iterator[CheckFinding]:
     """Yield what the plan lacks, and what to do about it."""
     path = plan.run.model.path
     if plan.size is None:
@@ -117,7 +117,7 @@ def _unknown(plan: Plan) -> Iterator[Finding]:
 
 
 def _page(
-    plan: Plan, made: Sequence[Figure], found: Sequence[Finding], rows: Sequence[Change]
+    plan: Plan, made: Sequence[Figure], found: Sequence[CheckFinding], rows: Sequence[Change]
 ) -> Iterator[str]:
     yield from _head(plan)
     for section, some in groupby(made, key=lambda figure: figure.section):
@@ -196,7 +196,7 @@ def _table(rows: Sequence[Change]) -> Iterator[str]:
 
 
 def _object(
-    plan: Plan, made: Sequence[Figure], found: Sequence[Finding], rows: Sequence[Change]
+    plan: Plan, made: Sequence[Figure], found: Sequence[CheckFinding], rows: Sequence[Change]
 ) -> dict[str, Any]:
     used = sorted({letter for figure in made for letter in figure.rests_on})
     return {

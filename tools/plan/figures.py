@@ -32,9 +32,9 @@ from tools.estimates.needs import (
     weights_bytes,
 )
 from tools.estimates.operations import TERA, peak_of, step_operations
-from tools.estimates.rank_memory import GIB, Shape, rank_memory
+from tools.estimates.rank_memory import GIB, DecoderShape, rank_memory
 from tools.estimates.sampling import (
-    Held,
+    GeneratorLoad,
     expected_lag,
     generator_share,
     held,
@@ -77,13 +77,13 @@ class Plan:
 
     run: Run
     size: Size | None  # None: the model's files are not here, and its name does not give it
-    shape: Shape | None  # None where `size` is None
+    shape: DecoderShape | None  # None where `size` is None
     cards: Planned
     answer_tokens: int  # mean per answer
     step_s: float  # seconds per step for the rates
 
     @property
-    def one(self) -> Held:
+    def one(self) -> GeneratorLoad:
         """The load of one generator."""
         return held(self.run, self.shape, card_bytes=self.cards.bytes)
 
@@ -113,7 +113,7 @@ def figures(plan: Plan) -> Iterator[Figure]:
     yield from stores(plan)
 
 
-def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
+def memory(plan: Plan, size: Size, shape: DecoderShape) -> Iterator[Figure]:
     """Yield the memory of a rank and of a generator, on their GPUs or on the host."""
     if plan.is_on_gpus:
         yield _rank(plan, shape)
@@ -146,7 +146,7 @@ def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
         yield _cache(plan, shape)
 
 
-def _rank(plan: Plan, shape: Shape) -> Figure:
+def _rank(plan: Plan, shape: DecoderShape) -> Figure:
     learner = plan.run.learner
     rank = rank_memory(plan.run, shape, card_bytes=plan.cards.bytes)
     terms = {
@@ -171,7 +171,7 @@ def _rank(plan: Plan, shape: Shape) -> Figure:
     )
 
 
-def _generator(plan: Plan, shape: Shape) -> Figure | None:
+def _generator(plan: Plan, shape: DecoderShape) -> Figure | None:
     share = generator_share(plan.run, shape, card_bytes=plan.cards.bytes)
     if share is None:
         return None
@@ -233,7 +233,7 @@ def _host(plan: Plan, size: Size) -> Figure:
     )
 
 
-def _cache(plan: Plan, shape: Shape) -> Figure:
+def _cache(plan: Plan, shape: DecoderShape) -> Figure:
     one = plan.one
     place = "each GPU" if plan.engine_marks else "the device's memory"
     text = f"{one.completions} completions of a generator side by side at full length"
@@ -384,7 +384,7 @@ def _turns(plan: Plan, completions: int) -> Iterator[Figure]:
     )
 
 
-def _deadline(run: Run, one: Held) -> Figure:
+def _deadline(run: Run, one: GeneratorLoad) -> Figure:
     """Return the rates below which groups die of `learner.group_deadline_s`."""
     deadline_s = run.learner.group_deadline_s
     tokens = run.budget * run.sampling.group_size * run.sampling.max_tokens
@@ -434,12 +434,12 @@ def _learner(plan: Plan, completions: int) -> Iterator[Figure]:
 def stores(plan: Plan) -> Iterator[Figure]:
     """Yield the needs of Redis and the disks."""
     run = plan.run
-    groups, rounds, parcels = bytes_in_flight(run), evaluation_bytes(run), run.learner.weights.redis_max_bytes
-    limit = (groups + rounds + parcels) / MEMORY_SHARE
+    groups, rounds, bundles = bytes_in_flight(run), evaluation_bytes(run), run.learner.weights.redis_max_bytes
+    limit = (groups + rounds + bundles) / MEMORY_SHARE
     beside = f", a held-out round {readable(rounds)}" if rounds else ""
-    if parcels:
+    if bundles:
         only = isinstance(run.learner.weights, FilesystemTransportConfig)
-        beside += f", weights {readable(parcels)}{' if a generator lacks the folder' if only else ''}"
+        beside += f", weights {readable(bundles)}{' if a generator lacks the folder' if only else ''}"
     yield Figure(
         section=STORES,
         name="Redis",
@@ -447,7 +447,7 @@ def stores(plan: Plan) -> Iterator[Figure]:
         numbers={
             "groups_bytes": groups,
             "evaluation_bytes": rounds,
-            "weights_bytes": parcels,
+            "weights_bytes": bundles,
             "maxmemory_bytes": limit,
         },
         rests_on=(BUDGET, REDIS),

@@ -19,7 +19,7 @@ from tools.prepare.catalogue import PREPARATIONS, find, place_of, splits_of
 from tools.prepare.output import SUFFIX, NotWritten, refuse_existing, sized, write
 from tools.prepare.preparation import QWEN, BadRecord, Made, Preparation
 from tools.prepare.spool import Spool
-from tools.prepare.stages import Request, prepare
+from tools.prepare.stages import PrepareRequest, prepare
 from tools.prepare.template import write_template
 
 if TYPE_CHECKING:
@@ -151,13 +151,13 @@ def _split(preparation: Preparation, wanted: str | None) -> str:
     return wanted
 
 
-def _request(preparation: Preparation, split: str, options: argparse.Namespace) -> Request:
+def _request(preparation: Preparation, split: str, options: argparse.Namespace) -> PrepareRequest:
     limit = options.max_prompt_tokens or preparation.max_prompt_tokens
     is_measured = not options.any_length and (limit or preparation.max_answer_tokens)
     if not is_measured and options.tokenizer is not None:
         raise UsageError("--tokenizer counts for a longest prompt: add --max-prompt-tokens N")
     tokenizer = _tokenizer(options.tokenizer or QWEN) if is_measured else None
-    return Request(
+    return PrepareRequest(
         split=split,
         size=options.size,
         seed=options.seed,

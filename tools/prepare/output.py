@@ -20,7 +20,7 @@ from typing import Any, Final
 from broker.errors import Permanent
 from tools.prepare.preparation import Preparation
 from tools.prepare.spool import Spool
-from tools.prepare.stages import Prepared, Request
+from tools.prepare.stages import PreparedRows, PrepareRequest
 
 SUFFIX: Final = ".parquet"
 
@@ -52,7 +52,7 @@ def refuse_existing(out: Path | None, folder: Path, preparation: Preparation) ->
 
 
 def write(
-    preparation: Preparation, request: Request, prepared: Prepared, spool: Spool, path: Path
+    preparation: Preparation, request: PrepareRequest, prepared: PreparedRows, spool: Spool, path: Path
 ) -> dict[str, Any]:
     """Write the files, and return the manifest. Raises NotWritten, BadRecord."""
     manifest_path, quarantine_path = beside(path)
@@ -79,7 +79,7 @@ def write(
     return manifest
 
 
-def _manifest(preparation: Preparation, request: Request, prepared: Prepared) -> dict[str, Any]:
+def _manifest(preparation: Preparation, request: PrepareRequest, prepared: PreparedRows) -> dict[str, Any]:
     tokenizer = request.tokenizer
     return {
         "name": preparation.name,

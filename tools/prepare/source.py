@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from config.data import DatasetSource
 from learner.data.row import RowError
-from learner.data.tables import LoadedTable, Table, file_tables, files_of
+from learner.data.tables import LoadedTable, RowTable, file_tables, files_of
 from tools.prepare.preparation import BadRecord, Files, Hub, Made, Preparation, Record, Split, Types, draw_of
 
 HUB_S: Final = 30.0  # for the hub to return a commit
@@ -137,7 +137,7 @@ def _guarded(source: Files, path: Path, split: str) -> Iterator[tuple[str, Recor
 
 def _tables(
     preparation: Preparation, source: Hub, split: Split, path: Path | None, revision: str | None
-) -> tuple[Sequence[Table], Mapping[str, Any]]:
+) -> tuple[Sequence[RowTable], Mapping[str, Any]]:
     named = {"hub": source.path, "config": source.config, "split": split.source}
     if path is None:
         tables, commit = _from_hub(preparation, source, split, revision or source.revision)
@@ -161,7 +161,7 @@ def _tables(
 
 def _from_hub(
     preparation: Preparation, source: Hub, split: Split, revision: str | None
-) -> tuple[Sequence[Table], str | None]:
+) -> tuple[Sequence[RowTable], str | None]:
     """Load from the hub, at a commit. Raises BadRecord that says how to continue without the hub."""
     import datasets
     from huggingface_hub import hf_hub_download
@@ -217,7 +217,7 @@ def _saved(path: Path, split: str) -> Any:
         raise BadRecord(f"{path} (split {split}) can't be read: {error}") from error
 
 
-def _check_columns(table: Table, preparation: Preparation) -> None:
+def _check_columns(table: RowTable, preparation: Preparation) -> None:
     """Raise BadRecord where a table lacks a column, before its first row is read."""
     try:
         present = list(table.columns())
@@ -231,7 +231,7 @@ def _check_columns(table: Table, preparation: Preparation) -> None:
             )
 
 
-def _rows(tables: Sequence[Table], columns: Mapping[str, Types]) -> Iterator[tuple[str, Record]]:
+def _rows(tables: Sequence[RowTable], columns: Mapping[str, Types]) -> Iterator[tuple[str, Record]]:
     for table in tables:
         try:
             yield from _records(table, [name for name in table.columns() if name in columns])
@@ -239,7 +239,7 @@ def _rows(tables: Sequence[Table], columns: Mapping[str, Types]) -> Iterator[tup
             raise BadRecord(str(error)) from error
 
 
-def _records(table: Table, wanted: Sequence[str] | None) -> Iterator[tuple[str, Record]]:
+def _records(table: RowTable, wanted: Sequence[str] | None) -> Iterator[tuple[str, Record]]:
     for index, found in enumerate(table.records(wanted)):
         line = f", line {found.line}" if found.line else ""
         yield f"{table.name} row {index}{line}", found.values

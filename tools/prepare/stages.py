@@ -42,7 +42,7 @@ TRIES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class PrepareRequest:
     """The command's request."""
 
     split: str = "train"
@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowOrigin:
     """The origin of a row."""
 
     number: int  # of its record
@@ -65,7 +65,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Tally:
+class LeftOutTally:
     """The number of records that each stage left out, in the order of the stages."""
 
     read: int = 0
@@ -90,19 +90,19 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedRows:
     """The result of a preparation."""
 
     chosen: list[int]  # numbers of the spool's rows
-    tally: Tally
+    tally: LeftOutTally
     origin: Mapping[str, Any]
     quarantined: list[dict[str, Any]]  # in the order of their records
 
 
-Placed = tuple[Place, dict[str, Any]]
+Placed = tuple[RowOrigin, dict[str, Any]]
 
 
-def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepared:
+def prepare(preparation: Preparation, request: PrepareRequest, spool: Spool) -> PreparedRows:
     """Fill `spool` with a preparation's rows, and choose the drawn ones.
 
     Raises:
@@ -124,20 +124,20 @@ def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepare
     if not chosen:
         raise BadRecord(f"no row of {preparation.name} is left: {work.tally}")
     found = [work.quarantine[number] for number in sorted(work.quarantine)]
-    return Prepared(chosen=chosen, tally=work.tally, origin=opened.origin, quarantined=found)
+    return PreparedRows(chosen=chosen, tally=work.tally, origin=opened.origin, quarantined=found)
 
 
 class _Work:
     """The stages of one preparation, each of which takes rows and yields the kept ones."""
 
-    def __init__(self, preparation: Preparation, request: Request) -> None:
+    def __init__(self, preparation: Preparation, request: PrepareRequest) -> None:
         self._preparation = preparation
         self._request = request
         self._split = preparation.splits[request.split]
         self._filters = (*preparation.filters, *self._split.filters)
         self._is_made = isinstance(preparation.source, Made)
         self._is_tested = preparation.tests_references or request.is_gold_tested
-        self.tally = Tally(left_out=dict.fromkeys(self._stages(), 0))
+        self.tally = LeftOutTally(left_out=dict.fromkeys(self._stages(), 0))
         self.quarantine: dict[int, dict[str, Any]] = {}  # by record number
 
     def _stages(self) -> list[str]:
@@ -204,9 +204,9 @@ class _Work:
             except BadRecord as error:
                 raise BadRecord(f"{where}{error}") from error
             except BadMessage as error:
-                self._quarantine(Place(number, where), SCORED, str(error), row)
+                self._quarantine(RowOrigin(number, where), SCORED, str(error), row)
             else:
-                yield Place(number, where), row
+                yield RowOrigin(number, where), row
 
     def _filter(self, record: Record) -> None:
         """Raise LeftOut with the name of the first filter that a record fails."""
@@ -247,10 +247,10 @@ class _Work:
             BadRecord: it failed on every row.
         """
         from scorers.api import all_tasks
-        from scorers.gold.examiner import Candidate, Verdict, examine
+        from scorers.gold.examiner import Candidate, RowVerdict, examine
 
         config = all_tasks()
-        waiting: deque[tuple[Place, dict[str, Any], str]] = deque()
+        waiting: deque[tuple[RowOrigin, dict[str, Any], str]] = deque()
 
         def candidates() -> Iterator[Candidate]:
             for place, row in rows:
@@ -263,7 +263,7 @@ class _Work:
         number, failed, reason = 0, 0, ""
         for number, found in enumerate(examine(config, candidates()), start=1):
             place, row, solution = waiting.popleft()
-            if found.verdict is Verdict.UNTESTED and solution:
+            if found.verdict is RowVerdict.UNTESTED and solution:
                 failed, reason = (
                     failed + 1,
                     f"{place.where}: its reference could not be tested: {found.reason}",
@@ -271,7 +271,7 @@ class _Work:
                 self._quarantine(place, TESTED, found.reason, row)
                 if failed == number >= TRIES:
                     raise BadRecord(reason)
-            elif found.verdict in (Verdict.RIGHT, Verdict.UNTESTED):
+            elif found.verdict in (RowVerdict.RIGHT, RowVerdict.UNTESTED):
                 yield place, row
             else:
                 self._quarantine(place, REFERENCE, found.reason, row)
@@ -299,7 +299,7 @@ class _Work:
             else:
                 yield place, row
 
-    def _quarantine(self, place: Place, stage: str, reason: str, row: Mapping[str, Any] | None) -> None:
+    def _quarantine(self, place: RowOrigin, stage: str, reason: str, row: Mapping[str, Any] | None) -> None:
         self.tally.leave_out(stage)
         self.quarantine[place.number] = {
             "record": place.number,

@@ -31,7 +31,7 @@ from tools.journal.rows import ranges
 from tools.runs.folder import NoJournal
 
 if TYPE_CHECKING:
-    from learner.launch.ranks import Ended
+    from learner.launch.ranks import RanksEnded
     from learner.training.deepspeed import DeepSpeedBackend
 
 MODULE = "tools.main"  # what each rank runs; the first argument is `replay`
@@ -251,11 +251,11 @@ def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int
     return 1 if replay.counts["differs"] or replay.counts["missing"] else 0
 
 
-def _print_death(ended: Ended) -> None:
+def _print_death(ended: RanksEnded) -> None:
     print_death("replay", ended)
 
 
-def print_death(verb: str, ended: Ended) -> None:
+def print_death(verb: str, ended: RanksEnded) -> None:
     """Report why a verb's ranks ended."""
     sys.stderr.write(f"millrace {verb}: {ended.why}\n")
 

@@ -43,7 +43,7 @@ from scorers.rows.row_workers import RowWorkers
 from scorers.scorer import Asked
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
 from tools.journal.rows import NotInJournal, Steps, ranges
-from tools.rescore.comparison import FULL, Comparison, Rescored, score_json
+from tools.rescore.comparison import FULL, Rescored, ScoringComparison, score_json
 from tools.rescore.derived import Derived, HeldOut
 
 SAMPLES: Final = 10
@@ -186,7 +186,11 @@ def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, led
     ]
     settings = IncarnationSettings(begun, ledger)
     scales = {step_number(record): settings.of(record).advantage.scale for record in wanted}
-    reading, comparison, console = Steps(folder, wanted), Comparison(options.samples), Console(stderr=True)
+    reading, comparison, console = (
+        Steps(folder, wanted),
+        ScoringComparison(options.samples),
+        Console(stderr=True),
+    )
     with ExitStack() as stack:
         out = (
             stack.enter_context(options.out.open("w", encoding="utf-8")) if options.out is not None else None
@@ -321,7 +325,9 @@ def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Resco
         )
 
 
-def _print_result(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> None:
+def _print_result(
+    args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: ScoringComparison
+) -> None:
     """Print the result on standard output; what is missing from it on standard error, unless the JSON has it."""
     if args.json:
         found = {
@@ -349,7 +355,9 @@ def _print_result(args: argparse.Namespace, ledger: Ledger, reading: Steps, comp
         sys.stderr.write(f"{line}\n")
 
 
-def _why_nothing(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> str:
+def _why_nothing(
+    args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: ScoringComparison
+) -> str:
     """Say why there is no completion with a new score."""
     if not ledger.steps:
         return f"{args.run} has no step in its journal"

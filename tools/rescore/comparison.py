@@ -72,7 +72,7 @@ class Difference:
         }
 
 
-class Comparison:
+class ScoringComparison:
     """Count the agreement of two scorings.
 
     Args:

@@ -30,7 +30,7 @@ LEAST = 0.5  # utilisation below which nothing is near its limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class ProcessStage:
     """Processes of one kind: generators, agents, the scorers of some queues, or the learner."""
 
     name: str
@@ -59,7 +59,7 @@ class Bottleneck:
     then: str  # the next limit: another stage, BUDGET, or itself
 
 
-def find_bottleneck(stages: Sequence[Stage], budget: Budget | None) -> Bottleneck | None:
+def find_bottleneck(stages: Sequence[ProcessStage], budget: Budget | None) -> Bottleneck | None:
     """Find the stage with the largest utilisation, or the budget; None where nothing is near its limit."""
     shares = {stage.name: stage.utilisation for stage in stages}
     in_hand = sum(stage.in_hand for stage in stages)
@@ -90,7 +90,7 @@ def utilisation_of(budget: Budget, in_hand: float) -> float:
     return min(1.0, in_hand / max(1.0, budget.bound - budget.kept))
 
 
-def _joined(stage: Stage) -> float:
+def _joined(stage: ProcessStage) -> float:
     """Return the throughput with one more worker, as a multiple of today's."""
     return 1 / (1 - stage.utilisation / (stage.workers + 1))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from broker.monitoring.snapshot import Process, Snapshot
 from broker.monitoring.work_meter import WAITS
 from config.run import Run
-from tools.run_view.bottleneck import Budget, Stage
+from tools.run_view.bottleneck import Budget, ProcessStage
 
 GENERATORS, AGENTS, SCORERS, LEARNER = "generators", "agents", "scorers", "learner"
 # Role -> stage, in a group's order.
@@ -100,10 +100,10 @@ def flow(before: Snapshot, now: Snapshot) -> Flow:
     )
 
 
-def stages_of(found: Flow) -> list[Stage]:
+def stages_of(found: Flow) -> list[ProcessStage]:
     """Return the stages for `find_bottleneck`."""
     return [
-        Stage(
+        ProcessStage(
             name=works.name,
             workers=works.workers,
             utilisation=works.utilisation,

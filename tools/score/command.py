@@ -152,7 +152,7 @@ class Scoring:
             self._free_lines.release()
 
 
-class Summary:
+class ScoreSummary:
     """Count results, and summarize them at the end."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
     with ExitStack() as stack:
         stream = open_input(source, out, stack)
         target: IO[bytes] = stack.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
-        summary = Summary()
+        summary = ScoreSummary()
         scoring = Scoring(config, workers)
         code = INTERRUPTED
         try:
@@ -262,7 +262,9 @@ def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
         raise ConfigError(f"{source}: {error.strerror}") from None
 
 
-def _run(scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: Summary, *, shows_bar: bool) -> int:
+def _run(
+    scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: ScoreSummary, *, shows_bar: bool
+) -> int:
     """Write every result. A progress bar is shown, unless results may go to the same terminal."""
     console = Console(stderr=True)
     columns = (
@@ -289,14 +291,14 @@ def _run(scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: Summar
     return 0
 
 
-def _draw(bar: Progress, task: TaskID, line: Numbered, summary: Summary) -> None:
+def _draw(bar: Progress, task: TaskID, line: Numbered, summary: ScoreSummary) -> None:
     troubles = summary.statuses["unscorable"] + summary.statuses["error"]
     bar.update(
         task, completed=line.end, said=f"{sum(summary.statuses.values())} lines, {troubles} without a score"
     )
 
 
-def _write(target: IO[bytes], line: Numbered, result: Result, summary: Summary) -> None:
+def _write(target: IO[bytes], line: Numbered, result: Result, summary: ScoreSummary) -> None:
     result.pop("fault", None)
     if result["status"] != "scored":
         result["reason"] = f"line {line.number}: {result['reason']}"

@@ -39,7 +39,7 @@ from tools.printable import printable
 from tools.run_view.screen import STREAM_COLOURS
 from tools.trace.journal_view import read_account
 from tools.trace.narrative import Story, story_of
-from tools.trace.stages import Stage
+from tools.trace.stages import GroupStage
 
 OUTAGE_S = 5.0  # no longer than a person waits: the journal shows much without Redis
 WIDTH = 100
@@ -227,7 +227,7 @@ def _table(*columns: tuple[str, str]) -> Table:
     return table
 
 
-def _took(stage: Stage) -> str:
+def _took(stage: GroupStage) -> str:
     if stage.seconds is None:
         return ""
     took = f"{stage.seconds:.2f} s" if stage.seconds >= SHORT_S else f"{1000 * stage.seconds:.3g} ms"

@@ -13,7 +13,7 @@ from typing import Any
 
 from broker import group_ids
 from broker.messages import ScoredGroup
-from learner.journal.ledger import JournalError, Ledger, Outcome, PayloadGone, read_ledger, read_step
+from learner.journal.ledger import GroupOutcome, JournalError, Ledger, PayloadGone, read_ledger, read_step
 from learner.journal.records import step_number
 from learner.reporting.metrics_file import read_metrics
 from tools.audit.notes import read_notes
@@ -27,17 +27,17 @@ class Account:
 
     folder: Path  # of the journal
     is_there: bool  # whether there is a journal
-    outcome: Outcome | None = None
+    outcome: GroupOutcome | None = None
     record: Record | None = None  # the record of its outcome: a step's, an end's or an evaluation's
     born: Record | None = None  # of a retry: the record made before its issue
-    before: Outcome | None = None  # of a retry: the outcome of the group that it repeats
+    before: GroupOutcome | None = None  # of a retry: the outcome of the group that it repeats
     heir: Record | None = None  # the record of the group's own retry
     group: ScoredGroup | None = None  # as trained or collected
     advantages: Sequence[float | None] = ()  # one per completion, of a trained group
     missing: str = ""  # why a trained group is not here
     is_damaged: bool = False  # whether it is missing because of damage
     committed_at: float = 0.0  # Unix seconds of the end of the group's step; 0: unknown
-    purge: Record | None = None  # the operator's note about purging the group's letter
+    purge: Record | None = None  # the operator's note about purging the group's dead letter
     problems: Sequence[str] = field(default=())  # damage of the ledger
 
 
@@ -115,7 +115,7 @@ def _purge(journal: Path, group_id: str) -> Record | None:
             note
             for note in reversed(read_notes(journal))
             if note.get("note") == "purge"
-            and any(letter.get("group") == group_id for letter in note.get("letters", ()))
+            and any(dead_letter.get("group") == group_id for dead_letter in note.get("letters", ()))
         ),
         None,
     )

@@ -19,12 +19,12 @@ from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.episodes import as_tree
 from learner.groups.evaluation import version_of
-from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, Outcome
+from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, GroupOutcome
 from learner.journal.records import step_number
 from tools.trace.journal_view import Account, repeated
-from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
+from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, GroupStage, done, moment, under_way, wait
 
-NOWHERE, RECORDED, LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
+NOWHERE, RECORDED, DEAD_LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
 
 
 class NoStory(Permanent):
@@ -44,7 +44,7 @@ class Story:
     lag: tuple[int, int] | None  # of the group's tokens at that step: smallest, largest
     tokens: int | None  # sampled ones
     facts: Mapping[str, Any]  # task, row, epoch, floor, n, issued_at and the known facts of the work on it
-    stages: tuple[Stage, ...]
+    stages: tuple[GroupStage, ...]
     # None before the group was sampled, and after the journal removed it.
     completions: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]  # further information for people
@@ -78,19 +78,19 @@ def _in_flight(run: str, group_id: str, sight: Sight, account: Account) -> Story
     message, problem = _read(entry)
     facts = {"group_id": group_id, **(facts_of(message) if message else _of_header(entry))}
     if entry.stream == DEAD:
-        letter = codec.decode_dead(entry.raw)
+        dead_letter = codec.decode_dead(entry.raw)
         stages = [
             *done(facts),
             moment(
                 DEAD,
                 sight.arrived_at,
-                f"in {letter.stage}, after {letter.attempts} attempts: {letter.reason}",
+                f"in {dead_letter.stage}, after {dead_letter.attempts} attempts: {dead_letter.reason}",
             ),
         ]
         state, says = (
-            LETTER,
+            DEAD_LETTER,
             (
-                f"dead, and the learner has not recorded it yet: {letter.reason}. `millrace dead show "
+                f"dead, and the learner has not recorded it yet: {dead_letter.reason}. `millrace dead show "
                 f"{run} --group {group_id}` has its letter"
             ),
         )
@@ -124,7 +124,7 @@ def _read(entry: Entry) -> tuple[Message | None, list[str]]:
     return message_in(entry.raw), []
 
 
-def _where_it_is(sight: Sight, stage: Stage) -> str:
+def _where_it_is(sight: Sight, stage: GroupStage) -> str:
     doing = {
         PROMPTS: "waits in prompts to be sampled",
         SAMPLING: f"is being sampled by {stage.who}",
@@ -190,13 +190,13 @@ def _ended(run: str, group_id: str, sight: Sight | None, no_redis: str, account:
     )
 
 
-def _trained(record: Mapping[str, Any], stages: Sequence[Stage], account: Account) -> list[Stage]:
+def _trained(record: Mapping[str, Any], stages: Sequence[GroupStage], account: Account) -> list[GroupStage]:
     at, over = float(record["at"]), account.committed_at or None
     before = [wait(SCORED, stages[-1].ended, at, "waited for its step")] if stages else []
     seconds = max(0.0, over - at) if over else None
     return [
         *before,
-        Stage(
+        GroupStage(
             stage=TRAINING,
             began=at,
             ended=over,
@@ -207,7 +207,9 @@ def _trained(record: Mapping[str, Any], stages: Sequence[Stage], account: Accoun
     ]
 
 
-def _thrown_away(facts: Mapping[str, Any], record: Mapping[str, Any], stages: Sequence[Stage]) -> list[Stage]:
+def _thrown_away(
+    facts: Mapping[str, Any], record: Mapping[str, Any], stages: Sequence[GroupStage]
+) -> list[GroupStage]:
     issued = facts.get("issued_at")
     way = [] if stages or not issued else [moment(PROMPTS, issued, f"issued with floor {facts['floor']}")]
     if record["outcome"] == DROPPED:
@@ -299,7 +301,7 @@ def _notes(run: str, group_id: str, sight: Sight | None, account: Account) -> li
     return notes
 
 
-def _is_over(outcome: Outcome | None) -> bool:
+def _is_over(outcome: GroupOutcome | None) -> bool:
     """Return whether the last step had no need of the group; only such groups are dropped and begun anew."""
     return outcome is not None and outcome.kind == DROPPED
 
@@ -352,7 +354,7 @@ def _story(
     says: str,
     *,
     facts: Mapping[str, Any],
-    stages: Sequence[Stage] = (),
+    stages: Sequence[GroupStage] = (),
     completions: Sequence[Mapping[str, Any]] = (),
     notes: Sequence[str] = (),
     step: int | None = None,

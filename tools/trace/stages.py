@@ -1,8 +1,8 @@
 """List the stages of one group: when each began and ended, and which process did it.
 
-In: the facts of a group (`learner.groups.discarded.facts_of`), and for one in flight its data in Redis. Out: `Stage`s
-in order, for `millrace trace`. Works on values alone. Times are by the clocks of the machines that did the work. Where
-clocks differ, a stage may seem to end before it began, and lasts 0 s.
+In: the facts of a group (`learner.groups.discarded.facts_of`), and for one in flight its data in Redis. Out:
+`GroupStage`s in order, for `millrace trace`. Works on values alone. Times are by the clocks of the machines that did
+the work. Where clocks differ, a stage may seem to end before it began, and lasts 0 s.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class GroupStage:
     """One stage of a group's history."""
 
     stage: str  # prompts | sampling | rollouts | scoring | scored | training | dropped | dead | …
@@ -34,7 +34,7 @@ class Stage:
     says: str  # for people
 
 
-def done(facts: Facts) -> Iterator[Stage]:
+def done(facts: Facts) -> Iterator[GroupStage]:
     """Yield the completed stages of a group, from its messages: the last of them is work, and no wait."""
     issued = facts.get("issued_at") or None
     if "generator" not in facts:
@@ -43,7 +43,7 @@ def done(facts: Facts) -> Iterator[Stage]:
     stream, work = (EPISODES, PLAYING) if facts.get("is_played") else (PROMPTS, SAMPLING)
     yield wait(stream, issued, began, f"issued with floor {facts['floor']}")
     versions = ", ".join(f"version {version}: {tokens} tokens" for version, tokens in facts["versions"])
-    yield Stage(
+    yield GroupStage(
         stage=work,
         began=began,
         ended=ended,
@@ -56,7 +56,7 @@ def done(facts: Facts) -> Iterator[Stage]:
     sampled = ended
     began, ended = _work(facts, "scored_at", "score_seconds")
     yield wait(ROLLOUTS, sampled, began, "waited for a scorer")
-    yield Stage(
+    yield GroupStage(
         stage=SCORING,
         began=began,
         ended=ended,
@@ -66,7 +66,7 @@ def done(facts: Facts) -> Iterator[Stage]:
     )
 
 
-def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
+def under_way(facts: Facts, sight: Sight) -> Iterator[GroupStage]:
     """Yield the completed stages of a group, and its current one."""
     stages = list(done(_filled(facts, sight)))
     yield from stages
@@ -89,15 +89,15 @@ def under_way(facts: Facts, sight: Sight) -> Iterator[Stage]:
             )
 
 
-def wait(stage: str, began: float | None, ended: float | None, says: str) -> Stage:
+def wait(stage: str, began: float | None, ended: float | None, says: str) -> GroupStage:
     """Make a stage in which a group waited in a stream."""
     seconds = max(0.0, ended - began) if began is not None and ended is not None else None
-    return Stage(stage=stage, began=began, ended=ended, seconds=seconds, who="", says=says)
+    return GroupStage(stage=stage, began=began, ended=ended, seconds=seconds, who="", says=says)
 
 
-def moment(stage: str, at: float | None, says: str) -> Stage:
+def moment(stage: str, at: float | None, says: str) -> GroupStage:
     """Make a stage that takes no time."""
-    return Stage(stage=stage, began=at or None, ended=at or None, seconds=None, who="", says=says)
+    return GroupStage(stage=stage, began=at or None, ended=at or None, seconds=None, who="", says=says)
 
 
 def rewards_text(rewards: list[float | None]) -> str:
@@ -111,7 +111,7 @@ def rewards_text(rewards: list[float | None]) -> str:
     return f"mean reward {sum(known) / len(known):.3f}{without}"
 
 
-def _unsampled(facts: Facts, sight: Sight, since: float) -> Iterator[Stage]:
+def _unsampled(facts: Facts, sight: Sight, since: float) -> Iterator[GroupStage]:
     role, work = ROLES[sight.stream], PLAYING if sight.stream == EPISODES else SAMPLING
     issued, lease = f"issued with floor {facts.get('floor', '?')}", sight.lease
     if lease is None or lease.consumer == NOBODY:
@@ -137,7 +137,7 @@ def _unsampled(facts: Facts, sight: Sight, since: float) -> Iterator[Stage]:
     )
 
 
-def _in_rollouts(sight: Sight, since: float) -> Iterator[Stage]:
+def _in_rollouts(sight: Sight, since: float) -> Iterator[GroupStage]:
     lease, job, tries = sight.lease, sight.job, _tries(sight)
     if lease is None or job is None or not job.worker:
         yield _open(ROLLOUTS, since, sight, "", *tries, _delivery(sight), _crew(sight, "scorer"))
@@ -210,9 +210,9 @@ def _a(role: str) -> str:
     return f"an {role}" if role == "agent" else f"a {role}"
 
 
-def _open(stage: str, began: float | None, sight: Sight, who: str, *says: str) -> Stage:
+def _open(stage: str, began: float | None, sight: Sight, who: str, *says: str) -> GroupStage:
     seconds = None if began is None else max(0.0, sight.now - began)
-    return Stage(
+    return GroupStage(
         stage=stage, began=began, ended=None, seconds=seconds, who=who, says="; ".join(filter(None, says))
     )
 

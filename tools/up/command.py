@@ -44,7 +44,7 @@ from tools.up.console import LiveConsole, PlainConsole, RunConsole, restore_term
 from tools.up.disk_watch import DiskFull, DiskWatch, check_room
 from tools.up.redis_keeper import RedisKeeper, redis_of
 from tools.up.role_commands import Command, commands
-from tools.up.supervisor import BAD_CONFIG, START_S, Outcome, Supervisor
+from tools.up.supervisor import BAD_CONFIG, START_S, RunEnd, Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -114,8 +114,8 @@ def start(
     plan: Sequence[Command],
     console: RunConsole,
     *,
-    tell: Callable[[Run, Outcome, float], None] | None = None,
-) -> Outcome:
+    tell: Callable[[Run, RunEnd, float], None] | None = None,
+) -> RunEnd:
     """Take the run's folder, run `plan` and report how the run ended.
 
     Args:
@@ -137,7 +137,7 @@ def start(
 
 def perform(
     run: Run, plan: Sequence[Command], console: RunConsole, *, company: Company = _no_company
-) -> Outcome:
+) -> RunEnd:
     """Run `plan` on the run's Redis until the run ends. From the main thread, once: it handles signals.
 
     Args:
@@ -177,13 +177,13 @@ def perform(
 
 def _run_until_the_disk_is_full(
     supervisor: Supervisor, stop: threading.Event, reason: _FailureReason
-) -> Outcome:
+) -> RunEnd:
     """Run all roles; a full disk is an outcome like any other, with its reason."""
     try:
         return supervisor.run(stop)
     except DiskFull as error:
         reason.keep(str(error))
-        return Outcome(code=1, reason=str(error), failed_role="learner")
+        return RunEnd(code=1, reason=str(error), failed_role="learner")
 
 
 def _start_s(run: Run) -> float:
@@ -243,7 +243,7 @@ class _FailureReason:
             except PipelineError as error:
                 log.warning("reason_not_told reason=%r error=%s", self._text, error)
 
-    def make_sure(self, outcome: Outcome) -> None:
+    def make_sure(self, outcome: RunEnd) -> None:
         """Write the reason for a learner that was missing, or ended before it could."""
         if not self._text and outcome.failed_role and outcome.code != BAD_CONFIG and not self._is_told():
             self._text = self._with_last_lines(outcome.failed_role, outcome.reason)
@@ -327,7 +327,7 @@ def _show(run: Run, plan: Sequence[Command]) -> None:
         sys.stdout.write(f"# {command.role} (GPUs: {visible})\n{command}\n")
 
 
-def report(run: Run, outcome: Outcome, seconds: float) -> None:
+def report(run: Run, outcome: RunEnd, seconds: float) -> None:
     """Print how the run ended, and where its files are."""
     found = read_run(run.folder)
     how = found.status or ("stopped" if outcome.reason == "stopped" else "failed")

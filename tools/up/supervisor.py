@@ -1,7 +1,7 @@
 """Keep the processes of a run alive, and end them all.
 
 In: a list of commands and a stop event. Out: every line that the processes write, in `logs/ROLE.log` and to `on_line`,
-and an `Outcome`. Run by `millrace up`, in its main thread alone: the kernel ends a process with the thread that forked
+and a `RunEnd`. Run by `millrace up`, in its main thread alone: the kernel ends a process with the thread that forked
 it. A process that fails is restarted after a pause. A process that keeps failing ends the run, and so does exit code 2,
 with which a role says that a restart would fail, too. A full disk ends the run at once, and so do three starts that
 fail for the same reason, however long they take. The learner's end is the run's, whatever the code: the learner has
@@ -49,7 +49,7 @@ GRACE_S = 20.0  # more than a generator or the pool of scorers needs to end or h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunEnd:
     """How a run ended, and whose log explains it."""
 
     code: int  # 0 done, 1 failed, 128 + signal where a signal ended the learner
@@ -180,7 +180,7 @@ class Supervisor:
         for role_process in self.role_processes:
             role_process.is_forgiven |= role_process.command.role == role
 
-    def run(self, stop: threading.Event) -> Outcome:
+    def run(self, stop: threading.Event) -> RunEnd:
         """Run until the learner ends, a process keeps failing, or `stop` is set. Leaves no process."""
         self._orphan_reaper = OrphanReaper()
         try:
@@ -204,7 +204,7 @@ class Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(role_process.process.pid, signal.SIGKILL)
 
-    def _tick(self) -> Outcome | None:
+    def _tick(self) -> RunEnd | None:
         self._on_tick()
         self._read_logs()
         for role_process in self.role_processes:
@@ -223,7 +223,7 @@ class Supervisor:
                 break  # later processes start when the server answers
         return None
 
-    def _look_at(self, role_process: RoleProcess) -> Outcome | None:
+    def _look_at(self, role_process: RoleProcess) -> RunEnd | None:
         """Wait for a server's first answer, and end a server that has fallen silent."""
         command, health, now = role_process.command, role_process.health, time.monotonic()
         if health is None or role_process.process is None:
@@ -274,7 +274,7 @@ class Supervisor:
         self._orphan_reaper.release(process.pid)
         return code
 
-    def _ended(self, role_process: RoleProcess) -> Outcome | None:
+    def _ended(self, role_process: RoleProcess) -> RunEnd | None:
         """Handle the end of a process; kill the rest of its group."""
         assert role_process.process is not None  # noqa: S101 - for mypy
         role, pid, code = role_process.command.role, role_process.process.pid, self._end(role_process.process)
@@ -295,7 +295,7 @@ class Supervisor:
             return self._give_up(role, f"{role} {_words(code)}: {full}")
         return self._start_again(role_process, code, reason)
 
-    def _start_again(self, role_process: RoleProcess, code: int, reason: str) -> Outcome | None:
+    def _start_again(self, role_process: RoleProcess, code: int, reason: str) -> RunEnd | None:
         """Plan the restart of a process, or end the run where it has failed too often."""
         role, now, restarts = role_process.command.role, time.monotonic(), role_process.restarts
         if role_process.is_forgiven:
@@ -324,11 +324,11 @@ class Supervisor:
         )
         return None
 
-    def _give_up(self, role: str, reason: str) -> Outcome:
+    def _give_up(self, role: str, reason: str) -> RunEnd:
         self._on_giving_up(role, reason)
-        return Outcome(code=1, failed_role=role, reason=reason)
+        return RunEnd(code=1, failed_role=role, reason=reason)
 
-    def _finish(self, outcome: Outcome | None) -> Outcome:
+    def _finish(self, outcome: RunEnd | None) -> RunEnd:
         """End the learner first, so that it commits its work, then the other processes together."""
         self.is_ending = True
         for role_process in self.role_processes:
@@ -340,7 +340,7 @@ class Supervisor:
                 )
                 # The learner was missing, or had nothing left to commit.
                 if outcome is None and code == -signal.SIGTERM:
-                    outcome = Outcome(code=128 + signal.SIGTERM, reason="stopped")
+                    outcome = RunEnd(code=128 + signal.SIGTERM, reason="stopped")
                 outcome = outcome or _outcome_of(role_process.command.role, code)
         others = [
             role_process.process for role_process in self.role_processes if role_process.process is not None
@@ -354,7 +354,7 @@ class Supervisor:
             time.sleep(self._tick_s)
         for process in others:
             self._end(process)
-        return outcome or Outcome(code=0, reason="")
+        return outcome or RunEnd(code=0, reason="")
 
     def _finish_learner(self, role_process: RoleProcess, process: subprocess.Popen[bytes]) -> int:
         """Send SIGTERM to the learner and wait for its step; a second Ctrl-C cuts the wait short."""
@@ -407,10 +407,10 @@ def own_reason(log_file: Path, begins_at: int) -> str:
     return said[-1][:REASON_CHARS] if said else ""
 
 
-def _outcome_of(role: str, code: int) -> Outcome:
+def _outcome_of(role: str, code: int) -> RunEnd:
     if code == 0:
-        return Outcome(code=0, reason="")
-    return Outcome(code=code if code > 0 else 128 - code, reason=f"{role} {_words(code)}", failed_role=role)
+        return RunEnd(code=0, reason="")
+    return RunEnd(code=code if code > 0 else 128 - code, reason=f"{role} {_words(code)}", failed_role=role)
 
 
 def _was_killed(code: int) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import sandbox.harness
-from sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
+from sandbox.program import CROWDED, Ending, Language, Program, ProgramOutcome, SandboxUnavailable
 from verdicts.code.long_integers import long_integers
 from verdicts.code.rows import Harnessed
 from verdicts.code.shapes import PRELUDE
@@ -126,7 +126,7 @@ def new_nonce() -> str:
     return secrets.token_hex(16)
 
 
-def report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
+def report_of(outcome: ProgramOutcome, nonce: str, expected: int | None) -> HarnessReport:
     """Return the proven results of a run.
 
     Args:
@@ -145,7 +145,7 @@ def report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessRepo
     return report
 
 
-def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> Any:
+def proof_of(outcome: ProgramOutcome, nonce: str, *, of: str = "") -> Any:
     """Return the content of the harness's last line, which contains the run's nonce; None without such a line.
 
     Args:
@@ -164,7 +164,7 @@ def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> Any:
     return None
 
 
-def _report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
+def _report_of(outcome: ProgramOutcome, nonce: str, expected: int | None) -> HarnessReport:
     if (proof := proof_of(outcome, nonce)) is not None:
         return _proven(proof, expected)
     if outcome.exit_code in DEAF:

@@ -28,9 +28,9 @@ from sandbox.program import (
     Ending,
     Language,
     Limits,
-    Outcome,
-    Prepared,
     Program,
+    ProgramOutcome,
+    ReadyProgram,
     Sandbox,
     SandboxUnavailable,
 )
@@ -239,7 +239,7 @@ class Judging:
         return False
 
     def _run_cases(
-        self, prepared: Prepared, cases: tuple[StdioCase, ...], tally: CaseTally, budget: TimeBudget
+        self, prepared: ReadyProgram, cases: tuple[StdioCase, ...], tally: CaseTally, budget: TimeBudget
     ) -> None:
         """Run the cases of standard input and output, each separately."""
         for case in cases:
@@ -262,7 +262,9 @@ class Judging:
             if tally.is_given_up:
                 tally.fail_rest(_GIVEN_UP, is_limit=True)
 
-    def _run_case(self, prepared: Prepared, stdin: bytes, tally: CaseTally, budget: TimeBudget) -> Outcome:
+    def _run_case(
+        self, prepared: ReadyProgram, stdin: bytes, tally: CaseTally, budget: TimeBudget
+    ) -> ProgramOutcome:
         """Run one case; again if this is the answer's first run over a limit."""
         for alone in (False, True):
             outcome = budget.run(prepared, stdin, self._limits(min(budget.left_s, self._case_s(tally))))
@@ -273,7 +275,7 @@ class Judging:
                 break
         return outcome
 
-    def _stdio_problem(self, outcome: Outcome, case: StdioCase, tally: CaseTally) -> str | None:
+    def _stdio_problem(self, outcome: ProgramOutcome, case: StdioCase, tally: CaseTally) -> str | None:
         if outcome.ending in _LIMITS:
             return _over_limit(outcome.detail, tally)
         if outcome.ending is Ending.SIGNALLED or outcome.exit_code != 0:
@@ -303,7 +305,7 @@ class Judging:
                     tally.fail_rest(_GIVEN_UP, is_limit=True)
 
     def _run_open_cases(
-        self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
+        self, prepared: ReadyProgram, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
     ) -> HarnessReport:
         """Run the open cases, up to one that does not end; run that again if it is the first over a limit.
 
@@ -326,7 +328,7 @@ class Judging:
         return again
 
     def _run_pytest(
-        self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
+        self, prepared: ReadyProgram, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
     ) -> None:
         """Run a whole pytest file: its number of tests is known only after the run."""
         report = self._run(prepared, source, tests, (), tally=tally, budget=budget)
@@ -343,7 +345,7 @@ class Judging:
 
     def _run(
         self,
-        prepared: Prepared,
+        prepared: ReadyProgram,
         source: str,
         tests: Harnessed,
         cases: Sequence[Mapping[str, Any]],

@@ -1,6 +1,6 @@
 """Find the names in a row's tests that the answer must define, and refuse rows whose checks an answer could forge.
 
-In: the parsed tests of a row, and the text that runs before them. Out: a `Usage`, or `BadMessage` with the name. An
+In: the parsed tests of a row, and the text that runs before them. Out: a `UsedNames`, or `BadMessage` with the name. An
 answer may define every name that it must provide, so it must provide no name that decides a check: `assert f(1) ==
 Decimal("1.5")` without an import means the library's `Decimal`. Nothing is run here. Called by `verdicts.code.rows`.
 """
@@ -93,7 +93,7 @@ ANY_OF_THEM: Final = "the function that the tests are handed"
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsedNames:
     """Names that tests use and do not define."""
 
     answer: tuple[str, ...]  # of the answer
@@ -102,7 +102,7 @@ class Usage:
     constants: bool  # whether `true`, `false` and `null` mean JSON's
 
 
-def usage_of(tree: ast.Module, prefix: str, prefix_name: str = "prefix") -> Usage:
+def usage_of(tree: ast.Module, prefix: str, prefix_name: str = "prefix") -> UsedNames:
     """Return the names that tests use.
 
     A built-in name belongs to the answer only if the tests use nothing else of it (`assert sum(10, 15) == 6`):
@@ -134,7 +134,7 @@ def usage_of(tree: ast.Module, prefix: str, prefix_name: str = "prefix") -> Usag
     libraries = _modules_of(VALUES) | _modules_of(FUNCTIONS)
     lines = [CHECKERS[name] for name in sorted(checkers)]
     lines += [f"from {libraries[name]} import {name}" for name in sorted((values | functions) - own)]
-    return Usage(tuple(sorted(own)), tuple(sorted(modules)), "\n".join(lines), bool(free & CONSTANTS))
+    return UsedNames(tuple(sorted(own)), tuple(sorted(modules)), "\n".join(lines), bool(free & CONSTANTS))
 
 
 def header_for_star(tree: ast.Module) -> str:

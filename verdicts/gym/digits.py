@@ -17,7 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
-from verdicts.gym.rows import Row
+from verdicts.gym.rows import GymRow
 
 # Digits, maybe in groups as in English and Indian texts; then decimals, then a power of ten.
 _NUMBER: Final = re.compile(
@@ -55,7 +55,7 @@ class Number:
         return abs(self.value - exact) <= self.unit / 2
 
 
-def equal(answer: str, row: Row) -> str | None:
+def equal(answer: str, row: GymRow) -> str | None:
     """Refuse other numbers, and texts that are not a number: the library reads `1,2` as 12."""
     given, own = Number.of(answer), Number.of(row.gold)
     if given is None or own is None:
@@ -63,7 +63,7 @@ def equal(answer: str, row: Row) -> str | None:
     return None if given.value == own.value else _ANOTHER
 
 
-def power(answer: str, row: Row) -> str | None:
+def power(answer: str, row: GymRow) -> str | None:
     """Check the digits after the first three, too, if there are any; final zeros of a whole number do not count."""
     if whole := _ROUND.fullmatch(answer.strip()):
         answer = f"{whole[1]}e{len(whole[2])}"
@@ -72,7 +72,7 @@ def power(answer: str, row: Row) -> str | None:
     return _rounded(answer, row.gold, exact)
 
 
-def probability(answer: str, row: Row) -> str | None:
+def probability(answer: str, row: GymRow) -> str | None:
     """Check a fraction exactly, and all digits of a decimal number: the library allows a ten-thousandth."""
     parts = row.metadata.get("rational")
     exact = (
@@ -89,7 +89,7 @@ def probability(answer: str, row: Row) -> str | None:
     )
 
 
-def decimal_expression(answer: str, row: Row) -> str | None:
+def decimal_expression(answer: str, row: GymRow) -> str | None:
     """Check all digits that are asked for, twelve of them: the library checks three decimals.
 
     The row's own answer was rounded at each step, so in one of ten rows its last digits differ from the exact value's.
@@ -100,7 +100,7 @@ def decimal_expression(answer: str, row: Row) -> str | None:
     return _rounded(answer, row.gold, _computed(question), coarsest=unit)
 
 
-def candidate(answer: str, row: Row) -> str | None:
+def candidate(answer: str, row: GymRow) -> str | None:
     """Refuse all numbers except the candidate that is the row's own: the library accepts all within a hundredth."""
     given, own = Number.of(answer), Number.of(row.gold)
     if given is None or own is None:
@@ -111,7 +111,7 @@ def candidate(answer: str, row: Row) -> str | None:
     return None if is_nearest and given.rounds(own.value) and far <= _NOISE else _ANOTHER
 
 
-def pooled(answer: str, row: Row) -> str | None:
+def pooled(answer: str, row: GymRow) -> str | None:
     """Check each cell of a matrix, its shape, and additional text: the library allows 1%, and comments."""
     own = _cells(row.gold)
     exact = row.metadata.get("solution")
@@ -125,13 +125,13 @@ def pooled(answer: str, row: Row) -> str | None:
     return None
 
 
-def ordered(answer: str, row: Row) -> str | None:
+def ordered(answer: str, row: GymRow) -> str | None:
     """Refuse a list of other numbers: the library allows each to be 1 too large or too small."""
     given, own = _listed(answer), _listed(row.gold)
     return None if own and given == own else "it has other numbers"
 
 
-def roots(answer: str, row: Row) -> str | None:
+def roots(answer: str, row: GymRow) -> str | None:
     """Check each root to four decimals, and refuse texts that are not numbers: the library ignores them.
 
     The prompt asks for "rounding down when the 5th decimal place is 5 or greater", and the library rounds up: both
@@ -153,7 +153,7 @@ def roots(answer: str, row: Row) -> str | None:
     return "it has other roots"
 
 
-def geometry(answer: str, row: Row) -> str | None:
+def geometry(answer: str, row: GymRow) -> str | None:
     """Check all digits of an angle or a point, and the text after it."""
     match row.metadata.get("task_type"):
         case "angle_measure":

@@ -1,7 +1,7 @@
 """Judge answers to one entry of reasoning-gym by the library's own scorer, and decide how much of its value counts.
 
-In: a `JudgedRow`, and the texts of completions. Out: a `Verdict` each. Called by `scorers.gym.scorer`, and between the
-tries of an episode by the environment `reasoning_gym`.
+In: a `JudgedRow`, and the texts of completions. Out: a `GymVerdict` each. Called by `scorers.gym.scorer`, and between
+the tries of an episode by the environment `reasoning_gym`.
 
 The library runs in the sandbox (`verdicts.gym.runs`), on answers that `verdicts.gym.rules` accepts. The entry's own
 answer is judged first: if it is not right, or can't be judged, the row is broken and its completions are unscorable. An
@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from config.scorer_kinds import GymConfig
 from sandbox.choice import LazySandbox
 from verdicts.extract import Unanswered, answering_part, last_answer, last_box
-from verdicts.gym.rows import Row
+from verdicts.gym.rows import GymRow
 from verdicts.gym.rules import NO_ROOT, counted, doubt, refusal
-from verdicts.gym.runs import LibraryUnfit, Said, ask
+from verdicts.gym.runs import LibraryResult, LibraryUnfit, ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class GymVerdict:
     """Value of one text."""
 
     value: float | None  # in [0, 1]; None: the row is broken
@@ -35,13 +35,13 @@ class Verdict:
 class JudgedRow:
     """Results so far for one row's answers."""
 
-    row: Row
+    row: GymRow
     waiting: dict[str, None] = field(default_factory=dict)  # answers that are still to be judged
-    said: dict[str, Said] = field(default_factory=dict)
+    said: dict[str, LibraryResult] = field(default_factory=dict)
     broken: str | None = None  # why the row can't be used
 
     @classmethod
-    def of(cls, row: Row) -> JudgedRow:
+    def of(cls, row: GymRow) -> JudgedRow:
         """Return a row without results, except that its own answer may be refused."""
         own = gold_of(row)
         reason = None if own is None else refusal(own, row)
@@ -61,7 +61,7 @@ class Judging:
         if answer is not None and answer not in judged.said and refusal(answer, judged.row) is None:
             judged.waiting[answer] = None
 
-    def judge(self, text: str, judged: JudgedRow, *, most_s: float) -> Verdict:
+    def judge(self, text: str, judged: JudgedRow, *, most_s: float) -> GymVerdict:
         """Have the library judge the answer of a text, together with all others of the row that were added.
 
         Args:
@@ -73,22 +73,22 @@ class Judging:
         """
         answer, problem = self.answer_of(text)
         if answer is None:
-            return Verdict(value=0.0, reason=f"no answer: {problem}")
+            return GymVerdict(value=0.0, reason=f"no answer: {problem}")
         reason = refusal(answer, judged.row) if judged.broken is None else None
         if reason is not None:
-            return Verdict(value=0.0, reason=f"answered {_shown(answer)}: {reason}")
+            return GymVerdict(value=0.0, reason=f"answered {_shown(answer)}: {reason}")
         self._settle(judged, answer, most_s / 2)
         if judged.broken is not None:
-            return Verdict(value=None, reason=judged.broken)
+            return GymVerdict(value=None, reason=judged.broken)
         said = judged.said[answer]
         if said.value is None:
             reason = f"answered {_shown(answer)}: {said.reason}"
-            return Verdict(value=0.0, reason=reason, is_over_limit=said.is_limit)
+            return GymVerdict(value=0.0, reason=reason, is_over_limit=said.is_limit)
         value = counted(said.value, answer, judged.row, partial=self._config.partial)
         reason = f"answered {_shown(answer)}: reasoning-gym says {said.value:.4g}"
         if doubted := doubt(said.value, answer, judged.row):
             reason += f", but {doubted}"
-        return Verdict(value=value, reason=reason, library=min(max(said.value, 0.0), 1.0))
+        return GymVerdict(value=value, reason=reason, library=min(max(said.value, 0.0), 1.0))
 
     def answer_of(self, text: str) -> tuple[str | None, str]:
         """Return the answer of a completion, or why there is none."""
@@ -118,7 +118,7 @@ class Judging:
             for late in [one for one, its in said.items() if its.is_limit]:
                 (said[late],) = self._ask(judged.row, [late], answer_s)
                 if said[late].is_limit:
-                    said[late] = Said(
+                    said[late] = LibraryResult(
                         value=None,
                         is_limit=True,
                         reason=f"exceeded its limit: {said[late].reason}, and again alone",
@@ -137,13 +137,13 @@ class Judging:
                 its.reason or doubt(its.value or 0.0, gold, judged.row) or f"reasoning-gym says {its.value}"
             )
 
-    def _ask(self, row: Row, answers: list[str], answer_s: float) -> list[Said]:
+    def _ask(self, row: GymRow, answers: list[str], answer_s: float) -> list[LibraryResult]:
         return ask(
             self._sandbox.get(), row, answers, answer_s=answer_s, memory_bytes=self._config.memory_mb << 20
         )
 
 
-def gold_of(row: Row) -> str | None:
+def gold_of(row: GymRow) -> str | None:
     """Return the row's own answer in the form of a completion; None if it has none."""
     if row.example is None:
         return None

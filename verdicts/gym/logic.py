@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from verdicts.gym.rows import Row
+from verdicts.gym.rows import GymRow
 
 NOT, AND, OR, IMPLIES, IFF = "\u00ac", "\u2227", "\u2228", "\u2192", "\u2194"
 _BINDING: Final = (
@@ -43,7 +43,7 @@ class NoFormula(Exception):
     """The text is not a formula."""
 
 
-def conclusion(answer: str, row: Row) -> str | None:
+def conclusion(answer: str, row: GymRow) -> str | None:
     """Refuse texts that are not formulas, and formulas that only repeat premises, except the row's own."""
     variables = sorted(map(str, row.metadata["variables"]))
     try:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from verdicts.gym.rows import Row
+from verdicts.gym.rows import GymRow
 
 _SIDE: Final = 6  # of a board of rush_hour
 _CAR_MOVE: Final = re.compile(r"([A-Z])\1?([+-])(\d{1,2})", re.ASCII)
@@ -28,7 +28,7 @@ def strict_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
 
 
-def cars(answer: str, row: Row) -> str | None:
+def cars(answer: str, row: GymRow) -> str | None:
     """Refuse a move of rush_hour that is blocked, or of no car: the library ignores it."""
     board = str(row.metadata["board_config"])
     places = [
@@ -54,7 +54,7 @@ def cars(answer: str, row: Row) -> str | None:
     return None
 
 
-def pushes(answer: str, row: Row) -> str | None:
+def pushes(answer: str, row: GymRow) -> str | None:
     """Refuse a step of sokoban into a wall, or against a box that can't be pushed: the library ignores it."""
     lines = str(row.metadata["gamestr"]).replace(" ", "").split()
     cells = {(x, y): cell for y, line in enumerate(lines) for x, cell in enumerate(line)}
@@ -73,7 +73,7 @@ def pushes(answer: str, row: Row) -> str | None:
     return None
 
 
-def boxes(answer: str, row: Row) -> str | None:
+def boxes(answer: str, row: GymRow) -> str | None:
     """Refuse a plan of boxnet with a move that can't be made: the library ignores it."""
     state = {_place(*key.split("_")): list(items) for key, items in row.metadata["initial_state"].items()}
     for step in strict_json(answer):
@@ -87,7 +87,7 @@ def boxes(answer: str, row: Row) -> str | None:
     return None
 
 
-def jugs(answer: str, row: Row) -> str | None:
+def jugs(answer: str, row: GymRow) -> str | None:
     """Refuse moves with more than two words: the library ignores the others."""
     del row
     moves = strict_json(answer)
@@ -95,41 +95,41 @@ def jugs(answer: str, row: Row) -> str | None:
     return None if is_list and all(map(_JUG_MOVE.fullmatch, moves)) else "it is no list of moves"
 
 
-def colouring(answer: str, row: Row) -> str | None:
+def colouring(answer: str, row: GymRow) -> str | None:
     """Refuse a vertex with two colours, and one that the graph does not have."""
     vertices = {str(vertex) for vertex in row.metadata["puzzle"]["vertices"]}
     return None if strict_json(answer).keys() == vertices else "it colours other vertices than the graph's"
 
 
-def partitions(answer: str, row: Row) -> str | None:
+def partitions(answer: str, row: GymRow) -> str | None:
     """Refuse a partition that is no list, and one that appears twice: the library compares sets."""
     found = strict_json(answer)
     is_lists = isinstance(found, list) and all(isinstance(one, list) for one in found)
     return None if is_lists and len(found) == len(row.metadata["solution"]) else "it has other partitions"
 
 
-def board_of_life(answer: str, row: Row) -> str | None:
+def board_of_life(answer: str, row: GymRow) -> str | None:
     """Refuse rows and cells outside the board: the library ignores them."""
     return None if strict_json(answer) == strict_json(row.gold) else "it is another board"
 
 
-def same_json(answer: str, row: Row) -> str | None:
+def same_json(answer: str, row: GymRow) -> str | None:
     """Refuse another value: for the library `1` equals `"1"`, and close numbers are equal."""
     is_same = answer == row.gold.strip() or strict_json(answer) == strict_json(row.gold)
     return None if is_same else "it is another value"
 
 
-def assignment(answer: str, row: Row) -> str | None:
+def assignment(answer: str, row: GymRow) -> str | None:
     """Refuse a letter with two digits: the library uses the last."""
     del row
     letters = re.findall(r"[^\s,=]+(?=\s*=)", answer)
     return None if len(letters) == len(set(letters)) else "a letter has two digits"
 
 
-def readable(look: Callable[[str, Row], str | None]) -> Callable[[str, Row], str | None]:
+def readable(look: Callable[[str, GymRow], str | None]) -> Callable[[str, GymRow], str | None]:
     """Return a check that refuses an invalid notation instead of raising."""
 
-    def looked(answer: str, row: Row) -> str | None:
+    def looked(answer: str, row: GymRow) -> str | None:
         try:
             return look(answer, row)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:

@@ -1,8 +1,8 @@
 """Rows of reasoning-gym: an entry of one of its data sets, checked once a row.
 
-In: `{"type": "reasoning_gym", "answer": {"dataset": ..., "entry": {"question", "answer", "metadata"}}}`. Out: a `Row`.
-Used by `verdicts.gym.judging`. A row that can't be scored raises `BadMessage` naming what it lacks. The library's data
-sets are read from its files without importing it, since its code runs only in the sandbox.
+In: `{"type": "reasoning_gym", "answer": {"dataset": ..., "entry": {"question", "answer", "metadata"}}}`. Out: a
+`GymRow`. Used by `verdicts.gym.judging`. A row that can't be scored raises `BadMessage` naming what it lacks. The
+library's data sets are read from its files without importing it, since its code runs only in the sandbox.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DataSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class GymRow:
     """One entry of a data set, checked."""
 
     dataset: DataSet
@@ -73,7 +73,7 @@ class Row:
         return answer if isinstance(answer, str) else ""
 
 
-def row_of(verification_info: Mapping[str, Any]) -> Row:
+def row_of(verification_info: Mapping[str, Any]) -> GymRow:
     """Return the row's entry and data set.
 
     Raises:
@@ -107,7 +107,7 @@ def row_of(verification_info: Mapping[str, Any]) -> Row:
         example = next((value for key in _EXAMPLES if (value := of_entry.get(key))), None)
     if not isinstance(example, str | None):
         example = json.dumps(example)
-    return Row(
+    return GymRow(
         dataset=known[name],
         entry={**entry, "answer": reference, "metadata": of_entry},
         metadata=of_entry,

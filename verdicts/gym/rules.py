@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from verdicts.gym.rows import Row
+from verdicts.gym.rows import GymRow
 from verdicts.gym.second_look import differs, worthless
 
 MAX_ANSWER_CHARS: Final = 50_000
@@ -70,7 +70,7 @@ _MAY_BE_EMPTY: Final = ("ab",)  # data sets whose right answer may be the empty 
 NO_ROOT: Final = ('""', "''")  # polynomial_equations expects this if the equation has no solution
 
 
-def refusal(answer: str, row: Row) -> str | None:
+def refusal(answer: str, row: GymRow) -> str | None:
     """Return why the answer is wrong in any case; None if the library decides."""
     name = row.dataset.name
     if not answer and (row.gold.strip() or name not in _MAY_BE_EMPTY):
@@ -87,7 +87,7 @@ def refusal(answer: str, row: Row) -> str | None:
     return None if rule is None else rule(answer, row)
 
 
-def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
+def counted(value: float, answer: str, row: GymRow, *, partial: bool) -> float:
     """Return how much of the library's value counts, in [0, 1]: all or nothing, or with partial values above FLOOR.
 
     A text that only contains the right one somewhere always gets nothing: "I don't know" contains "no", and a list of
@@ -101,14 +101,14 @@ def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
     return value if is_share and worthless(answer, row) is None else 0.0
 
 
-def doubt(value: float, answer: str, row: Row) -> str | None:
+def doubt(value: float, answer: str, row: GymRow) -> str | None:
     """Return why an answer that the library calls right is wrong after a second look; None in all other cases."""
     if not _is_right(value, row):
         return None
     return worthless(answer, row) or differs(answer, row)
 
 
-def _is_right(value: float, row: Row) -> bool:
+def _is_right(value: float, row: GymRow) -> bool:
     return _RIGHT.get(row.dataset.name, _EXACT) <= value <= 1.0 + 1e-9
 
 
@@ -136,12 +136,12 @@ def _other_word(answer: str) -> str | None:
     return answer[position] if position < len(answer) else None
 
 
-def _halting(answer: str, row: Row) -> str | None:
+def _halting(answer: str, row: GymRow) -> str | None:
     """Refuse any other text: the library only compares whether both texts are empty."""
     return None if answer.lower() == row.gold.strip().lower() else "it is not what the game does"
 
 
-def _numbers(answer: str, row: Row) -> str | None:
+def _numbers(answer: str, row: GymRow) -> str | None:
     """Refuse other numbers: the library accepts any four for 24, and separate digits that are joined in a power."""
     given = row.metadata.get("numbers")
     used = [int(digits) for digits in re.findall(r"\d{1,9}", answer)]
@@ -154,7 +154,7 @@ def _numbers(answer: str, row: Row) -> str | None:
     )
 
 
-def _probability(answer: str, row: Row) -> str | None:
+def _probability(answer: str, row: GymRow) -> str | None:
     """Refuse another number: the library accepts the right one's beginning, and 0 if the right one is small."""
     try:
         top, _, bottom = answer.partition("/")
@@ -164,7 +164,7 @@ def _probability(answer: str, row: Row) -> str | None:
     return None if abs(value - right) <= min(1e-4, 0.01 * abs(right)) else "it is another number"
 
 
-def _one_number(answer: str, row: Row) -> str | None:
+def _one_number(answer: str, row: GymRow) -> str | None:
     """Refuse several numbers and a wrong sign: the library reads the first number and ignores its sign."""
     found = _NUMBER.findall(answer)
     if len(found) != 1:
@@ -172,13 +172,13 @@ def _one_number(answer: str, row: Row) -> str | None:
     return None if found[0][0].isdigit() or row.gold.strip().startswith("-") else "it is below zero"
 
 
-def _one_fraction(answer: str, row: Row) -> str | None:
+def _one_fraction(answer: str, row: GymRow) -> str | None:
     """Refuse texts that are not one fraction: the library accepts any text that begins with the right one in LaTeX."""
     del row
     return None if len(_NUMBER.findall(answer)) == 2 else "it does not have one fraction"
 
 
-def _decimal(answer: str, row: Row) -> str | None:
+def _decimal(answer: str, row: GymRow) -> str | None:
     """Refuse a number too far off: the library allows a thousandth, so 0 would be right for all small values."""
     try:
         value, right = float(answer), float(row.gold)
@@ -187,19 +187,19 @@ def _decimal(answer: str, row: Row) -> str | None:
     return None if abs(value - right) <= 1e-3 * abs(right) else "it is another number"
 
 
-def _no_longer(answer: str, row: Row) -> str | None:
+def _no_longer(answer: str, row: GymRow) -> str | None:
     """Refuse a longer text: the library accepts the right beginning with any text after it."""
     given, right = answer.lower(), row.gold.strip().lower()
     return "it goes on after the right one" if given != right and given.startswith(right) else None
 
 
-def _moves(answer: str, row: Row) -> str | None:
+def _moves(answer: str, row: GymRow) -> str | None:
     """Refuse texts that are not a sequence of moves: the library repeats a move by the number after it."""
     del row
     return None if all(map(_MOVE.fullmatch, answer.split())) else "it is no sequence of moves"
 
 
-_RULES: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
+_RULES: Final[Mapping[str, Callable[[str, GymRow], str | None]]] = {
     "game_of_life_halting": _halting,
     "countdown": _numbers,
     "puzzle24": _numbers,

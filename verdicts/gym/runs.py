@@ -1,9 +1,9 @@
 """Run reasoning-gym in the sandbox once, with an entry and any number of answers.
 
-In: a row, and answers. Out: the library's result for each (`Said`). Called by `verdicts.gym.judging`. The harness is
-that of programs with tests (`sandbox.harness.start`): two processes, of which one has the library and sees the answers,
-and the other one has the nonce and writes the line that counts. If a run proves nothing, its answers are judged
-separately. Failures of the machinery raise `SandboxUnavailable`.
+In: a row, and answers. Out: the library's result for each (`LibraryResult`). Called by `verdicts.gym.judging`. The
+harness is that of programs with tests (`sandbox.harness.start`): two processes, of which one has the library and sees
+the answers, and the other one has the nonce and writes the line that counts. If a run proves nothing, its answers are
+judged separately. Failures of the machinery raise `SandboxUnavailable`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sandbox.program import CROWDED, Ending, Language, Limits, Outcome, Program, Sandbox, SandboxUnavailable
+from sandbox.program import (
+    CROWDED,
+    Ending,
+    Language,
+    Limits,
+    Program,
+    ProgramOutcome,
+    Sandbox,
+    SandboxUnavailable,
+)
 from verdicts.code.harness import harness_source, new_nonce, proof_of
-from verdicts.gym.rows import DISTRIBUTION, Row
+from verdicts.gym.rows import DISTRIBUTION, GymRow
 
 AT_ONCE: Final = 20  # answers of one run
 START_S: Final = 30.0  # of a run, to import the library on a busy machine
@@ -39,7 +48,7 @@ class LibraryUnfit(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class LibraryResult:
     """The library's result for one answer."""
 
     value: float | None  # the library's value; None if it has none
@@ -54,8 +63,8 @@ def program(packages: tuple[str, ...]) -> Program:
 
 
 def ask(
-    sandbox: Sandbox, row: Row, answers: Sequence[str], *, answer_s: float, memory_bytes: int
-) -> list[Said]:
+    sandbox: Sandbox, row: GymRow, answers: Sequence[str], *, answer_s: float, memory_bytes: int
+) -> list[LibraryResult]:
     """Return the library's result for each answer.
 
     Args:
@@ -68,7 +77,7 @@ def ask(
         SandboxUnavailable: the machinery failed.
         LibraryUnfit: the library is not in the sandbox, or can't be used with this entry.
     """
-    said: list[Said] = []
+    said: list[LibraryResult] = []
     with sandbox.prepare(program(row.dataset.packages)) as prepared:
         while len(said) < len(answers):
             batch = answers[len(said) : len(said) + AT_ONCE]
@@ -86,7 +95,7 @@ def ask(
     return said
 
 
-def _payload(nonce: str, row: Row, answers: Sequence[str], answer_s: float, memory_bytes: int) -> bytes:
+def _payload(nonce: str, row: GymRow, answers: Sequence[str], answer_s: float, memory_bytes: int) -> bytes:
     job = {
         "module": row.dataset.module,
         "dataset": row.dataset.name,
@@ -97,7 +106,7 @@ def _payload(nonce: str, row: Row, answers: Sequence[str], answer_s: float, memo
     return json.dumps({"nonce": nonce, "job": job, "answers": list(answers)}).encode("ascii")
 
 
-def _proven(outcome: Outcome, nonce: str, number: int) -> list[Said]:
+def _proven(outcome: ProgramOutcome, nonce: str, number: int) -> list[LibraryResult]:
     """Return the results in the run's line, of the first answers or of all; none without a line. Raises as `ask`."""
     if (proof := proof_of(outcome, nonce, of=" of reasoning-gym")) is None:
         return []
@@ -108,22 +117,24 @@ def _proven(outcome: Outcome, nonce: str, number: int) -> list[Said]:
     return [_said(one) for one in proof["said"][:number]]
 
 
-def _said(one: Mapping[str, Any]) -> Said:
+def _said(one: Mapping[str, Any]) -> LibraryResult:
     ((word, what),) = one.items()
     match word:
         case "value":
-            return Said(value=float(what))
+            return LibraryResult(value=float(what))
         case "raised":
-            return Said(value=None, reason=f"the library can't read it: {what}")
+            return LibraryResult(value=None, reason=f"the library can't read it: {what}")
         case "absent":
             raise LibraryUnfit(f"{what} is not in the sandbox")
         case "died":
-            return Said(value=None, reason="the process that judged it ended", is_limit=True)
+            return LibraryResult(value=None, reason="the process that judged it ended", is_limit=True)
         case _:
-            return Said(value=None, reason="time" if word == "late" else "memory", is_limit=True)
+            return LibraryResult(value=None, reason="time" if word == "late" else "memory", is_limit=True)
 
 
-def _unproven(outcome: Outcome) -> Said:
+def _unproven(outcome: ProgramOutcome) -> LibraryResult:
     """Return why a run with one answer proved nothing."""
     is_limit = outcome.ending in {Ending.TIME, Ending.MEMORY, Ending.OUTPUT}
-    return Said(value=None, reason=f"the run ended without its proof: {outcome.detail}", is_limit=is_limit)
+    return LibraryResult(
+        value=None, reason=f"the run ended without its proof: {outcome.detail}", is_limit=is_limit
+    )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from verdicts.gym import digits, logic, plans
-from verdicts.gym.rows import Row
+from verdicts.gym.rows import GymRow
 
 _SIXTY: Final = r"[0-5]\d"
 _WORD: Final = r"[^\s,.()]+"
@@ -45,7 +45,7 @@ _FILLERS: Final = frozenset(("is", "a", "an", "and"))
 _OPENERS: Final = frozenset(("so", "thus", "hence", "therefore"))
 
 
-def worthless(answer: str, row: Row) -> str | None:
+def worthless(answer: str, row: GymRow) -> str | None:
     """Return why a text is no answer: it has the wrong form, or only repeats given values. None if it is one."""
     name = row.dataset.name
     if name == "propositional_logic":
@@ -58,36 +58,36 @@ def worthless(answer: str, row: Row) -> str | None:
     return f"it is not written as an answer of {name} is"
 
 
-def differs(answer: str, row: Row) -> str | None:
+def differs(answer: str, row: GymRow) -> str | None:
     """Return why an answer that the library gives full marks is wrong after all; None if it is right."""
     look = _LOOKS.get(row.dataset.name)
     return None if look is None else look(answer, row)
 
 
-def _same_words(answer: str, row: Row) -> str | None:
+def _same_words(answer: str, row: GymRow) -> str | None:
     """Refuse another text, except for case and spaces: the library ignores text after the right one."""
     return None if answer.lower().split() == row.gold.lower().split() else "it is another text"
 
 
-def _same_letters(answer: str, row: Row) -> str | None:
+def _same_letters(answer: str, row: GymRow) -> str | None:
     """Refuse another word: the library accepts ten right letters as the right word."""
     return None if "".join(answer.lower().split()) == row.gold.strip().lower() else "it is another word"
 
 
-def _one_variable(answer: str, row: Row) -> str | None:
+def _one_variable(answer: str, row: GymRow) -> str | None:
     """Refuse symbols other than the variable and a constant: the library treats terms with them as constant."""
     symbols = {word for word in re.findall(r"[A-Za-z]+", answer) if len(word) == 1}
     others = sorted(symbols - {str(row.metadata.get("variable")), *_CONSTANTS})
     return f"it has the symbol {others[0]}, too" if others else None
 
 
-def _same_list(answer: str, row: Row) -> str | None:
+def _same_list(answer: str, row: GymRow) -> str | None:
     """Refuse another list: the library ignores text after the right words."""
     one, other = ([word.strip() for word in text.split(",")] for text in (answer, row.gold))
     return None if one == other else "it is another list"
 
 
-def _same_islanders(answer: str, row: Row) -> str | None:
+def _same_islanders(answer: str, row: GymRow) -> str | None:
     """Refuse words that do not say who is what: the library ignores `not`."""
     given = _islanders(answer)
     return None if given and given == _islanders(row.gold) else "it says something else of the islanders"
@@ -102,7 +102,7 @@ def _islanders(text: str) -> dict[str, str] | None:
     return roles if 2 * len(roles) == len(words) else None
 
 
-_LOOKS: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
+_LOOKS: Final[Mapping[str, Callable[[str, GymRow], str | None]]] = {
     "advanced_geometry": digits.geometry,
     "boxnet": plans.readable(plans.boxes),
     "chain_sum": digits.equal,

@@ -6,10 +6,10 @@ import functools
 from typing import Any, Dict
 
 from agents.environments.child.imports import imported
-from agents.environments.child.prepared import Prepared, is_async
+from agents.environments.child.prepared import PreparedKind, is_async
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import the class. Raises the import's errors, and TypeError for a class without the two methods."""
     path = section["import_path"]
     found = imported(path)
@@ -17,4 +17,4 @@ def prepare(section: Dict[str, Any]) -> Prepared:
         raise TypeError(
             f"{path} has no {' and no '.join(lacking)}: an environment has reset(row, seed) and step(action)"
         )
-    return Prepared(functools.partial(found, **section["options"]), is_async(found))
+    return PreparedKind(functools.partial(found, **section["options"]), is_async(found))

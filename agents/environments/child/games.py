@@ -13,7 +13,7 @@ import re
 from typing import Any, Dict, Optional, Tuple
 
 from agents.environments.child.imports import find_beside_the_start
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 
 Answer = Tuple[Optional[str], Optional[float], bool, bool, Dict[str, Any]]
 
@@ -21,14 +21,14 @@ COLOURED = re.compile(r"\x1b\[[\d;]+m(.*?)\x1b\[0?m", re.DOTALL)
 SEEDS = 1 << 31  # of numpy's generators
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import the library, and make the game once, so that a wrong name fails at the start."""
     find_beside_the_start()
     library = importlib.import_module(section["type"])
     kind: Any = {"gymnasium": Gymnasium, "gem": Gem, "textarena": TextArena}[section["type"]]
     make = functools.partial(kind, library, section)
     make().close()
-    return Prepared(make, is_async=False)
+    return PreparedKind(make, is_async=False)
 
 
 class Gymnasium:

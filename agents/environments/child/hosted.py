@@ -12,7 +12,7 @@ import random
 import sys
 from typing import Any, Dict, List, Optional
 
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 
 SHAPE = "(observation, reward, terminated, truncated, info)"
 
@@ -20,7 +20,7 @@ SHAPE = "(observation, reward, terminated, truncated, info)"
 class Hosted:
     """An environment while its episode is played."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: PreparedKind) -> None:
         self._prepared = prepared
         self._environment: Any = None
 

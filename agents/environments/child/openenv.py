@@ -20,8 +20,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 import aiohttp
 
 from agents.environments.child.games import SEEDS
-from agents.environments.child.prepared import Prepared
-from agents.environments.child.schemas import ServerGone, Unfit, arguments_of
+from agents.environments.child.prepared import PreparedKind
+from agents.environments.child.schemas import ServerGone, UnfitArguments, arguments_of
 
 Messages = List[Dict[str, Any]]
 
@@ -47,14 +47,14 @@ class ServerError(Exception):
         super().__init__(f"the OpenEnv server says {self.code}: {said.get('message', '')}")
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Return the environment; its server is first contacted at an episode's beginning. Raises LookupError."""
     if (variable := section["key_variable"]) and variable not in os.environ:
         raise LookupError(f"the agents' environment has no {variable}, which key_variable names")
-    return Prepared(functools.partial(OpenEnv, section), is_async=True)
+    return PreparedKind(functools.partial(OpenEnv, section), is_async=True)
 
 
-class Session:
+class OpenEnvSession:
     """A session with a server: each message gets one answer."""
 
     def __init__(self, section: Dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class OpenEnv:
     takes_messages = True
 
     def __init__(self, section: Dict[str, Any]) -> None:
-        self._section, self._session = section, Session(section)
+        self._section, self._session = section, OpenEnvSession(section)
         self._form, self._field = section["action"], section["action_field"]
         self._schema: Dict[str, Any] = {}
         self._has_tools = False  # whether the tools are the environment's own, by MCP
@@ -265,7 +265,7 @@ class OpenEnv:
             return Taken(None, call, f"there is no tool {name!r}; there is {', '.join(names)}")
         try:
             arguments = arguments_of(asked.get("arguments"))
-        except Unfit as error:
+        except UnfitArguments as error:
             return Taken(None, call, f"{name}: {error}")
         if not self._has_tools:
             return Taken(arguments, call)

@@ -20,7 +20,7 @@ from typing import Any, Dict, List, NoReturn
 
 from agents.environments.child.errors import last_lines
 from agents.environments.child.frames import receive, receive_with_descriptors, send
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.serving import serve
 
 # Type of a section -> the module that prepares it.
@@ -72,7 +72,7 @@ class Parent:
     """The parent process, after its imports."""
 
     def __init__(
-        self, control: socket.socket, prepared: Prepared, section: Dict[str, Any], libc: Any
+        self, control: socket.socket, prepared: PreparedKind, section: Dict[str, Any], libc: Any
     ) -> None:
         self._control, self._prepared, self._section, self._libc = control, prepared, section, libc
         self._children: List[int] = []

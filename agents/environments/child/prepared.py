@@ -10,7 +10,7 @@ import inspect
 from typing import Any, Callable, NamedTuple
 
 
-class Prepared(NamedTuple):
+class PreparedKind(NamedTuple):
     """A kind of environment, with its imports."""
 
     make: Callable[[], Any]  # makes a new environment

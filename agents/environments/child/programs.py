@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from agents.environments.child.schemas import ServerGone, Unfit, fitted
+from agents.environments.child.schemas import ServerGone, UnfitArguments, fitted
 
 SCHEMAS = {
     "python": (
@@ -37,7 +37,7 @@ class Programs:
             from config.scorers import ScorersConfig
             from sandbox.choice import build_sandbox
             from sandbox.local.sandbox import LocalSandbox
-            from sandbox.local.session import Session
+            from sandbox.local.session import SandboxSession
             from sandbox.program import Limits, SandboxMissing, SandboxUnavailable
         finally:
             sys.path.remove(section["source"])
@@ -46,9 +46,9 @@ class Programs:
             raise SandboxMissing(
                 f"`programs` needs walls on this machine, and scorers.sandbox={section['walls']}"
             )
-        self._sandbox, self._unavailable, self._make = found, SandboxUnavailable, Session
+        self._sandbox, self._unavailable, self._make = found, SandboxUnavailable, SandboxSession
         self._limits = Limits(memory_bytes=section["program_memory_mb"] << 20)
-        self._session: Optional[Session] = None
+        self._session: Optional[SandboxSession] = None
 
     @property
     def schemas(self) -> List[Dict[str, Any]]:
@@ -67,10 +67,10 @@ class Programs:
         return found
 
     def call(self, tool: str, arguments: Dict[str, Any]) -> Tuple[bool, str]:
-        """Return whether the call failed, and its output. Raises ServerGone and Unfit."""
+        """Return whether the call failed, and its output. Raises ServerGone and UnfitArguments."""
         parameter = SCHEMAS[tool][0]
         if [*arguments] != [parameter]:
-            raise Unfit(f"it takes {parameter}, and nothing else")
+            raise UnfitArguments(f"it takes {parameter}, and nothing else")
         text = fitted(arguments[parameter], str, parameter)
         self._session = self._session or self._make(self._sandbox, limits=self._limits)
         try:

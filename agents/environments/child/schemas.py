@@ -1,8 +1,8 @@
 """Derive a function's schema from its type hints and docstring, and check arguments against it.
 
 In: a function. Out: its schema for OpenAI's API and chat templates. In: the policy's arguments, a JSON text. Out:
-keyword arguments, or `Unfit`, whose message tells the policy what is wrong. A function without a possible schema raises
-TypeError, which names it.
+keyword arguments, or `UnfitArguments`, whose message tells the policy what is wrong. A function without a possible
+schema raises TypeError, which names it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WORDS = {**BASIC, list: "array", dict: "object"}
 UNIONS = (Union, getattr(types, "UnionType", Union))  # from Python 3.10 on `int | str` has the second type
 
 
-class Unfit(Exception):
+class UnfitArguments(Exception):
     """Arguments that a tool does not accept; the message is for the policy."""
 
 
@@ -39,25 +39,25 @@ class Signature(NamedTuple):
     required: Tuple[str, ...]
 
     def fitted(self, given: Dict[str, Any]) -> Dict[str, Any]:
-        """Return keyword arguments. Raises Unfit."""
+        """Return keyword arguments. Raises UnfitArguments."""
         if strange := [name for name in given if name not in self.hints]:
             takes = ", ".join(self.hints) or "none"
-            raise Unfit(f"there is no parameter {', '.join(map(repr, strange))}; it takes {takes}")
+            raise UnfitArguments(f"there is no parameter {', '.join(map(repr, strange))}; it takes {takes}")
         if lacking := [name for name in self.required if name not in given]:
-            raise Unfit(f"{', '.join(map(repr, lacking))} is missing")
+            raise UnfitArguments(f"{', '.join(map(repr, lacking))} is missing")
         return {name: fitted(value, self.hints[name], name) for name, value in given.items()}
 
 
 def arguments_of(given: Any) -> Dict[str, Any]:
-    """Parse the arguments of the policy's call. Raises Unfit where they are no object."""
+    """Parse the arguments of the policy's call. Raises UnfitArguments where they are no object."""
     if isinstance(given, str):
         try:
             given = json.loads(given) if given.strip() else {}
         except (ValueError, RecursionError) as error:
-            raise Unfit(f"the arguments are no JSON: {error}") from None
+            raise UnfitArguments(f"the arguments are no JSON: {error}") from None
     given = {} if given is None else given
     if not isinstance(given, dict):
-        raise Unfit(f"the arguments are an object, got {_word(given)}")
+        raise UnfitArguments(f"the arguments are an object, got {_word(given)}")
     return given
 
 
@@ -114,7 +114,7 @@ def schema_of(hint: Any, where: str) -> Dict[str, Any]:  # noqa: PLR0911 - a cas
 
 
 def fitted(value: Any, hint: Any, where: str) -> Any:  # noqa: PLR0911 - a case each
-    """Return a value converted to its type. Raises Unfit with the place of the value."""
+    """Return a value converted to its type. Raises UnfitArguments with the place of the value."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
@@ -128,7 +128,7 @@ def fitted(value: Any, hint: Any, where: str) -> Any:  # noqa: PLR0911 - a case 
     if kind is int and type(value) is float and value.is_integer():
         return int(value)
     if type(value) is not kind:
-        raise Unfit(f"{where} is of type {WORDS[kind]}, got {_word(value)}")
+        raise UnfitArguments(f"{where} is of type {WORDS[kind]}, got {_word(value)}")
     if origin is list:
         return [fitted(one, inner[0], f"{where}[{place}]") for place, one in enumerate(value)]
     if origin is dict:
@@ -143,9 +143,9 @@ def _one_of(value: Any, hints: Tuple[Any, ...], where: str) -> Any:
     for hint in sorted(hints, key=lambda one: (typing.get_origin(one) or one) is not own):
         try:
             return fitted(value, hint, where)
-        except Unfit as error:
+        except UnfitArguments as error:
             reasons.append(str(error))
-    raise Unfit("; or ".join(reasons))
+    raise UnfitArguments("; or ".join(reasons))
 
 
 def _chosen(value: Any, hint: Any, where: str) -> Any:
@@ -155,7 +155,7 @@ def _chosen(value: Any, hint: Any, where: str) -> Any:
         if plain == value and type(plain) is type(value):
             return member
     choices = [one.value if isinstance(one, enum.Enum) else one for one in members]
-    raise Unfit(f"{where} is one of {json.dumps(choices, default=str)}, got {_word(value)}")
+    raise UnfitArguments(f"{where} is one of {json.dumps(choices, default=str)}, got {_word(value)}")
 
 
 def _choices(choices: List[Any]) -> Dict[str, Any]:

@@ -20,7 +20,7 @@ from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 from agents.environments.child.schemas import ServerGone
 
 
-class Server:
+class McpServer:
     """One server, while an episode is played. One task holds the connection, as its library requires."""
 
     def __init__(self, name: str, section: Dict[str, Any]) -> None:

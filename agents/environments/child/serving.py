@@ -19,13 +19,13 @@ from typing import Any, Coroutine, Dict, Generator, NoReturn
 from agents.environments.child.errors import headline, is_unreachable, last_lines
 from agents.environments.child.frames import LENGTH_BYTES, framed, length_of, message_of, receive
 from agents.environments.child.hosted import Hosted
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 
 EXIT_MEMORY = 77
 MARK_BYTES = 8  # the number of the running episode; 0: none
 
 
-def serve(link: socket.socket, mark: int, prepared: Prepared, section: Dict[str, Any]) -> NoReturn:
+def serve(link: socket.socket, mark: int, prepared: PreparedKind, section: Dict[str, Any]) -> NoReturn:
     """Answer requests until the worker closes its end."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with open("/proc/self/statm", "rb") as file:
@@ -47,7 +47,7 @@ def serve(link: socket.socket, mark: int, prepared: Prepared, section: Dict[str,
 class Child:
     """The episodes of this process."""
 
-    def __init__(self, prepared: Prepared, mark: mmap.mmap) -> None:
+    def __init__(self, prepared: PreparedKind, mark: mmap.mmap) -> None:
         self._prepared, self._mark = prepared, mark
         self._episodes: Dict[int, Hosted] = {}
         self._stopped: Dict[int, str] = {}  # where an episode's code was when it was stopped

@@ -16,11 +16,17 @@ import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from agents.environments.child.imports import imported
-from agents.environments.child.prepared import Prepared
-from agents.environments.child.schemas import ServerGone, Signature, Unfit, arguments_of, signature_of
+from agents.environments.child.prepared import PreparedKind
+from agents.environments.child.schemas import (
+    ServerGone,
+    Signature,
+    UnfitArguments,
+    arguments_of,
+    signature_of,
+)
 
 
-class Said(NamedTuple):
+class ToolReply(NamedTuple):
     """The answer of a server or a program to a call."""
 
     is_error: bool
@@ -30,7 +36,7 @@ class Said(NamedTuple):
 SHORTEST_PLACE = 4  # shortest folder name that is removed from errors
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import the functions and read their schemas. Raises TypeError for an unsuitable one."""
     programs, servers = None, section["servers"]
     if section["programs"]:  # whose imports come before the user's
@@ -41,7 +47,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
     is_async = bool(servers) or any(inspect.iscoroutinefunction(one.function) for one in signatures)
     make = functools.partial(Tools, signatures, servers, programs, section["result_characters"])
     make()  # duplicate names fail before anything is played
-    return Prepared(make, is_async)
+    return PreparedKind(make, is_async)
 
 
 class Tools:
@@ -65,7 +71,7 @@ class Tools:
     async def reset(self, row: Any, seed: int) -> None:  # noqa: ARG002
         """Begin with the row's messages. Raises ConnectionError where a server is unreachable."""
         for name, section in self._sections.items():
-            server = importlib.import_module("agents.environments.child.servers").Server(name, section)
+            server = importlib.import_module("agents.environments.child.servers").McpServer(name, section)
             self._servers.append(server)
             for schema in await server.connect():
                 tool = schema["function"]["name"]
@@ -108,7 +114,7 @@ class Tools:
             return True, f"there is no tool {name!r}; there is {', '.join(self._callers)}"
         try:
             return False, self._callers[name](arguments_of(asked.get("arguments")))
-        except Unfit as error:
+        except UnfitArguments as error:
             return True, f"{name}: {error}"
         except (MemoryError, ServerGone):
             raise
@@ -123,7 +129,7 @@ class Tools:
                 raise
             except Exception as error:  # noqa: BLE001 - the policy reads it
                 is_error, found = True, told(error)
-        if isinstance(found, Said):
+        if isinstance(found, ToolReply):
             is_error, found = found
         if not isinstance(found, str):
             try:
@@ -151,12 +157,12 @@ def _call_function(signature: Signature, arguments: Dict[str, Any]) -> Any:
     return signature.function(**signature.fitted(arguments))
 
 
-def _call_program(programs: Any, name: str, arguments: Dict[str, Any]) -> Said:
-    return Said(*programs.call(name, arguments))
+def _call_program(programs: Any, name: str, arguments: Dict[str, Any]) -> ToolReply:
+    return ToolReply(*programs.call(name, arguments))
 
 
-async def _call_server(server: Any, name: str, arguments: Dict[str, Any]) -> Said:
-    return Said(*await server.call(name, arguments))
+async def _call_server(server: Any, name: str, arguments: Dict[str, Any]) -> ToolReply:
+    return ToolReply(*await server.call(name, arguments))
 
 
 def told(error: BaseException) -> str:

@@ -13,7 +13,7 @@ import sys
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 
 Answer = Tuple[Optional[str], float, bool, bool, Dict[str, Any]]
 
@@ -28,7 +28,7 @@ class NoVerdict(Exception):
     """An answer to this row can't be judged here; the message says why."""
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import the rules, and find working walls, once for all episodes. Raises their errors."""
     sys.path.append(section["source"])  # permanently: some of it is imported on first use
     from config.scorers import ScorersConfig
@@ -39,7 +39,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
     kind = {"code": Code, "reasoning_gym": Gym}[section["type"]]
     make = functools.partial(kind, section, walls)
     make().prepare()
-    return Prepared(make, is_async=False)
+    return PreparedKind(make, is_async=False)
 
 
 class Tries:

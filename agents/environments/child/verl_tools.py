@@ -17,13 +17,13 @@ import types
 from typing import Any, Dict, List, Optional, Tuple
 
 from agents.environments.child.imports import find_beside_the_start, imported
-from agents.environments.child.prepared import Prepared
-from agents.environments.child.tools import Said, Tools
+from agents.environments.child.prepared import PreparedKind
+from agents.environments.child.tools import ToolReply, Tools
 
 KWARGS = "tools_kwargs"
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import classes and functions. Raises the import's errors."""
     find_beside_the_start()
     if section["servers"]:
@@ -39,7 +39,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
     def made() -> List[Any]:  # in each child, since a fork does not keep threads
         return [_made(entry, one) for entry, one in zip(section["entries"], classes)] + functions
 
-    return Prepared(lambda: VerlTools(made(), section), is_async=True)
+    return PreparedKind(lambda: VerlTools(made(), section), is_async=True)
 
 
 def _made(entry: Dict[str, Any], tool_class: Any) -> Any:
@@ -112,14 +112,14 @@ class VerlTools(Tools):
             await self._release(name)
         await super().close()
 
-    async def _execute(self, tool: Any, arguments: Dict[str, Any]) -> Said:
+    async def _execute(self, tool: Any, arguments: Dict[str, Any]) -> ToolReply:
         """Make one call."""
         name = tool.name
         if not hasattr(tool, "create"):  # a function
             normalize = importlib.import_module("verl.tools.function_tool").normalize_function_tool_return
             response, reward, _ = normalize(await tool.call(arguments))
             self._rewards.append(reward)
-            return Said(False, text_of(response))
+            return ToolReply(False, text_of(response))
         taken = inspect.signature(tool.execute).parameters
         parameters = taken.get("parameters")
         is_text = parameters is not None and parameters.annotation in (str, "str")
@@ -136,7 +136,7 @@ class VerlTools(Tools):
             if self._is_per_call:
                 await _awaited(tool.release(instance, **self._of(name, "release_kwargs")))
         self._rewards.append(reward)
-        return Said(False, text_of(response))
+        return ToolReply(False, text_of(response))
 
     async def _create(self, tool: Any, token: str) -> str:
         """Make the episode's instance of a tool, and return its message."""

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Begun, Refused, Usage, event
+from agents.gateway.dialects.dialect import (
+    COMMENT,
+    ApiRequest,
+    Begun,
+    CallRefused,
+    PolicyAnswer,
+    TokenUsage,
+    event,
+)
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -35,14 +43,14 @@ class Chat:
 
     path = "/v1/chat/completions"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
-        """Read a request. Raises Refused."""
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
+        """Read a request. Raises CallRefused."""
         overridden = refuse_what_biases(body)
         refuse_format(body.get("response_format"), "response_format")
         given = a_list_of_objects(body.get("messages"), "messages")
         if not given:
-            raise Refused("messages is empty", where="messages")
-        return Asked(
+            raise CallRefused("messages is empty", where="messages")
+        return ApiRequest(
             model=model_in(body),
             messages=tuple(_message(one, f"messages[{place}]") for place, one in enumerate(given)),
             tools=_tools(body),
@@ -53,7 +61,7 @@ class Chat:
             overridden=overridden,
         )
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         del asked
         message = {"refusal": None, **answer.message}
@@ -61,12 +69,12 @@ class Chat:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
         return {**_head(answer, "chat.completion"), "choices": [choice], "usage": usage_of(answer.usage)}
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return a comment."""
         del asked, begun, number
         return COMMENT
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the parts of the message, the finish reason, the usage."""
         del signs
         head = _head(answer, "chat.completion.chunk")
@@ -89,11 +97,11 @@ class Chat:
             yield event({**head, "choices": [], "usage": usage_of(answer.usage)})
         yield DONE
 
-    def error(self, refused: Refused) -> dict[str, Any]:
+    def error(self, refused: CallRefused) -> dict[str, Any]:
         """Return the body of an error."""
         return error_of(refused)
 
-    def error_event(self, refused: Refused) -> str:
+    def error_event(self, refused: CallRefused) -> str:
         """Return an error as an event: OpenAI's client raises it."""
         return event(error_of(refused))
 
@@ -107,7 +115,7 @@ def wants_usage(body: Mapping[str, Any]) -> bool:
     return isinstance(options, Mapping) and options.get("include_usage") is True
 
 
-def error_of(refused: Refused) -> dict[str, Any]:
+def error_of(refused: CallRefused) -> dict[str, Any]:
     """Return the body of an error, the same in all of OpenAI's APIs."""
     return {
         "error": {
@@ -119,7 +127,7 @@ def error_of(refused: Refused) -> dict[str, Any]:
     }
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: TokenUsage) -> dict[str, Any]:
     """Return the usage; clients read keys of both parts, so they are always present."""
     return {
         "prompt_tokens": usage.given,
@@ -136,14 +144,14 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
-    """Return a request's tools; none where `tool_choice` is none. Raises Refused."""
+    """Return a request's tools; none where `tool_choice` is none. Raises CallRefused."""
     tools = []
     for place, tool in enumerate(a_list_of_objects(body.get("tools"), "tools")):
         where = f"tools[{place}]"
         function = tool.get("function")
         if not isinstance(function, dict):
             kind = shown(tool.get("type"))
-            raise Refused(f"{where} is of type {kind}: a tool of the policy's is a function", where=where)
+            raise CallRefused(f"{where} is of type {kind}: a tool of the policy's is a function", where=where)
         tools.append(tool_of(function, where))
     return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
 
@@ -154,7 +162,7 @@ def _message(given: Mapping[str, Any], where: str) -> Turn:
         return _assistant(given, where)
     if not isinstance(role, str) or role not in _ROLES:
         known = ", ".join([*_ROLES, "assistant"])
-        raise Refused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
+        raise CallRefused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
     message: Turn = {"role": _ROLES[role], "content": text_in(given.get("content"), f"{where}.content")}
     if role == "tool":
         message["tool_call_id"] = a_name(given, "tool_call_id", where)
@@ -182,7 +190,7 @@ def _call(given: Mapping[str, Any], where: str) -> Turn:
     return call_of(function.get("name"), function.get("arguments"), given.get("id"), where)
 
 
-def _head(answer: Answer, kind: str) -> dict[str, Any]:
+def _head(answer: PolicyAnswer, kind: str) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{answer.id}",
         "object": kind,
@@ -193,7 +201,7 @@ def _head(answer: Answer, kind: str) -> dict[str, Any]:
     }
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: PolicyAnswer) -> str:
     if answer.is_cut:
         return "length"
     return "tool_calls" if answer.message.get("tool_calls") else "stop"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.gateway.dialects.chat import DONE, error_of, usage_of, wants_usage
-from agents.gateway.dialects.dialect import COMMENT, Answer, Asked, Begun, Refused, event
+from agents.gateway.dialects.dialect import COMMENT, ApiRequest, Begun, CallRefused, PolicyAnswer, event
 from agents.gateway.dialects.fields import a_limit, model_in, refuse_what_biases, stops_in
 from tasks.turns import text_of
 
@@ -19,14 +19,14 @@ class Completions:
 
     path = "/v1/completions"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
-        """Read a request. Raises Refused."""
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
+        """Read a request. Raises CallRefused."""
         overridden = refuse_what_biases(body)
         prompt = body.get("prompt")
         text = prompt[0] if isinstance(prompt, list) and len(prompt) == 1 else prompt
         if not isinstance(text, str) or not text:
-            raise Refused("prompt is one text: ids, and several prompts, can't be had", where="prompt")
-        return Asked(
+            raise CallRefused("prompt is one text: ids, and several prompts, can't be had", where="prompt")
+        return ApiRequest(
             model=model_in(body),
             messages=({"role": "user", "content": text},),
             is_plain=True,
@@ -37,17 +37,17 @@ class Completions:
             overridden=overridden,
         )
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         del asked
         return {**_body(answer, text_of(answer.message), _finish(answer)), "usage": usage_of(answer.usage)}
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return a comment."""
         del asked, begun, number
         return COMMENT
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the text, the finish reason, the usage."""
         del signs
         more = {"usage": None} if asked.streams_usage else {}
@@ -57,20 +57,20 @@ class Completions:
             yield event({**_body(answer, "", None), "choices": [], "usage": usage_of(answer.usage)})
         yield DONE
 
-    def error(self, refused: Refused) -> dict[str, Any]:
+    def error(self, refused: CallRefused) -> dict[str, Any]:
         """Return the body of an error."""
         return error_of(refused)
 
-    def error_event(self, refused: Refused) -> str:
+    def error_event(self, refused: CallRefused) -> str:
         """Return an error as an event: OpenAI's client raises it."""
         return event(error_of(refused))
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: PolicyAnswer) -> str:
     return "length" if answer.is_cut else "stop"
 
 
-def _body(answer: Answer, text: str, finish: str | None) -> dict[str, Any]:
+def _body(answer: PolicyAnswer, text: str, finish: str | None) -> dict[str, Any]:
     return {
         "id": f"cmpl-{answer.id}",
         "object": "text_completion",

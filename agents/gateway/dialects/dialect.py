@@ -1,7 +1,7 @@
 """Define the interface of the gateway's APIs: requests are read into one form, and answers written from one.
 
-In: a request's body. Out: `Asked`. Then in: `Answer`, or `Refused`. Out: a body, or events of a stream. Pure; the
-server and the session use it through the Protocol `Dialect`.
+In: a request's body. Out: `ApiRequest`. Then in: `PolicyAnswer`, or `CallRefused`. Out: a body, or events of a stream.
+Pure; the server and the session use it through the Protocol `Dialect`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BAD_REQUEST, UNKNOWN_KEY, NOT_FOUND, TOO_SLOW, ENDED, TOO_LARGE, FAILED = 400, 4
 COMMENT: Final = ": the policy is at it\n\n"  # in a stream: no client of OpenAI's parses it as an event
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The policy does not answer a request.
 
     Attributes:
@@ -32,13 +32,13 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ApiRequest:
     """A request, in one form for all APIs."""
 
     messages: tuple[Turn, ...]  # in the format of OpenAI's chat API; content is a text
     model: str = ""  # the requested name; the policy answers in any case
     instructions: tuple[Turn, ...] = ()  # messages before all others, in this call alone
-    previous: str = ""  # `Answer.id` that the messages continue from; "": they are complete
+    previous: str = ""  # `PolicyAnswer.id` that the messages continue from; "": they are complete
     is_kept: bool = False  # whether later calls may name the answer as `previous`
     is_plain: bool = False  # the one message is a text to continue, without a chat template
     tools: tuple[Turn, ...] = ()  # schemas of functions, in the format of OpenAI's chat API
@@ -51,7 +51,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class TokenUsage:
     """Tokens of one call."""
 
     given: int
@@ -70,13 +70,13 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Begun):
+class PolicyAnswer(Begun):
     """The policy's answer to a call."""
 
     message: Turn  # role, content, optionally reasoning_content, and tool_calls with arguments as JSON text
     is_cut: bool  # by a token limit
     stopped_at: str | None  # the stop sequence that ended it
-    usage: Usage
+    usage: TokenUsage
 
 
 class Dialect(Protocol):
@@ -84,27 +84,27 @@ class Dialect(Protocol):
 
     path: str
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
-        """Read a request. Raises Refused."""
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
+        """Read a request. Raises CallRefused."""
         ...
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         ...
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return a sign of life for a stream that waits for the policy; `number` were sent before."""
         ...
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream, each as it is sent, after `signs` signs of life."""
         ...
 
-    def error(self, refused: Refused) -> dict[str, Any]:
+    def error(self, refused: CallRefused) -> dict[str, Any]:
         """Return the body of an error."""
         ...
 
-    def error_event(self, refused: Refused) -> str:
+    def error_event(self, refused: CallRefused) -> str:
         """Return an error as an event of a started stream."""
         ...
 

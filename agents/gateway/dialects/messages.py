@@ -19,11 +19,11 @@ from agents.gateway.dialects.dialect import (
     TOO_LARGE,
     TOO_SLOW,
     UNKNOWN_KEY,
-    Answer,
-    Asked,
+    ApiRequest,
     Begun,
-    Refused,
-    Usage,
+    CallRefused,
+    PolicyAnswer,
+    TokenUsage,
     event,
 )
 from agents.gateway.dialects.fields import (
@@ -65,15 +65,15 @@ class Messages:
 
     path = "/v1/messages"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
-        """Read a request for an answer or a count. Raises Refused."""
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
+        """Read a request for an answer or a count. Raises CallRefused."""
         overridden = refuse_what_biases(body)
         refuse_any(body, ("container", "mcp_servers"), "is not there: the agent calls its tools itself")
         config = body.get("output_config")
         refuse_format(config.get("format") if isinstance(config, Mapping) else None, "output_config.format")
         refuse_format(body.get("output_format"), "output_format")
         messages = (*_system(body.get("system")), *_messages(body.get("messages")))
-        return Asked(
+        return ApiRequest(
             model=model_in(body),
             messages=messages,
             tools=_tools(body),
@@ -84,7 +84,7 @@ class Messages:
             echoed={"thinking": body.get("thinking")},
         )
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         return {
             **_head(answer),
@@ -94,12 +94,12 @@ class Messages:
             "usage": _usage(answer.usage),
         }
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return a ping."""
         del asked, begun, number
         return _PING
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the blocks of the message, the stop reason, the usage."""
         del signs
 
@@ -120,13 +120,13 @@ class Messages:
         yield named("message_delta", delta=ended, usage=usage)
         yield named("message_stop")
 
-    def error(self, refused: Refused) -> dict[str, Any]:
+    def error(self, refused: CallRefused) -> dict[str, Any]:
         """Return the body of an error."""
         other = "invalid_request_error" if refused.status < 500 else "api_error"
         kind = _ERRORS.get(refused.status, other)
         return {"type": "error", "error": {"type": kind, "message": str(refused)}}
 
-    def error_event(self, refused: Refused) -> str:
+    def error_event(self, refused: CallRefused) -> str:
         """Return an error as an event: Anthropic's client raises it."""
         return event(self.error(refused), is_named=True)
 
@@ -139,10 +139,10 @@ def _system(given: Any) -> tuple[Turn, ...]:
 
 
 def _messages(given: Any) -> Iterator[Turn]:
-    """Yield the messages of a history. Raises Refused."""
+    """Yield the messages of a history. Raises CallRefused."""
     found = a_list_of_objects(given, "messages")
     if not found:
-        raise Refused("messages is empty", where="messages")
+        raise CallRefused("messages is empty", where="messages")
     placed = [(one, f"messages[{place}]") for place, one in enumerate(found)]
     for role, turns in itertools.groupby(placed, _role):
         blocks = [block for one, where in turns for block in _content(one, where)]
@@ -156,18 +156,20 @@ def _role(placed: tuple[Mapping[str, Any], str]) -> str:
     message, where = placed
     role = message.get("role")
     if not isinstance(role, str) or role not in _ROLES:
-        raise Refused(f"{where}.role is one of {', '.join(_ROLES)}, got {shown(role)}", where=f"{where}.role")
+        raise CallRefused(
+            f"{where}.role is one of {', '.join(_ROLES)}, got {shown(role)}", where=f"{where}.role"
+        )
     return role
 
 
 def _content(message: Mapping[str, Any], where: str) -> list[Block]:
-    """Return the blocks of one message; a text is one block. Raises Refused."""
+    """Return the blocks of one message; a text is one block. Raises CallRefused."""
     content = message.get("content")
     if isinstance(content, str):
         return [({"type": "text", "text": content}, f"{where}.content")]
     found = a_list_of_objects(content, f"{where}.content")
     if not found:
-        raise Refused(f"{where}.content is empty", where=f"{where}.content")
+        raise CallRefused(f"{where}.content is empty", where=f"{where}.content")
     return [(block, f"{where}.content[{place}]") for place, block in enumerate(found)]
 
 
@@ -187,7 +189,7 @@ def _said(role: str, blocks: Sequence[Block]) -> Iterator[Turn]:
 
 
 def _assistant(blocks: Sequence[Block]) -> Turn:
-    """Return an answer of the history. Raises Refused."""
+    """Return an answer of the history. Raises CallRefused."""
     texts, thoughts, calls = [], [], []
     for block, where in blocks:
         match block.get("type"):
@@ -212,7 +214,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
     for place, tool in enumerate(a_list_of_objects(body.get("tools"), "tools")):
         where = f"tools[{place}]"
         if tool.get("type") not in (None, "custom"):
-            raise Refused(
+            raise CallRefused(
                 f"{where} is of type {shown(tool['type'])}: the policy's tools are those that the agent describes"
                 " by an input_schema and calls itself",
                 where=where,
@@ -221,7 +223,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
     return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
 
 
-def _blocks(asked: Asked, answer: Answer) -> Iterator[dict[str, Any]]:
+def _blocks(asked: ApiRequest, answer: PolicyAnswer) -> Iterator[dict[str, Any]]:
     """Yield the blocks of an answer; an empty answer has one empty text."""
     message = answer.message
     thinking = asked.echoed.get("thinking")
@@ -255,11 +257,11 @@ def _parts(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
             return {**block, "text": ""}, [{"type": "text_delta", "text": block["text"]}]
 
 
-def _head(answer: Answer) -> dict[str, Any]:
+def _head(answer: PolicyAnswer) -> dict[str, Any]:
     return {"id": f"msg_{answer.id}", "type": "message", "role": "assistant", "model": answer.model}
 
 
-def _reason(answer: Answer) -> str:
+def _reason(answer: PolicyAnswer) -> str:
     if answer.is_cut:
         return "max_tokens"
     if answer.stopped_at is not None:
@@ -267,7 +269,7 @@ def _reason(answer: Answer) -> str:
     return "tool_use" if answer.message.get("tool_calls") else "end_turn"
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: TokenUsage) -> dict[str, Any]:
     """Return the usage: cached tokens are not counted as input, but separately."""
     return {
         "input_tokens": usage.given - usage.cached,

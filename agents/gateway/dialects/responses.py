@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agents.gateway.dialects.chat import error_of
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Refused, Usage, event
+from agents.gateway.dialects.dialect import ApiRequest, Begun, CallRefused, PolicyAnswer, TokenUsage, event
 from agents.gateway.dialects.fields import (
     a_limit,
     a_list_of_objects,
@@ -54,20 +54,20 @@ class Responses:
 
     path = "/v1/responses"
 
-    def read(self, body: Mapping[str, Any]) -> Asked:
-        """Read a request. Raises Refused."""
+    def read(self, body: Mapping[str, Any]) -> ApiRequest:
+        """Read a request. Raises CallRefused."""
         overridden = refuse_what_biases(body)
         refuse_any(body, ("background", "conversation", "prompt"), "is not there: send the input itself")
         text = body.get("text")
         refuse_format(text.get("format") if isinstance(text, Mapping) else None, "text.format")
         include = body.get("include")
         if isinstance(include, list) and _LOGPROBS in include:
-            raise Refused(f"include: {_LOGPROBS} is not there in training", where="include")
+            raise CallRefused(f"include: {_LOGPROBS} is not there in training", where="include")
         instructions = text_in(body.get("instructions"), "instructions")
         previous = body.get("previous_response_id")
         if not isinstance(previous, str | None):
-            raise Refused("previous_response_id is a text", where="previous_response_id")
-        return Asked(
+            raise CallRefused("previous_response_id is a text", where="previous_response_id")
+        return ApiRequest(
             model=model_in(body),
             messages=tuple(_messages(body.get("input"))),
             instructions=({"role": "system", "content": instructions},) if instructions else (),
@@ -80,7 +80,7 @@ class Responses:
             echoed={name: body.get(name) for name in _ECHOED if body.get(name) is not None},
         )
 
-    def answer(self, asked: Asked, answer: Answer) -> dict[str, Any]:
+    def answer(self, asked: ApiRequest, answer: PolicyAnswer) -> dict[str, Any]:
         """Return the body of an answer."""
         status = "incomplete" if answer.is_cut else "completed"
         return {
@@ -91,13 +91,13 @@ class Responses:
             "usage": _usage(answer.usage),
         }
 
-    def alive(self, asked: Asked, begun: Begun, number: int) -> str:
+    def alive(self, asked: ApiRequest, begun: Begun, number: int) -> str:
         """Return the start of the stream, then a progress event: for Codex a comment is no sign of life."""
         kind = "in_progress" if number else "created"
         response = {**_head(asked, begun, "in_progress"), "output": [], "usage": None}
         return _named(kind, number, response=response)
 
-    def events(self, asked: Asked, answer: Answer, signs: int) -> Iterator[str]:
+    def events(self, asked: ApiRequest, answer: PolicyAnswer, signs: int) -> Iterator[str]:
         """Yield the events of a stream: the items of the answer with their parts, then the whole."""
         for number in range(signs, 2):
             yield self.alive(asked, answer, number)
@@ -117,11 +117,11 @@ class Responses:
             yield named("output_item.done", output_index=place, item=item)
         yield named(whole["status"], response=whole)
 
-    def error(self, refused: Refused) -> dict[str, Any]:
+    def error(self, refused: CallRefused) -> dict[str, Any]:
         """Return the body of an error."""
         return error_of(refused)
 
-    def error_event(self, refused: Refused) -> str:
+    def error_event(self, refused: CallRefused) -> str:
         """Return an error as an event: in the API's own form, and in the form that OpenAI's client raises."""
         body = error_of(refused)
         return event({**body["error"], **body, "type": "error", "sequence_number": 0}, is_named=True)
@@ -132,13 +132,13 @@ def _named(kind: str, number: int, **fields: Any) -> str:
 
 
 def _messages(given: Any) -> Iterator[Turn]:
-    """Yield the messages of a list of items. Raises Refused."""
+    """Yield the messages of a list of items. Raises CallRefused."""
     if isinstance(given, str):
         yield {"role": "user", "content": given}
         return
     items = a_list_of_objects(given, "input")
     if not items:
-        raise Refused("input is empty", where="input")
+        raise CallRefused("input is empty", where="input")
     answer: Turn | None = None
     for place, item in enumerate(items):
         kind, message = _message(item, f"input[{place}]")
@@ -171,14 +171,14 @@ def _add(answer: Turn, part: Turn) -> None:
 
 
 def _message(item: Mapping[str, Any], where: str) -> tuple[str, Turn]:
-    """Return an item's type, and the message that it is, or is part of. Raises Refused."""
+    """Return an item's type, and the message that it is, or is part of. Raises CallRefused."""
     kind = item.get("type") or "message"
     match kind:
         case "message":
             role = item.get("role")
             if not isinstance(role, str) or role not in _ROLES:
                 known = ", ".join(_ROLES)
-                raise Refused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
+                raise CallRefused(f"{where}.role is one of {known}, got {shown(role)}", where=f"{where}.role")
             return kind, {"role": _ROLES[role], "content": text_in(item.get("content"), f"{where}.content")}
         case "function_call":
             name = _full_name(item.get("namespace"), item.get("name"))
@@ -189,7 +189,7 @@ def _message(item: Mapping[str, Any], where: str) -> tuple[str, Turn]:
             return kind, {"role": "tool", "content": said, "tool_call_id": a_name(item, "call_id", where)}
         case "reasoning":
             return kind, {"role": "assistant", "content": "", "reasoning_content": _thought(item, where)}
-    raise Refused(
+    raise CallRefused(
         f"{where} is of type {shown(kind)}: the policy reads messages, calls of functions and their outputs",
         where=where,
     )
@@ -210,7 +210,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
         if tool.get("type") != "function":
             kind = shown(tool.get("type"))
             reason = f"{where} is of type {kind}: a tool of the policy's is a function; turn this one off in the agent"
-            raise Refused(reason, where=where)
+            raise CallRefused(reason, where=where)
         tools.append(tool_of({**tool, "name": _full_name(namespace, tool.get("name"))}, where))
     return () if not tools or refuse_forced(body.get("tool_choice")) else tuple(tools)
 
@@ -218,7 +218,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[Turn, ...]:
 def _functions(
     given: Sequence[Mapping[str, Any]], where: str
 ) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """Yield tools with their namespaces, "" for none, and their places. Raises Refused."""
+    """Yield tools with their namespaces, "" for none, and their places. Raises CallRefused."""
     for place, tool in enumerate(given):
         here = f"{where}[{place}]"
         if tool.get("type") != "namespace":
@@ -234,7 +234,7 @@ def _full_name(namespace: Any, name: Any) -> Any:
     return f"{namespace}__{name}" if namespace and name else name
 
 
-def _head(asked: Asked, begun: Begun, status: str) -> dict[str, Any]:
+def _head(asked: ApiRequest, begun: Begun, status: str) -> dict[str, Any]:
     return {
         **_ECHOED,
         **asked.echoed,
@@ -252,7 +252,7 @@ def _head(asked: Asked, begun: Begun, status: str) -> dict[str, Any]:
     }
 
 
-def _items(asked: Asked, answer: Answer, status: str) -> Iterator[dict[str, Any]]:
+def _items(asked: ApiRequest, answer: PolicyAnswer, status: str) -> Iterator[dict[str, Any]]:
     """Yield the items of an answer; an empty answer has a message with an empty text."""
     message = answer.message
     thought, text, calls = message.get("reasoning_content"), message.get("content"), message.get("tool_calls")
@@ -305,7 +305,7 @@ def _deltas(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "content_part.done", {"content_index": 0, "part": part}
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: TokenUsage) -> dict[str, Any]:
     """Return the usage; clients read keys of both parts, so they are always present."""
     return {
         "input_tokens": usage.given,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.rendering.tool_calls import named_calls, object_calls, tagged_calls
-from agents.rendering.tool_calls.reading import Call, Unreadable
+from agents.rendering.tool_calls.reading import ToolCall, Unreadable
 from broker.messages import Turn
 
 Schemas = Mapping[str, Mapping[str, Any]]  # tool -> parameter -> its JSON schema
@@ -26,7 +26,7 @@ class CallFormat:
     family: str  # of models, for people
     shown_by: tuple[str, ...]  # texts that a template of the format contains, all of them
     begins: re.Pattern[str]  # the text before is content
-    read: Callable[[str, Schemas], tuple[list[Call], str]]  # returns the calls, and the other text
+    read: Callable[[str, Schemas], tuple[list[ToolCall], str]]  # returns the calls, and the other text
 
     def is_shown_by(self, template: str) -> bool:
         """Return whether a template writes calls like this."""
@@ -34,11 +34,11 @@ class CallFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedText:
     """The parsed text after a thought."""
 
     content: str
-    calls: Sequence[Call] = ()
+    calls: Sequence[ToolCall] = ()
     unread: str = ""  # why an apparent call is invalid
 
 
@@ -51,20 +51,24 @@ def schemas_of(tools: Sequence[Turn]) -> Schemas:
     }
 
 
-def said_in(text: str, call_format: CallFormat, tools: Sequence[Turn], most_calls: int | None = None) -> Said:
+def said_in(
+    text: str, call_format: CallFormat, tools: Sequence[Turn], most_calls: int | None = None
+) -> ParsedText:
     """Return the content and the calls of a text; more than `most_calls` are invalid."""
     first = call_format.begins.search(text)
     if first is None:
-        return Said(text)
+        return ParsedText(text)
     try:
         calls, beside = call_format.read(text[first.start() :], schemas_of(tools))
     except Unreadable as error:
-        return Said(text, unread=str(error))
+        return ParsedText(text, unread=str(error))
     if not calls:
-        return Said(text)
+        return ParsedText(text)
     if most_calls is not None and len(calls) > most_calls:
-        return Said(text, unread=f"{len(calls)} calls in one turn; this model takes {most_calls} at a time")
-    return Said((text[: first.start()].rstrip() + beside.rstrip()).lstrip("\n"), calls)
+        return ParsedText(
+            text, unread=f"{len(calls)} calls in one turn; this model takes {most_calls} at a time"
+        )
+    return ParsedText((text[: first.start()].rstrip() + beside.rstrip()).lstrip("\n"), calls)
 
 
 _SEP: Final = "\uff5c"

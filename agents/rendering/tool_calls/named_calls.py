@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from agents.rendering.tool_calls.object_calls import reader as object_reader
-from agents.rendering.tool_calls.reading import Call, Unreadable, call, shown, value_at
+from agents.rendering.tool_calls.reading import ToolCall, Unreadable, call, shown, value_at
 
 _MISTRAL: Final = "[TOOL_CALLS]"
 _MISTRAL_LIST: Final = object_reader(_MISTRAL, "")
@@ -18,7 +18,7 @@ _MISTRAL_LIST: Final = object_reader(_MISTRAL, "")
 
 def reader(
     head: str, tail: str, around: tuple[str, ...] = ()
-) -> Callable[[str, Any], tuple[list[Call], str]]:
+) -> Callable[[str, Any], tuple[list[ToolCall], str]]:
     """Build the reader of calls with a head that has the name, JSON, and a tail.
 
     Args:
@@ -28,9 +28,9 @@ def reader(
     """
     heads, tails = re.compile(head), re.compile(tail)
 
-    def read(text: str, schemas: Any) -> tuple[list[Call], str]:
+    def read(text: str, schemas: Any) -> tuple[list[ToolCall], str]:
         del schemas  # JSON is typed itself
-        calls: list[Call] = []
+        calls: list[ToolCall] = []
         beside: list[str] = []
         place = 0
         while found := heads.search(text, place):
@@ -57,7 +57,7 @@ _MISTRAL_NAMED: Final = reader(
 )
 
 
-def read_mistral(text: str, schemas: Any) -> tuple[list[Call], str]:
+def read_mistral(text: str, schemas: Any) -> tuple[list[ToolCall], str]:
     """Read a list of objects, or names with their arguments, the form of later versions."""
     is_list = text.removeprefix(_MISTRAL).lstrip().startswith(("[{", "[ {", "[\n", "[]", "{"))
     return (_MISTRAL_LIST if is_list else _MISTRAL_NAMED)(text, schemas)

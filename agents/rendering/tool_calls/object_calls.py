@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agents.rendering.tool_calls.reading import Call, Unreadable, behind, call, shown, value_at
+from agents.rendering.tool_calls.reading import ToolCall, Unreadable, behind, call, shown, value_at
 
 _PYTHON = "<|python_tag|>"
 
 
 def reader(
     opening: str, closing: str, *, keys: tuple[str, str] = ("name", "arguments")
-) -> Callable[[str, Any], tuple[list[Call], str]]:
+) -> Callable[[str, Any], tuple[list[ToolCall], str]]:
     """Build the reader of one object, or a list of them, between two marks; the last mark is optional.
 
     Args:
@@ -24,9 +24,9 @@ def reader(
         keys: of the tool's name and of its arguments.
     """
 
-    def read(text: str, schemas: Any) -> tuple[list[Call], str]:
+    def read(text: str, schemas: Any) -> tuple[list[ToolCall], str]:
         del schemas  # JSON is typed itself
-        calls: list[Call] = []
+        calls: list[ToolCall] = []
         beside: list[str] = []
         place = 0
         while (start := text.find(opening, place)) >= 0:
@@ -45,11 +45,11 @@ def reader(
     return read
 
 
-def read_llama(text: str, schemas: Any) -> tuple[list[Call], str]:
+def read_llama(text: str, schemas: Any) -> tuple[list[ToolCall], str]:
     """Read objects with `parameters`, separated by semicolons; other JSON is an answer."""
     del schemas
     is_marked = text.startswith(_PYTHON)
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     place = len(_PYTHON) if is_marked else 0
     try:
         while True:
@@ -73,7 +73,7 @@ def _is_call(found: Any) -> bool:
     return isinstance(found, dict) and "name" in found and bool({"parameters", "arguments"} & found.keys())
 
 
-def _call(found: Any, keys: Sequence[str]) -> Call:
+def _call(found: Any, keys: Sequence[str]) -> ToolCall:
     if not isinstance(found, dict):
         raise Unreadable(f"a call is a JSON object with {' and '.join(keys)}, got {shown(found)}")
     if missing := [key for key in keys if key not in found]:

@@ -23,7 +23,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """A tool's name and its arguments, as the policy wrote them."""
 
     name: str
@@ -31,13 +31,13 @@ class Call:
     id: str = ""  # where the format has one
 
 
-def call(name: Any, arguments: Any, id_: str = "") -> Call:
+def call(name: Any, arguments: Any, id_: str = "") -> ToolCall:
     """Check and return a call. Raises Unreadable."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Unreadable(f"the name of a tool is missing, or no name: {shown(name)}")
     if not isinstance(arguments, dict):
         raise Unreadable(f"the arguments of {name} are no JSON object: {shown(arguments)}")
-    return Call(name, arguments, id_)
+    return ToolCall(name, arguments, id_)
 
 
 def shown(value: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.rendering.tool_calls.reading import Call, Unreadable, behind, call, shown, value_of
+from agents.rendering.tool_calls.reading import ToolCall, Unreadable, behind, call, shown, value_of
 
 _WORDS: Final = {"True": True, "False": False, "None": None}  # Python's, in templates for JSON's
 
@@ -28,11 +28,11 @@ class Tags:
     is_bare: bool = False  # whether a call may lack its block
 
 
-def reader(tags: Tags) -> Callable[[str, Mapping[str, Any]], tuple[list[Call], str]]:
+def reader(tags: Tags) -> Callable[[str, Mapping[str, Any]], tuple[list[ToolCall], str]]:
     """Build the reader of a format."""
 
-    def read(text: str, schemas: Mapping[str, Any]) -> tuple[list[Call], str]:
-        calls: list[Call] = []
+    def read(text: str, schemas: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
+        calls: list[ToolCall] = []
         beside: list[str] = []
         place = 0
         while (start := _next(text, place, tags)) >= 0:
@@ -51,9 +51,11 @@ def _next(text: str, place: int, tags: Tags) -> int:
     return min((start for start in starts if start >= 0), default=-1)
 
 
-def _calls_of_block(text: str, place: int, tags: Tags, schemas: Mapping[str, Any]) -> tuple[list[Call], int]:
+def _calls_of_block(
+    text: str, place: int, tags: Tags, schemas: Mapping[str, Any]
+) -> tuple[list[ToolCall], int]:
     """Read the calls of one block; return them and its end."""
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     while True:
         if (end := behind(text, place, tags.closing)) is not None and calls:
             return calls, end
@@ -87,7 +89,7 @@ def _between(text: str, place: int, marks: tuple[str, str], what: str) -> tuple[
     return text[begin:end], end + len(marks[1])
 
 
-def _typed(name: str, pairs: Mapping[str, str], schemas: Mapping[str, Any]) -> Call:
+def _typed(name: str, pairs: Mapping[str, str], schemas: Mapping[str, Any]) -> ToolCall:
     known = schemas.get(name) or {}
     return call(name, {key: _value(text, known.get(key)) for key, text in pairs.items()})
 

@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.comparison import Comparison, Turn, median_interval, take_turns
+from benchmarks.comparison import Comparison, TimedWork, median_interval, take_turns
 from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
 from benchmarks.rigs.episodes.vllm_episodes import Talk, group_of, vllm_run
 
@@ -55,18 +55,18 @@ def measure(size: Size) -> list[Comparison]:
     return [compared, _beside_bar(compared)]
 
 
-def _episodes(rig: ProcessRig, size: Size) -> Turn:
+def _episodes(rig: ProcessRig, size: Size) -> TimedWork:
     done = rig.play(
         size.groups, lambda group_id: group_of(group_id, rig.run, size.talk, turns=size.talk.turns)
     )
     if any(len(one.segments) != 1 for group in done.rollouts for one in group.completions):
         raise RuntimeError("a prompt was rendered anew")
-    return Turn(done.tokens, done.spent.total)
+    return TimedWork(done.tokens, done.spent.total)
 
 
-def _single_turns(rig: ProcessRig, size: Size) -> Turn:
+def _single_turns(rig: ProcessRig, size: Size) -> TimedWork:
     done = rig.play(size.groups, lambda group_id: group_of(group_id, rig.run, size.talk, turns=1))
-    return Turn(done.tokens, done.spent.generators + done.spent.redis)
+    return TimedWork(done.tokens, done.spent.generators + done.spent.redis)
 
 
 def _beside_bar(compared: Comparison) -> Comparison:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
 
-from benchmarks.comparison import Comparison, Turn, take_turns
+from benchmarks.comparison import Comparison, TimedWork, take_turns
 from benchmarks.rigs.episodes.failing_environment import WAYS
 from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
 from benchmarks.rigs.groups import demo_run, new_group, prompt
@@ -97,7 +97,7 @@ def _run(folder: Path, size: Size) -> Run:
     )
 
 
-def _played(rig: ProcessRig, size: Size, ways: list[str], named: set[str]) -> Turn:
+def _played(rig: ProcessRig, size: Size, ways: list[str], named: set[str]) -> TimedWork:
     """Play a round, and return the rate of the groups that do not fail; `named` gets the ways that were seen."""
     started, fails = time.time(), {}
     left = chain(ways, repeat(""))
@@ -114,7 +114,7 @@ def _played(rig: ProcessRig, size: Size, ways: list[str], named: set[str]) -> Tu
         named.update(_named(group, fails[group.prompt.group_id]))
     first = min(map(int, fails)) + len(ways)
     ended = max(group.sampled_at for group in done.rollouts if int(group.prompt.group_id) >= first)
-    return Turn(size.groups, ended - started)
+    return TimedWork(size.groups, ended - started)
 
 
 def _named(group: SampledGroup, fails: str) -> Iterator[str]:

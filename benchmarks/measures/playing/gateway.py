@@ -20,7 +20,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.comparison import Comparison
-from benchmarks.rigs.clients.raw_client import Client, Order, client
+from benchmarks.rigs.clients.raw_client import Client, ConversationOrder, client
 from benchmarks.rigs.episodes.episode_rig import FOR_EVER_S, answering
 from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
 from benchmarks.rigs.episodes.real_vocabulary import END, save_tokenizer
@@ -115,7 +115,7 @@ def _round(rig: ProcessRig, asking: Client, size: Size) -> tuple[float, Mapping[
     """
     before = rig.spent()
     asking.begin(
-        Order(
+        ConversationOrder(
             url=f"http://127.0.0.1:{rig.run.agents.gateway.port}",
             conversations=size.groups * GROUP,
             at_once=size.at_once,

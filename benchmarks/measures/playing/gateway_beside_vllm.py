@@ -24,8 +24,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.comparison import Comparison, Turn, median_interval, take_turns
-from benchmarks.rigs.clients.raw_client import Client, Order, client
+from benchmarks.comparison import Comparison, TimedWork, median_interval, take_turns
+from benchmarks.rigs.clients.raw_client import Client, ConversationOrder, client
 from benchmarks.rigs.episodes.process_rig import SHOW, ProcessRig, process_rig, seconds_of
 from benchmarks.rigs.groups import demo_run, new_group, prompt
 from benchmarks.rigs.random_model import save_folder, save_weights, tiny_model
@@ -100,17 +100,17 @@ def measure(size: Size) -> list[Comparison]:
         ):
             for way in WAYS:
 
-                def ours(_: int, *, way: Way = way) -> Turn:
+                def ours(_: int, *, way: Way = way) -> TimedWork:
                     return _by_gateway(rig, asking, size, way)
 
-                def other(_: int, *, way: Way = way) -> Turn:
+                def other(_: int, *, way: Way = way) -> TimedWork:
                     return _by_server(server, url, asking, size, way)
 
                 found += _compared(size, way, *take_turns(ours, other, rounds=size.rounds))
     return found
 
 
-def _compared(size: Size, way: Way, ours: list[Turn], other: list[Turn]) -> list[Comparison]:
+def _compared(size: Size, way: Way, ours: list[TimedWork], other: list[TimedWork]) -> list[Comparison]:
     compared = Comparison(
         what=f"a call that is answered {way.how} with {size.tokens} tokens, {GROUP} agents at once: all but the engine",
         unit="ms of a processor",
@@ -133,7 +133,7 @@ def _compared(size: Size, way: Way, ours: list[Turn], other: list[Turn]) -> list
     ]
 
 
-def _by_gateway(rig: ProcessRig, asking: Client, size: Size, way: Way) -> Turn:
+def _by_gateway(rig: ProcessRig, asking: Client, size: Size, way: Way) -> TimedWork:
     """Play a round of episodes; a turn's amount is answers of full length, its seconds those of processors."""
     (generator,) = rig.pids("generators")
     before, engine = rig.spent(), beside_engine(generator)
@@ -141,18 +141,18 @@ def _by_gateway(rig: ProcessRig, asking: Client, size: Size, way: Way) -> Turn:
     rig.play(size.groups, lambda group_id: new_group(prompt(group_id, n=GROUP, max_tokens=MOST_TOKENS)))
     counts, spent = asking.counted(), rig.spent().since(before)
     front = beside_engine(generator) - engine
-    return Turn(counts["sampled"] / size.tokens, front + spent.agents + spent.environments + spent.redis)
+    return TimedWork(counts["sampled"] / size.tokens, front + spent.agents + spent.environments + spent.redis)
 
 
-def _by_server(server: int, url: str, asking: Client, size: Size, way: Way) -> Turn:
+def _by_server(server: int, url: str, asking: Client, size: Size, way: Way) -> TimedWork:
     before = beside_engine(server)
     asking.begin(_order(url, size, {**way.options, **way.theirs}, opens=False))
     counts = asking.counted()
-    return Turn(counts["sampled"] / size.tokens, beside_engine(server) - before)
+    return TimedWork(counts["sampled"] / size.tokens, beside_engine(server) - before)
 
 
-def _order(url: str, size: Size, options: Mapping[str, Any], *, opens: bool) -> Order:
-    return Order(
+def _order(url: str, size: Size, options: Mapping[str, Any], *, opens: bool) -> ConversationOrder:
+    return ConversationOrder(
         url=url,
         conversations=size.groups * GROUP,
         at_once=GROUP,

@@ -32,28 +32,28 @@ from benchmarks.proofs.agents import (
     workplaces,
 )
 from benchmarks.proofs.agents.interpreters import Packages, make, version
-from benchmarks.proofs.agents.stage import Missing, Stage
+from benchmarks.proofs.agents.stage import KindStage, Missing
 
 OURS = "millrace"  # the interpreter of the proof itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ProvenKind:
     """A kind of environment, and who plays it."""
 
     name: str
     title: str  # as a task's section has it
-    play: Callable[[Stage], None]
+    play: Callable[[KindStage], None]
     package: str = ""  # of Millrace's own Python; "": none but itself
     python: Packages | None = None  # of the children; None: Millrace's own
     others: dict[str, Packages] = field(default_factory=dict)  # of servers, made before the children's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class KindOutcome:
     """What became of a kind."""
 
-    kind: Kind
+    kind: ProvenKind
     package: str
     episodes: int
     held: dict[str, bool]
@@ -68,102 +68,106 @@ VERL = Packages(
     "verl", ("ray==2.60.0", "tensordict==0.15.3", "omegaconf==2.4.0"), ("verl==0.9.1",), (OURS,)
 )  # torch and transformers are Millrace's
 KINDS = (
-    Kind(name="tools", title="tools: functions", play=tools.functions),
-    Kind(
+    ProvenKind(name="tools", title="tools: functions", play=tools.functions),
+    ProvenKind(
         name="servers",
         title="tools: servers",
         play=tools.servers,
         python=Packages("mcp", ("mcp==2.3.0",)),
         others={"server": Packages("mcp-server-time", ("mcp-server-time==2026.10.19",))},
     ),
-    Kind(name="programs", title="tools: programs", play=tools.programs),
-    Kind(name="custom", title="custom", play=tools.custom, python=Packages("numpy", ("numpy==1.26.4",))),
-    Kind(
+    ProvenKind(name="programs", title="tools: programs", play=tools.programs),
+    ProvenKind(
+        name="custom", title="custom", play=tools.custom, python=Packages("numpy", ("numpy==1.26.4",))
+    ),
+    ProvenKind(
         name="gymnasium",
         title="gymnasium",
         play=games.gymnasium,
         python=Packages("gymnasium", ("gymnasium==1.4.0",)),
     ),
-    Kind(
+    ProvenKind(
         name="textarena",
         title="textarena",
         play=games.textarena,
         python=Packages("textarena", ("textarena==0.7.4",)),
     ),
-    Kind(name="gem", title="gem", play=games.gem, python=Packages("gem-llm", ("gem-llm==0.1.0",))),
-    Kind(
+    ProvenKind(name="gem", title="gem", play=games.gem, python=Packages("gem-llm", ("gem-llm==0.1.0",))),
+    ProvenKind(
         name="openenv",
         title="openenv",
         play=openenv.openenv,
         others={"server": Packages("openenv", ("openenv==0.10.0",))},
     ),
-    Kind(
+    ProvenKind(
         name="verifiers",
         title="verifiers: tasksets",
         play=verifiers.tasksets,
         python=Packages("verifiers", ("verifiers==0.4.0",)),
     ),
-    Kind(
+    ProvenKind(
         name="verifiers-old",
         title="verifiers: load_environment",
         play=verifiers.loaded,
         python=Packages("verifiers", ("verifiers==0.1.14", "datasets==4.6.1")),
     ),
-    Kind(
+    ProvenKind(
         name="nemo_gym",
         title="nemo_gym",
         play=nemo_gym.nemo_gym,
         others={"server": Packages("nemo-gym", ("nemo-gym==0.4.0",), version="3.12")},
     ),
-    Kind(name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym, package="reasoning-gym"),
-    Kind(name="code", title="code", play=tries.code),
-    Kind(name="harbor", title="harbor", play=workplaces.harbor, package="openai"),
-    Kind(name="swe", title="swe", play=workplaces.swe, package="openai"),
-    Kind(name="verl", title="verl_tools", play=verl.new, python=VERL),
-    Kind(
+    ProvenKind(
+        name="reasoning_gym", title="reasoning_gym", play=tries.reasoning_gym, package="reasoning-gym"
+    ),
+    ProvenKind(name="code", title="code", play=tries.code),
+    ProvenKind(name="harbor", title="harbor", play=workplaces.harbor, package="openai"),
+    ProvenKind(name="swe", title="swe", play=workplaces.swe, package="openai"),
+    ProvenKind(name="verl", title="verl_tools", play=verl.new, python=VERL),
+    ProvenKind(
         name="verl-old",
         title="verl_tools",
         play=verl.old,
         python=Packages("verl", alone=("verl==0.4.1",), behind=("verl", OURS)),
         others={"verl": VERL},
     ),
-    Kind(
+    ProvenKind(
         name="openai",
         title="agent: openai",
         play=clients.openai,
         python=Packages("openai", ("openai==3.57.0",)),
     ),
-    Kind(
+    ProvenKind(
         name="anthropic",
         title="agent: anthropic",
         play=clients.anthropic,
         python=Packages("anthropic", ("anthropic==2.14.0",)),
     ),
-    Kind(
+    ProvenKind(
         name="openai-agents",
         title="agent: openai-agents",
         play=clients.openai_agents,
         python=Packages("openai-agents", ("openai-agents==0.24.0",)),
     ),
-    Kind(
+    ProvenKind(
         name="langgraph",
         title="agent: langgraph",
         play=clients.langgraph,
         python=Packages("langgraph", ("langgraph==1.2.24", "langchain-openai==1.7.4")),
     ),
-    Kind(
+    ProvenKind(
         name="litellm",
         title="agent: litellm",
         play=clients.litellm,
         python=Packages("litellm", ("litellm==1.110.2",)),
     ),
-    Kind(
+    ProvenKind(
         name="smolagents",
         title="command: smolagents",
         play=clients.smolagents,
         python=Packages("smolagents", ("smolagents[openai]==1.26.0",)),
     ),
-    Kind(
+    ProvenKind(
         name="mini-swe-agent",
         title="command: mini-swe-agent",
         play=clients.mini_swe_agent,
@@ -203,11 +207,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if is_proven(outcomes) else 1
 
 
-def _outcome(kind: Kind, out: Path) -> Outcome:
+def _outcome(kind: ProvenKind, out: Path) -> KindOutcome:
     """Make the interpreters of a kind, and play it."""
     folder, seconds = out / f"kind-{kind.name}", 0.0
     folder.mkdir(exist_ok=True)
-    stage, package = Stage(folder), f"Python {platform.python_version()}"
+    stage, package = KindStage(folder), f"Python {platform.python_version()}"
     skipped = ""
     try:
         stage.others = {OURS: Path(sys.executable)}
@@ -224,7 +228,7 @@ def _outcome(kind: Kind, out: Path) -> Outcome:
         skipped = str(error)
     except Exception as error:  # noqa: BLE001 - a kind that is not as expected is told, and the others are played
         stage.holds(f"played to its end: {type(error).__name__} {error!s:.200}", False)
-    return Outcome(
+    return KindOutcome(
         kind=kind,
         package=package,
         episodes=stage.episodes,
@@ -237,7 +241,7 @@ def _outcome(kind: Kind, out: Path) -> Outcome:
     )
 
 
-def _package(kind: Kind, stage: Stage) -> str:
+def _package(kind: ProvenKind, stage: KindStage) -> str:
     """Return the packages of a kind with their versions."""
     pairs = [(stage.python, kind.python)] if kind.python and stage.python else []
     pairs += [(Path(sys.executable), Packages(kind.package))] if kind.package else []
@@ -245,13 +249,13 @@ def _package(kind: Kind, stage: Stage) -> str:
     return ", ".join(f"{one.named} {version(python, one.named)}" for python, one in pairs)
 
 
-def is_proven(outcomes: Sequence[Outcome]) -> bool:
+def is_proven(outcomes: Sequence[KindOutcome]) -> bool:
     """Tell whether all that was played held, and something was."""
     played = [one for one in outcomes if not one.skipped]
     return bool(played) and all(one.held and all(one.held.values()) for one in played)
 
 
-def as_table(outcomes: Sequence[Outcome]) -> list[str]:
+def as_table(outcomes: Sequence[KindOutcome]) -> list[str]:
     """Write the results as lines of a Markdown table, and below it what held of each kind."""
     lines = [
         "| kind | package | episodes | conversations | sequences | held | of | s |",
@@ -277,7 +281,7 @@ def as_table(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def _row(one: Outcome) -> str:
+def _row(one: KindOutcome) -> str:
     held = "skipped" if one.skipped else str(sum(one.held.values()))
     counts = f"{one.conversations or ''} | {one.sequences or ''}"
     of = f"{held} | {len(one.held)} | {one.seconds:.0f}"

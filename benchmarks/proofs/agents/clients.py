@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.proofs.agents.recorded_run import Sampled, read_record
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 from benchmarks.results import ROOT
 from benchmarks.rigs.clients import programs
 from broker.messages import Completion, Prompt, ScoredGroup, Segment
@@ -51,42 +51,42 @@ BASHES: Final = tuple(
 )
 
 
-def openai(stage: Stage) -> None:
+def openai(stage: KindStage) -> None:
     """Train a script on `openai`: chat, streamed chat, responses."""
     _functions(stage, programs.OPENAI, "chat", "streamed", "responses")
 
 
-def anthropic(stage: Stage) -> None:
+def anthropic(stage: KindStage) -> None:
     """Train a script on `anthropic`: messages, streamed messages."""
     _functions(stage, programs.ANTHROPIC, "messages", "streamed")
 
 
-def openai_agents(stage: Stage) -> None:
+def openai_agents(stage: KindStage) -> None:
     """Train an agent of OpenAI's SDK, by responses and by chat completions."""
     _functions(stage, programs.OPENAI_AGENTS, "responses", "chat")
 
 
-def langgraph(stage: Stage) -> None:
+def langgraph(stage: KindStage) -> None:
     """Train a graph with a tool node."""
     _functions(stage, programs.LANGGRAPH, "graph")
 
 
-def litellm(stage: Stage) -> None:
+def litellm(stage: KindStage) -> None:
     """Train a script on `litellm`, by OpenAI's API and by Anthropic's."""
     _functions(stage, programs.LITELLM, "as_openai", "as_anthropic")
 
 
-def smolagents(stage: Stage) -> None:
+def smolagents(stage: KindStage) -> None:
     """Train a CodeAgent as a command, behind walls where its Python can be shown there."""
     _command(stage, programs.SMOLAGENTS, CODES, stops=STOPS)
 
 
-def mini_swe_agent(stage: Stage) -> None:
+def mini_swe_agent(stage: KindStage) -> None:
     """Train mini-swe-agent as a command in the same way, with its own configuration."""
     _command(stage, programs.MINI_SWE_AGENT, BASHES)
 
 
-def _functions(stage: Stage, program: str, *names: str) -> None:
+def _functions(stage: KindStage, program: str, *names: str) -> None:
     """Train functions, a task each, on boxes, with the demo's model."""
     stage.file("boxes.py", (ROOT / "tasks" / "boxes.py").read_text(encoding="utf-8"))
     stage.file("own_agent.py", programs.COUNTED + program)
@@ -104,7 +104,7 @@ def _functions(stage: Stage, program: str, *names: str) -> None:
     )
 
 
-def _command(stage: Stage, program: str, answers: Sequence[str], *, stops: Sequence[str] = ()) -> None:
+def _command(stage: KindStage, program: str, answers: Sequence[str], *, stops: Sequence[str] = ()) -> None:
     """Train a command, with a policy that says one of these answers, up to a stop sequence of its requests."""
     script = stage.file("own_command.py", programs.COUNTED + program)
     is_walled = stage.python is not None and _is_shown(stage.python)
@@ -129,7 +129,7 @@ def _is_shown(python: Path) -> bool:
 
 
 def _trained(
-    stage: Stage, environments: Mapping[str, Any], *, stops: Sequence[str] = (), **sections: Any
+    stage: KindStage, environments: Mapping[str, Any], *, stops: Sequence[str] = (), **sections: Any
 ) -> None:
     """Train two steps, and hold what was trained to what was sampled."""
     rows = box_problems("train", STEPS * len(environments) * 4)
@@ -183,7 +183,7 @@ def _trained(
     compare(stage, groups, read_record(record), list(environments), is_stopped=_stopped_by(stops))
 
 
-def _up(stage: Stage, record: Path) -> int:
+def _up(stage: KindStage, record: Path) -> int:
     """Run the configuration in its folder, and return the exit code."""
     variables = {
         name: value for name, value in os.environ.items() if name not in ("REDIS_URL", "PYTHONSAFEPATH")
@@ -201,7 +201,7 @@ def _up(stage: Stage, record: Path) -> int:
 
 
 def compare(
-    stage: Stage,
+    stage: KindStage,
     groups: Sequence[ScoredGroup],
     record: Sequence[Sampled],
     tasks: Sequence[str],

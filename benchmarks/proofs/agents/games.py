@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 
 
-def gymnasium(stage: Stage) -> None:
+def gymnasium(stage: KindStage) -> None:
     """Cross a frozen lake, and fall into it."""
     lake = {
         "type": "gymnasium",
@@ -37,7 +37,7 @@ def gymnasium(stage: Stage) -> None:
     stage.holds("a game that there is not is named", unknown.failed("start", "FrozenLak", is_policys=False))
 
 
-def gem(stage: Stage) -> None:
+def gem(stage: KindStage) -> None:
     """Guess a number by halving."""
     low, high, said = 1, 10, 0
 
@@ -62,7 +62,7 @@ def gem(stage: Stage) -> None:
     stage.holds("what is no guess is answered, and not paid", odd.failure is None, (odd.rewards[0] or 0) <= 0)
 
 
-def textarena(stage: Stage) -> None:
+def textarena(stage: KindStage) -> None:
     """Move a tower, and try what the rules forbid."""
     with stage.plays({"type": "textarena", "id": "TowerOfHanoi-v0"}) as player:
         right = player.play(*re.findall(r"\[.*?\]", "[A C] [A B] [C B] [A C] [B A] [B C] [A C]"))

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from benchmarks.proofs.agents.player import calls
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 from broker.messages import Turn
 
 SERVER = """
@@ -36,7 +36,7 @@ print(folder.joinpath("data", "example.jsonl").read_text().splitlines()[0])
 """
 
 
-def nemo_gym(stage: Stage) -> None:
+def nemo_gym(stage: KindStage) -> None:
     """Play the package's own example servers with the rows that it ships for them."""
     program = stage.file("server.py", SERVER)
     _tools(stage, program.name)
@@ -76,7 +76,7 @@ def nemo_gym(stage: Stage) -> None:
     )
 
 
-def _tools(stage: Stage, program: str) -> None:
+def _tools(stage: KindStage, program: str) -> None:
     """Play a server with tools and `/verify`."""
     name, row = "example_multi_step", _row(stage, "example_multi_step")
     given = row["row"]
@@ -104,6 +104,6 @@ def _tools(stage: Stage, program: str) -> None:
     )
 
 
-def _row(stage: Stage, name: str) -> dict[str, Any]:
+def _row(stage: KindStage, name: str) -> dict[str, Any]:
     """Return the first example of a server, as a row has it."""
     return {"row": json.loads(stage.prints("rows.py", ROWS, name, python=stage.others["server"]))}

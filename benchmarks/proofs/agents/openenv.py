@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.proofs.agents.player import calls
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 
 SERVER = '''
 import sys
@@ -81,7 +81,7 @@ uvicorn.run(create_app(*kinds[name], env_name=name, max_concurrent_envs=most), h
 '''
 
 
-def openenv(stage: Stage) -> None:
+def openenv(stage: KindStage) -> None:
     """Play on three servers; one of them is killed, and one has little room."""
     program = stage.file("server.py", SERVER)
     _digit(stage, program.name)
@@ -113,7 +113,7 @@ def openenv(stage: Stage) -> None:
     stage.holds("a tool's errors are told", "gold" in shop.said[1], "there is no tool 'pay'" in shop.said[2])
 
 
-def _digit(stage: Stage, program: str) -> None:
+def _digit(stage: KindStage, program: str) -> None:
     """Play the game of one text, on a server that has room for two."""
     section = {"type": "openenv", "reset": {"level": " of ten"}, "reset_deadline_s": 30}
     with (

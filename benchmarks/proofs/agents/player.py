@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agents.environments.environments import Environments
-from agents.environments.seam import Beginning, EnvironmentFailed, Finish, Step
-from agents.gateway.calls import Calls
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
+from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep, Finish
+from agents.gateway.calls import PlayCalls
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, TokenUsage
 from agents.gateway.server import Gateway
 from broker.messages import End, Turn
 
@@ -26,7 +26,7 @@ EPISODE_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class PlayEnd:
     """How one episode ended."""
 
     failure: EnvironmentFailed | None
@@ -42,11 +42,11 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played(Ended):
+class PlayedEpisode(PlayEnd):
     """One episode, turn by turn."""
 
     beginning: Beginning | None
-    steps: Sequence[Step]
+    steps: Sequence[EnvironmentStep]
 
     @property
     def said(self) -> list[str]:
@@ -75,10 +75,10 @@ class Played(Ended):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran(Ended):
+class Ran(PlayEnd):
     """One episode of an agent that owns its loop."""
 
-    asked: Sequence[Asked]  # of the policy
+    asked: Sequence[ApiRequest]  # of the policy
     finish: Finish | None
 
     @property
@@ -101,23 +101,23 @@ class Ran(Ended):
         return [str(one["content"]) for one in self.asked[call].messages]
 
 
-class Script(Calls):
+class Script(PlayCalls):
     """A policy that says these messages, one a call."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         super().__init__(model="policy", created=0)
-        self._turns, self.asked = list(turns), []  # type: list[Turn], list[Asked]
+        self._turns, self.asked = list(turns), []  # type: list[Turn], list[ApiRequest]
 
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         """Count messages: nobody looks."""
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         self.asked.append(asked)
         if not self._turns:
             return self._at_limit(End.TURNS, begun, given=1, is_beside=False)
-        usage = Usage(given=1, cached=0, sampled=1)
-        return Answer(
+        usage = TokenUsage(given=1, cached=0, sampled=1)
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,
@@ -146,7 +146,7 @@ class Player:
         row: Mapping[str, Any] | None = None,
         seed: int = 17,
         before_last: Callable[[], None] | None = None,
-    ) -> Played:
+    ) -> PlayedEpisode:
         """Play an episode, to the end that the environment gives it or that of the turns."""
 
         def say(place: int, _: str) -> str | Turn:
@@ -156,14 +156,14 @@ class Player:
 
         return self._wait(self._play(say, len(turns), row or {}, seed))
 
-    def play_by(self, answer: Callable[[str], str], *, most: int, seed: int = 17) -> Played:
+    def play_by(self, answer: Callable[[str], str], *, most: int, seed: int = 17) -> PlayedEpisode:
         """Play an episode in which each turn depends on what was read last."""
         return self._wait(self._play(lambda _, read: answer(read), most, {}, seed))
 
-    def play_together(self, number: int, *turns: str | Turn) -> list[Played]:
+    def play_together(self, number: int, *turns: str | Turn) -> list[PlayedEpisode]:
         """Play as many episodes at the same time."""
 
-        async def all_of_them() -> list[Played]:
+        async def all_of_them() -> list[PlayedEpisode]:
             plays = (self._play(lambda place, _: turns[place], len(turns), {}, 17) for _ in range(number))
             return list(await asyncio.gather(*plays))
 
@@ -185,13 +185,13 @@ class Player:
 
     async def _play(
         self, say: Callable[[int, str], str | Turn], most: int, row: Mapping[str, Any], seed: int
-    ) -> Played:
+    ) -> PlayedEpisode:
         """Play at most so many turns.
 
         Args:
             say: makes a turn, by its place and what was read last.
         """
-        steps: list[Step] = []
+        steps: list[EnvironmentStep] = []
         beginning: Beginning | None = None
         token = f"proof-{self._count()}"
         try:
@@ -208,8 +208,8 @@ class Player:
             finally:
                 await episode.close()
         except EnvironmentFailed as error:
-            return Played(beginning=beginning, steps=steps, failure=error)
-        return Played(beginning=beginning, steps=steps, failure=None)
+            return PlayedEpisode(beginning=beginning, steps=steps, failure=error)
+        return PlayedEpisode(beginning=beginning, steps=steps, failure=None)
 
     async def _run(
         self, turns: Sequence[str | Turn], row: Mapping[str, Any], seed: int, *, judged: bool

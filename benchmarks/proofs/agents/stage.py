@@ -31,7 +31,7 @@ class Missing(Exception):
 
 
 @dataclass(slots=True)
-class Stage:
+class KindStage:
     """The place of one kind."""
 
     folder: Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.environments.environments import Environments
 from benchmarks.proofs.agents.player import TASK, calls
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 
 FUNCTIONS = '''
 import sqlite3
@@ -47,7 +47,7 @@ class Walk:
 '''
 
 
-def functions(stage: Stage) -> None:
+def functions(stage: KindStage) -> None:
     """Play with Python functions."""
     stage.file("own_tools.py", FUNCTIONS)
     with stage.plays({"type": "tools", "functions": ["own_tools:books", "own_tools:lose"]}) as player:
@@ -71,7 +71,7 @@ def functions(stage: Stage) -> None:
     )
 
 
-def servers(stage: Stage) -> None:
+def servers(stage: KindStage) -> None:
     """Play with the published server of times, in a Python of its own."""
     server = stage.others["server"].parent / "mcp-server-time"
     clock = {"clock": {"command": [str(server), "--local-timezone", "UTC"]}}
@@ -115,7 +115,7 @@ def _kill_servers(environments: Environments) -> None:
             process.kill()
 
 
-def programs(stage: Stage) -> None:
+def programs(stage: KindStage) -> None:
     """Play with Python and bash behind the walls."""
     section = {
         "type": "tools",
@@ -143,7 +143,7 @@ def programs(stage: Stage) -> None:
     stage.holds("no network is reached", "Operation not permitted" in walled.said[0])
 
 
-def custom(stage: Stage) -> None:
+def custom(stage: KindStage) -> None:
     """Play in an environment of one's own, whose numpy is another than Millrace's."""
     stage.file("own_walk.py", OWN)
     section = {"type": "custom", "import_path": "own_walk:Walk"}

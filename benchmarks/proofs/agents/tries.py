@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 
 TERM: Final = re.compile(r"([+-]?) ?(\d+)(?= [+-]|\s*=|\s*$)", re.MULTILINE)
 DOUBLE, SQUARE = "print(2 * int(input()))", "print(int(input()) ** 2)"
@@ -13,7 +13,7 @@ TESTS: Final = {"inputs": ["2\n", "3\n", "10\n"], "outputs": ["4\n", "9\n", "100
 ROW: Final = {"type": "code", "answer": TESTS}
 
 
-def reasoning_gym(stage: Stage) -> None:
+def reasoning_gym(stage: KindStage) -> None:
     """Answer sums wrong and right."""
     section = {"type": "reasoning_gym", "dataset": "chain_sum", "tries": 3, "discount": 0.5}
     answers: list[str] = []
@@ -42,7 +42,7 @@ def reasoning_gym(stage: Stage) -> None:
     )
 
 
-def code(stage: Stage) -> None:
+def code(stage: KindStage) -> None:
     """Write a program that is wrong, one that hangs, and one that is right."""
     section = {"type": "code", "public": 2, "tries": 3, "case_timeout_s": 2, "max_turns": 4}
     wrong, hangs, right = (f"```python\n{one}\n```" for one in (DOUBLE, "while True: pass", SQUARE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.proofs.agents.player import calls
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 
 SUMS = """
 import verifiers.v1 as vf
@@ -110,7 +110,7 @@ BUYS = calls(("price", {"thing": "tea"}))
 HELD_OUT = 1_000_000_000  # the first seed of `split: eval`
 
 
-def tasksets(stage: Stage) -> None:
+def tasksets(stage: KindStage) -> None:
     """Play tasksets of verifiers' version 1, one with a toolset."""
     stage.file("sums_v1.py", SUMS)
     stage.file("shop_v1.py", SHOP)
@@ -141,7 +141,7 @@ def tasksets(stage: Stage) -> None:
     _refused(stage)
 
 
-def _refused(stage: Stage) -> None:
+def _refused(stage: KindStage) -> None:
     """Name what can't be played."""
     cases: dict[str, tuple[dict[str, Any], str]] = {
         "a harness that executes what the policy writes here": (
@@ -165,7 +165,7 @@ def _refused(stage: Stage) -> None:
     stage.holds("a task that needs a container is refused by name", told)
 
 
-def loaded(stage: Stage) -> None:
+def loaded(stage: KindStage) -> None:
     """Play what `load_environment` makes: one turn, several, tools."""
     stage.file("old_ones.py", OLD)
     stage.file("sums_v1.py", "__all__ = []\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from benchmarks.proofs.agents.player import calls
-from benchmarks.proofs.agents.stage import Stage
+from benchmarks.proofs.agents.stage import KindStage
 
 TOOLS = '''
 from verl.tools.base_tool import BaseTool
@@ -71,7 +71,7 @@ ROW = {"extra_info": {"need_tools_kwargs": True, "tools_kwargs": KWARGS}}
 TURNS = tuple(calls(("answer", {"answer": text})) for text in ("41", "42", "42"))
 
 
-def new(stage: Stage) -> None:
+def new(stage: KindStage) -> None:
     """Play with the newest verl."""
     stage.file("own_answer.py", NEW)
     functions = stage.file("own_functions.py", FUNCTIONS)
@@ -109,7 +109,7 @@ def new(stage: Stage) -> None:
     stage.holds("a file that is not there is named", none.failed("start", "none.yaml", is_policys=False))
 
 
-def old(stage: Stage) -> None:
+def old(stage: KindStage) -> None:
     """Play with verl 0.4, whose tools answer texts, and with its own example for GSM8K."""
     stage.file("own_answer.py", OLD)
     yaml = {"type": "verl_tools", "tool_config_path": str(stage.file("tools.yaml", YAML)), "memory_mb": 8192}
@@ -124,7 +124,7 @@ def old(stage: Stage) -> None:
     )
 
 
-def _holds(stage: Stage, rewards: list[float | None], said: list[str], *, is_over: bool) -> None:
+def _holds(stage: KindStage, rewards: list[float | None], said: list[str], *, is_over: bool) -> None:
     stage.holds(
         "a tool's answers are read", said == ["41 is worth 0.0", "42 is worth 1.0", "42 is worth 1.0"]
     )

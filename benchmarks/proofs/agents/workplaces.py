@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from agents.environments.child.workplaces.engine import ENGINES
 from benchmarks.proofs.agents.player import Player, Ran
-from benchmarks.proofs.agents.stage import Missing, Stage
+from benchmarks.proofs.agents.stage import KindStage, Missing
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import check_walls
@@ -75,7 +75,7 @@ def _works(player: Player, row: Mapping[str, Any], *said: str) -> Ran:
     return player.run(*said, row={"messages": [{"role": "user", "content": "Do it."}], **row}, judged=True)
 
 
-def _task(stage: Stage, name: str, **files: str) -> dict[str, Any]:
+def _task(stage: KindStage, name: str, **files: str) -> dict[str, Any]:
     """Make a task directory, and a row with it."""
     folder = stage.folder / name
     given = {
@@ -95,7 +95,7 @@ def _task(stage: Stage, name: str, **files: str) -> dict[str, Any]:
     return {"type": "harbor", "answer": {"folder": str(folder)}}
 
 
-def _plays_tasks(stage: Stage, where: str, *, build_words: Sequence[str] = (), **files: str) -> None:
+def _plays_tasks(stage: KindStage, where: str, *, build_words: Sequence[str] = (), **files: str) -> None:
     """Play task directories of one kind of place, by a function and by a command."""
     stage.file("own_agent.py", AGENT)
     section: dict[str, Any] = {"type": "harbor", "build_words": list(build_words)}
@@ -122,7 +122,7 @@ def _plays_tasks(stage: Stage, where: str, *, build_words: Sequence[str] = (), *
     )
 
 
-def harbor(stage: Stage) -> None:
+def harbor(stage: KindStage) -> None:
     """Play task directories behind walls, with a command too, and in a container where there is an engine."""
     try:
         check_walls()
@@ -159,7 +159,7 @@ def _has_base(engine: str) -> bool:
     )
 
 
-def swe(stage: Stage) -> None:
+def swe(stage: KindStage) -> None:
     """Mend a row's repository, and have the diff judged by the scorer of one turn."""
     try:
         check_walls()

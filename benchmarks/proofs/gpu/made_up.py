@@ -28,7 +28,7 @@ NOISE = 0.3  # nats, of the sampler's log-probabilities around the flat distribu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ModelShape:
     """Sizes of a Qwen2 model. The embedding is tied to the head.
 
     Args:
@@ -63,20 +63,20 @@ class Shape:
         return self.layers * (attention + 3 * self.hidden * self.inner)
 
 
-TINY = Shape(
+TINY = ModelShape(
     name="a tiny model", hidden=64, inner=256, layers=2, heads=2, groups=1, vocabulary=300, spread=0.1
 )
 # The Qwen2.5 family's own sizes, as their config.json has them.
-QWEN_0_5B = Shape(
+QWEN_0_5B = ModelShape(
     name="Qwen2.5-0.5B's shape", hidden=896, inner=4864, layers=24, heads=14, groups=2, vocabulary=151_936
 )
-QWEN_1_5B = Shape(
+QWEN_1_5B = ModelShape(
     name="Qwen2.5-1.5B's shape", hidden=1536, inner=8960, layers=28, heads=12, groups=2, vocabulary=151_936
 )
 LONGEST = 4096  # tokens of a sequence
 
 
-def build_model(shape: Shape, seed: int) -> Qwen2ForCausalLM:
+def build_model(shape: ModelShape, seed: int) -> Qwen2ForCausalLM:
     """Return a model with random weights in float32."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -98,7 +98,7 @@ def build_model(shape: Shape, seed: int) -> Qwen2ForCausalLM:
     )
 
 
-def write_model(folder: Path, shape: Shape, *, dtype: str, seed: int = 0) -> Path:
+def write_model(folder: Path, shape: ModelShape, *, dtype: str, seed: int = 0) -> Path:
     """Write a model with random weights and a tokenizer over bytes, and return its folder."""
     import torch
     from tokenizers.pre_tokenizers import ByteLevel
@@ -111,7 +111,7 @@ def write_model(folder: Path, shape: Shape, *, dtype: str, seed: int = 0) -> Pat
     return folder
 
 
-def write_weights(file: Path, shape: Shape, *, dtype: str, seed: int) -> Path:
+def write_weights(file: Path, shape: ModelShape, *, dtype: str, seed: int) -> Path:
     """Write the weights of another random model, as the learner publishes them: a tied tensor once."""
     import torch
     from safetensors.torch import save_file
@@ -122,7 +122,7 @@ def write_weights(file: Path, shape: Shape, *, dtype: str, seed: int) -> Path:
     return file
 
 
-def random_groups(shape: Shape, lengths: Sequence[Sequence[int]], *, seed: int) -> list[ScoredGroup]:
+def random_groups(shape: ModelShape, lengths: Sequence[Sequence[int]], *, seed: int) -> list[ScoredGroup]:
     """Make scored groups of random tokens, every second answer right.
 
     Args:

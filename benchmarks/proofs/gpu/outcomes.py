@@ -1,7 +1,7 @@
 """How a step of `make prove-gpu` ended: a line for people, a file for the next start.
 
-In: what a step's process returns or raises. Out: an `Outcome`, as JSON in the proof's folder and as a row of the table.
-Used by the command and by every worker. A file that is torn or of another form counts as none.
+In: what a step's process returns or raises. Out: a `StepOutcome`, as JSON in the proof's folder and as a row of the
+table. Used by the command and by every worker. A file that is torn or of another form counts as none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Device = Literal["cuda", "cpu"]
 REASON_CHARS = 700  # of what is measured, or of a reason; the step's log has all of it
 
 
-class Verdict(StrEnum):
+class StepVerdict(StrEnum):
     """How a step ended."""
 
     PASS = "PASS"  # noqa: S105 - no password
@@ -52,7 +52,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class StepPlace:
     """Where a step runs.
 
     Args:
@@ -71,7 +71,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StepFigures:
     """What a step that passed has measured.
 
     Args:
@@ -84,11 +84,11 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """The end of one step."""
 
     step: str
-    verdict: Verdict
+    verdict: StepVerdict
     text: str  # what was measured, or the reason
     seconds: float = 0.0
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -110,11 +110,11 @@ class Outcome:
         new.replace(file)
 
 
-def read_outcome(file: Path) -> Outcome | None:
-    """Read what `Outcome.write` wrote; None where there is no such file."""
+def read_outcome(file: Path) -> StepOutcome | None:
+    """Read what `StepOutcome.write` wrote; None where there is no such file."""
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
-        return Outcome(**fields | {"verdict": Verdict(fields["verdict"])})
+        return StepOutcome(**fields | {"verdict": StepVerdict(fields["verdict"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

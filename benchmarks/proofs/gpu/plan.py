@@ -21,13 +21,13 @@ ENGINE = "engine"  # a session: its steps share a process, and in it one vLLM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class GpuStep:
     """One step.
 
     Args:
         name: on the command line, in the table, and of its files.
         what: it shows, for people.
-        function: `module:function`, which takes a `Place` and returns a `Found`.
+        function: `module:function`, which takes a `StepPlace` and returns `StepFigures`.
         cost_s: what it takes on a GPU, seconds, without its session's beginning.
         cuda_s: limit on a GPU, seconds; a session's beginning is in that of each of its steps.
         cpu_cost_s: what its CPU form takes.
@@ -61,7 +61,7 @@ class Step:
         return self.cuda_s if device == "cuda" else self.cpu_s
 
 
-MACHINE = Step(
+MACHINE = GpuStep(
     name="machine",
     what="Python, torch, the card and the libraries",
     function="benchmarks.proofs.gpu.machine:look",
@@ -86,8 +86,8 @@ _NO_OFFLOAD = "a CPU has no other memory to keep the optimizer in, and the learn
 
 def _zero(
     name: str, what: str, *, cost_s: float, cuda_s: float, no_cpu_form: str = "", **options: object
-) -> Step:
-    return Step(
+) -> GpuStep:
+    return GpuStep(
         name=name,
         what=what,
         function="benchmarks.proofs.gpu.training:follows_the_reference",
@@ -101,7 +101,7 @@ def _zero(
     )
 
 
-STEPS: tuple[Step, ...] = (
+STEPS: tuple[GpuStep, ...] = (
     MACHINE,
     _zero("float32", "fused AdamW in float32, ZeRO 1", cost_s=40, cuda_s=100, stage=1, dtype="float32"),
     _zero("zero-2", "bfloat16, ZeRO 2", cost_s=20, cuda_s=60, stage=2),
@@ -128,7 +128,7 @@ STEPS: tuple[Step, ...] = (
     _zero(
         "ranks", "two ranks: NCCL between two cards, or gloo on a CPU", cost_s=25, cuda_s=75, stage=2, ranks=2
     ),
-    Step(
+    GpuStep(
         name="varlen",
         what="torch's varlen attention against a reference, forward and backward",
         function="benchmarks.proofs.gpu.varlen:agrees_with_sdpa",
@@ -138,7 +138,7 @@ STEPS: tuple[Step, ...] = (
         cpu_s=60,
         lane=TRAINS,
     ),
-    Step(
+    GpuStep(
         name="engine-eager",
         what="vLLM against the learner, weights loaded in flight",
         function="benchmarks.proofs.gpu.engine:agrees_in_flight",
@@ -150,7 +150,7 @@ STEPS: tuple[Step, ...] = (
         session=ENGINE,
         options=(("enforce_eager", True),),
     ),
-    Step(
+    GpuStep(
         name="float32-head",
         what="updates and mismatch, logits in float32",
         function="benchmarks.proofs.gpu.engine:measures_mismatch",
@@ -162,7 +162,7 @@ STEPS: tuple[Step, ...] = (
         session=ENGINE,
         options=(("head_dtype", "float32"),),
     ),
-    Step(
+    GpuStep(
         name="demo",
         what="the demo in bfloat16, vLLM and learner on one card, its generator killed in the middle",
         function="benchmarks.proofs.gpu.shared_card:survives_a_kill",
@@ -172,7 +172,7 @@ STEPS: tuple[Step, ...] = (
         cpu_s=600,
         lane=SAMPLES,
     ),
-    Step(
+    GpuStep(
         name="rates",
         what="the learner's tokens/s beside the product that the card measures, and peak memory beside doctor's",
         function="benchmarks.proofs.gpu.rates:measures_the_learner",
@@ -182,7 +182,7 @@ STEPS: tuple[Step, ...] = (
         cpu_s=120,
         lane=ALONE,
     ),
-    Step(
+    GpuStep(
         name="updates",
         what="tokens/s of vLLM with new weights coming in, beside none",
         function="benchmarks.proofs.gpu.updates:measures_updates",
@@ -194,7 +194,7 @@ STEPS: tuple[Step, ...] = (
         session=ENGINE,
     ),
     _zero("zero-1", "bfloat16, ZeRO 1", cost_s=20, cuda_s=60, stage=1),
-    Step(
+    GpuStep(
         name="engine-graphs",
         what="vLLM against the learner with compiled layers and CUDA graphs",
         function="benchmarks.proofs.gpu.engine:agrees_in_flight",
@@ -206,7 +206,7 @@ STEPS: tuple[Step, ...] = (
         options=(("enforce_eager", False),),
         no_cpu_form="CUDA graphs are a GPU's",
     ),
-    Step(
+    GpuStep(
         name="model-head",
         what="updates and mismatch, logits in the model's type",
         function="benchmarks.proofs.gpu.engine:measures_mismatch",
@@ -221,7 +221,7 @@ STEPS: tuple[Step, ...] = (
 BY_NAME = {step.name: step for step in STEPS}
 
 
-def chosen(steps: Sequence[Step], device: Device, budget_s: float) -> tuple[list[Step], dict[str, str]]:
+def chosen(steps: Sequence[GpuStep], device: Device, budget_s: float) -> tuple[list[GpuStep], dict[str, str]]:
     """Leave out what a budget has no room for, in the order of the steps: a later, shorter one may still have room.
 
     Args:
@@ -231,7 +231,7 @@ def chosen(steps: Sequence[Step], device: Device, budget_s: float) -> tuple[list
     Returns:
         The steps that run, and for each of the others, by its name, why not.
     """
-    kept: list[Step] = []
+    kept: list[GpuStep] = []
     left_out: dict[str, str] = {}
     for step in steps:
         whole_s = takes([*kept, step], device)
@@ -244,7 +244,7 @@ def chosen(steps: Sequence[Step], device: Device, budget_s: float) -> tuple[list
     return kept, left_out
 
 
-def takes(steps: Sequence[Step], device: Device) -> float:
+def takes(steps: Sequence[GpuStep], device: Device) -> float:
     """Return the seconds of steps by their declared costs: the longer lane, then what has the card to itself."""
     lanes = {TRAINS: 0.0, SAMPLES: 0.0, ALONE: LIBRARIES_S[device] + MACHINE.cost_on(device) + ENDS_S}
     begun = set[str]()

@@ -24,12 +24,12 @@ from benchmarks.proofs.gpu.made_up import (
     QWEN_0_5B,
     QWEN_1_5B,
     TINY,
-    Shape,
+    ModelShape,
     batch_of,
     random_groups,
     write_model,
 )
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlace
 from benchmarks.rigs.groups import demo_run
 from config.run import Run
 from learner.training.batch import Batch
@@ -58,7 +58,7 @@ class Size:
     """
 
     least_bytes: float
-    shape: Shape
+    shape: ModelShape
     longest: int
     groups: int
     micro_batch: int
@@ -73,7 +73,7 @@ SIZES = (
 )
 
 
-def measures_the_learner(place: Place) -> Found:
+def measures_the_learner(place: StepPlace) -> StepFigures:
     """Train steps on made-up groups, and measure. Raises Missed where the estimate is too low, or a number is none."""
     on_gpu = place.device == "cuda"
     free, memory = torch.cuda.mem_get_info() if on_gpu else (0, 0)
@@ -113,7 +113,7 @@ def measures_the_learner(place: Place) -> Found:
     )
     relative = f"peak {card.tera:g} TFLOPS ({card.source}); " if card else ""
     none = "" if card else "MFU: no peak is known of this device; "
-    return Found(
+    return StepFigures(
         text=f"{size.shape.name}, {len(lengths)} sequences, {sum(lengths):,} tokens a step: {'; '.join(rates)}; "
         f"{measured}{relative}{none}memory: {used}, doctor's estimates {estimate / 1e9:.3g} GB between steps, "
         f"and {whole / 1e9:.3g} GB of a GPU in all",
@@ -190,7 +190,7 @@ def _batch(run: Run, size: Size) -> tuple[Batch, Sequence[int]]:
     return batch_of(run, groups, version=0), sequences
 
 
-def _run(place: Place, size: Size, *, on_gpu: bool) -> Run:
+def _run(place: StepPlace, size: Size, *, on_gpu: bool) -> Run:
     dtype = "bfloat16" if on_gpu else "float32"
     model = write_model(place.folder / "model", size.shape, dtype=dtype)
     return demo_run(

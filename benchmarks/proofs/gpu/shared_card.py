@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlace
 from benchmarks.rigs.groups import demo_run
 from broker.connection import RedisLink
 from broker.keys import Keys
@@ -88,7 +88,7 @@ class Killer:
             self.killed_at = version
 
 
-def survives_a_kill(place: Place) -> Found:
+def survives_a_kill(place: StepPlace) -> StepFigures:
     """Run the demo, kill its generator, and look at what became of it. Raises Missed where something is wrong."""
     run = _run(place)
     config = place.folder / "run.yaml"
@@ -115,7 +115,7 @@ def survives_a_kill(place: Place) -> Found:
     if place.device == "cuda" and not (rates and rates[-1][1] >= LEAST_RATE):
         raise Missed(f"held-out pass rates {rates}, at least {LEAST_RATE} in the end")
     learned = " to ".join(f"{rate:.2f}" for _, rate in ([rates[0], rates[-1]] if rates else []))
-    return Found(
+    return StepFigures(
         text=f"{found.version} steps in {seconds:.0f} s, generator killed at version {killer.killed_at}, trained "
         f"groups of each generator: {', '.join(map(str, by_generator.values()))}; nothing lost, nothing twice; "
         f"held-out {learned or 'not measured'}",
@@ -132,7 +132,7 @@ def trained_groups(journal: Path) -> dict[str, int]:
     return counts
 
 
-def _run(place: Place) -> Run:
+def _run(place: StepPlace) -> Run:
     on_gpu = place.device == "cuda"
     engine: dict[str, Any] = {"type": "vllm", "max_num_seqs": 128, "start_timeout_s": 180}
     engine |= (

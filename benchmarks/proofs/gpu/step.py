@@ -17,13 +17,13 @@ from pathlib import Path
 
 from benchmarks.proofs.gpu.outcomes import (
     Device,
-    Found,
     Kept,
     Missed,
-    Outcome,
-    Place,
     Skipped,
-    Verdict,
+    StepFigures,
+    StepOutcome,
+    StepPlace,
+    StepVerdict,
     in_one_line,
 )
 
@@ -37,7 +37,7 @@ def outcome_of(
     shared: Path,
     kept: Kept | None = None,
     is_fork: bool = False,
-) -> Outcome:
+) -> StepOutcome:
     """Call a step's function, and say how it ended.
 
     Args:
@@ -47,7 +47,7 @@ def outcome_of(
         device: that the step is about.
         shared: the proof's folder; the step's own below it is emptied.
         kept: by the session; None: the step is alone.
-        is_fork: as in `Place`.
+        is_fork: as in `StepPlace`.
     """
     began = time.monotonic()
     own = shared / name
@@ -56,21 +56,21 @@ def outcome_of(
     facts: Mapping[str, object] = {}
     try:
         module, _, attribute = function.partition(":")
-        run: Callable[..., Found] = getattr(import_module(module), attribute)
-        place = Place(folder=own, shared=shared, device=device, kept=kept or Kept(), is_fork=is_fork)
+        run: Callable[..., StepFigures] = getattr(import_module(module), attribute)
+        place = StepPlace(folder=own, shared=shared, device=device, kept=kept or Kept(), is_fork=is_fork)
         with place.kept.stack if kept is None else nullcontext():
             found = run(place, **options)
-        verdict, text, facts = Verdict.PASS, found.text, found.facts
+        verdict, text, facts = StepVerdict.PASS, found.text, found.facts
     except Skipped as why:
-        verdict, text = Verdict.SKIP, str(why)
+        verdict, text = StepVerdict.SKIP, str(why)
     except Missed as why:
-        verdict, text = Verdict.FAIL, str(why)
+        verdict, text = StepVerdict.FAIL, str(why)
     except ImportError as error:
         traceback.print_exc()
-        verdict, text = Verdict.FAIL, f"can't import what it needs: {error}"
+        verdict, text = StepVerdict.FAIL, f"can't import what it needs: {error}"
     except Exception as error:  # noqa: BLE001 - whatever a driver, a kernel or a library raises here is the finding
         traceback.print_exc()
-        verdict, text = Verdict.FAIL, f"{type(error).__name__}: {error}"
-    return Outcome(
+        verdict, text = StepVerdict.FAIL, f"{type(error).__name__}: {error}"
+    return StepOutcome(
         step=name, verdict=verdict, text=in_one_line(text), seconds=time.monotonic() - began, facts=facts
     )

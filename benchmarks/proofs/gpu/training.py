@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.proofs.gpu.made_up import TINY, write_model
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place, Skipped
+from benchmarks.proofs.gpu.outcomes import Device, Missed, Skipped, StepFigures, StepPlace
 from benchmarks.rigs.groups import demo_run
 from broker.weight_files import FILE
 from config.loading import to_yaml
@@ -37,14 +37,14 @@ AGAIN = {"cpu": {"float32": 0.0, "bfloat16": 0.0}, "cuda": {"float32": 1e-5, "bf
 
 
 def follows_the_reference(
-    place: Place,
+    place: StepPlace,
     *,
     stage: Literal[0, 1, 2, 3],
     dtype: Literal["float32", "bfloat16"] = "bfloat16",
     ranks: int = 1,
     offload_optimizer: bool = False,
     offload_weights: bool = False,
-) -> Found:
+) -> StepFigures:
     """Train a few steps, compare them with the reference's, then go on from the checkpoint in a fresh process.
 
     Raises:
@@ -91,7 +91,7 @@ def follows_the_reference(
     _require(f"weights {resumed:.1e} apart after a resume", resumed <= most, f"at most {most:.0e}")
     where = f"{ranks} {'NCCL' if place.device == 'cuda' else 'gloo'} rank{'s' * (ranks > 1)}"
     went_on = f"{resumed:.1e} apart" if resumed else "bit for bit"
-    return Found(
+    return StepFigures(
         text=f"{where}: gradients at most {apart:.2%} and weights {off:.1e} from float32 on the CPU, moved by "
         f"{moved:.1e}; a fresh process goes on from the checkpoint {went_on}",
         facts={"apart": apart, "weights": off, "moved": moved, "resumed": resumed, "ranks": ranks},
@@ -138,7 +138,7 @@ def distance(one: str, other: str) -> float:
     return max((ours[name].float() - theirs[name].float()).abs().max().item() for name in ours)
 
 
-def _reference(place: Place) -> dict[str, Any]:
+def _reference(place: StepPlace) -> dict[str, Any]:
     """Return the same steps in float32 on the CPU with ZeRO 0, made once for all steps of the proof."""
     folder = place.shared / "reference"
     done = folder / "reference.json"
@@ -157,7 +157,7 @@ def _reference(place: Place) -> dict[str, Any]:
     return found
 
 
-def _run(place: Place, *, dtype: str, device: Device, zero: dict[str, Any], ranks: int) -> Run:
+def _run(place: StepPlace, *, dtype: str, device: Device, zero: dict[str, Any], ranks: int) -> Run:
     model = place.shared / "reference" / "model"
     if not (model / "config.json").exists():
         write_model(model, TINY, dtype="float32")

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from benchmarks.comparison import Turn
-from benchmarks.proofs.gpu.engine import IN_FLIGHT, Held, hold, prompts, run_of, together
+from benchmarks.comparison import TimedWork
+from benchmarks.proofs.gpu.engine import IN_FLIGHT, RunningEngine, hold, prompts, run_of, together
 from benchmarks.proofs.gpu.made_up import write_weights
-from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlace
 from benchmarks.rigs.new_weights import updating
 from broker.messages import Prompt
 from generators.chat import Chat, open_chat
@@ -40,7 +40,7 @@ class Pace:
 PACE: dict[Device, Pace] = {"cuda": Pace(round_s=6, every_s=2), "cpu": Pace(round_s=3, every_s=1)}
 
 
-def measures_updates(place: Place) -> Found:
+def measures_updates(place: StepPlace) -> StepFigures:
     """Sample rounds in turn without and with updates. Raises Missed where no weights came during a round."""
     size, pace = replace(IN_FLIGHT[place.device], groups=16, max_tokens=TOKENS), PACE[place.device]
     run = run_of(place, size, enforce_eager=True)
@@ -61,7 +61,7 @@ def measures_updates(place: Place) -> Found:
     if not took:
         raise Missed(f"no weights came during rounds of {pace.round_s:g} s")
     alone, with_updates = median(without), median(beside)
-    return Found(
+    return StepFigures(
         text=f"{size.shape.name} in {size.dtype}, {len(asked)} groups of {size.completions}, at most 64 completions at "
         f"once: {alone:,.0f} tokens/s without updates, {with_updates:,.0f} ({with_updates / alone:.1%}) with new "
         f"weights every {pace.every_s:g} s; an update takes {median(took):.2f} s (median of {len(took)})",
@@ -69,17 +69,17 @@ def measures_updates(place: Place) -> Found:
     )
 
 
-async def _round(held: Held, chat: Chat, asked: list[Prompt]) -> Turn:
+async def _round(held: RunningEngine, chat: Chat, asked: list[Prompt]) -> TimedWork:
     """Sample the requests, and count tokens."""
     began = time.monotonic()
     groups = await together(held.engine, chat, asked)
     seconds = time.monotonic() - began
-    return Turn(sum(each.num_sampled for group in groups for each in group), seconds)
+    return TimedWork(sum(each.num_sampled for group in groups for each in group), seconds)
 
 
 async def _with_updates(
-    held: Held, chat: Chat, asked: list[Prompt], files: Sequence[Path], every_s: float
-) -> tuple[Turn, list[float]]:
+    held: RunningEngine, chat: Chat, asked: list[Prompt], files: Sequence[Path], every_s: float
+) -> tuple[TimedWork, list[float]]:
     """Do the same while new weights come; returns the seconds of each update, too."""
     async with updating(held.engine, files, every_s) as took:
         turn = await _round(held, chat, asked)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.proofs.gpu.made_up import TINY, write_model
-from benchmarks.proofs.gpu.outcomes import Found, Missed, Place
+from benchmarks.proofs.gpu.outcomes import Missed, StepFigures, StepPlace
 from benchmarks.rigs.reference_attention import reference_kernel
 from config.run import ModelConfig
 from learner.training.attention import KERNELS, choose_attention, torch_kernel
@@ -31,7 +31,7 @@ MODEL_MOST = {"cuda": 0.05, "cpu": 1e-4}  # in bfloat16, both sides of it; in fl
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class KernelCase:
     """One comparison of the kernel."""
 
     heads: int
@@ -40,10 +40,10 @@ class Case:
     window: int = -1  # tokens before itself that a token sees; -1: all
 
 
-CASES = (Case(14, 2, 64), Case(12, 2, 128), Case(8, 8, 128, window=255))
+CASES = (KernelCase(14, 2, 64), KernelCase(12, 2, 128), KernelCase(8, 8, 128, window=255))
 
 
-def agrees_with_sdpa(place: Place) -> Found:
+def agrees_with_sdpa(place: StepPlace) -> StepFigures:
     """Compare the kernel where there is one, and the learner's model. Raises Missed where an error is too large."""
     device = torch.device(place.device)
     dtype = torch.bfloat16 if place.device == "cuda" else torch.float32
@@ -62,10 +62,10 @@ def agrees_with_sdpa(place: Place) -> Found:
         raise Missed(f"the learner's model is off by {error:.1e}, at most {most:.0e}")
     own = "" if place.device == "cuda" else ", a reference in the kernel's place: it has no CPU form"
     parts.append(f"the learner's log-probabilities and gradients within {error:.1e}{own}")
-    return Found(text="; ".join(parts), facts={"model": error})
+    return StepFigures(text="; ".join(parts), facts={"model": error})
 
 
-def kernel_error(case: Case, device: torch.device) -> float:
+def kernel_error(case: KernelCase, device: torch.device) -> float:
     """Compare the kernel's output and gradients in bfloat16 with the reference's in float32."""
     generator = torch.Generator(device).manual_seed(0)
     tokens = sum(LENGTHS)

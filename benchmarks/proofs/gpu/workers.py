@@ -20,8 +20,8 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.proofs.gpu.outcomes import Device, Kept, Outcome, Verdict, in_one_line, read_outcome
-from benchmarks.proofs.gpu.plan import Step
+from benchmarks.proofs.gpu.outcomes import Device, Kept, StepOutcome, StepVerdict, in_one_line, read_outcome
+from benchmarks.proofs.gpu.plan import GpuStep
 from benchmarks.proofs.gpu.step import outcome_of
 from broker.processes import die_with_parent, how_it_ended
 
@@ -79,11 +79,11 @@ class Worker:
         self._process.start()
         self._group = self._process.pid  # of its children too; None once they were killed
         theirs.close()
-        self._step: Step | None = None
+        self._step: GpuStep | None = None
         self._began = self._deadline = 0.0
         self._is_cut_off = False
 
-    def begin(self, step: Step, limit_s: float) -> None:
+    def begin(self, step: GpuStep, limit_s: float) -> None:
         """Have the process run a step."""
         self._step, self._began = step, time.monotonic()
         self._deadline = self._began + limit_s
@@ -91,7 +91,7 @@ class Worker:
         with contextlib.suppress(OSError):  # it has ended, which `outcome` says
             self._link.send((step.name, step.function, dict(step.options)))
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> StepOutcome | None:
         """Return the outcome of the step that was begun; None while it runs within its time."""
         if (step := self._step) is None:
             raise RuntimeError("no step was begun")
@@ -112,14 +112,14 @@ class Worker:
         log = self._out / f"{step.name}.log"
         text = in_one_line(f"{why}; {log} ends: {_last_line(log)}")
         seconds = time.monotonic() - self._began
-        return Outcome(step=step.name, verdict=Verdict.FAIL, text=text, seconds=seconds)
+        return StepOutcome(step=step.name, verdict=StepVerdict.FAIL, text=text, seconds=seconds)
 
     @property
     def is_alive(self) -> bool:
         """Whether the process can run another step."""
         return self._process.is_alive()
 
-    def cut_off(self) -> Outcome | None:
+    def cut_off(self) -> StepOutcome | None:
         """End the process in the middle of its step, and return that as the step's outcome; None where it ran none."""
         if self._step is not None:
             self._is_cut_off, self._deadline = True, time.monotonic()

@@ -22,8 +22,8 @@ from typing import IO
 from benchmarks import results
 from benchmarks.proofs.metamorphic import templates
 from benchmarks.proofs.metamorphic.references import NoReference, Reference, only, read
-from benchmarks.proofs.metamorphic.scoring import Verdict, judge
-from benchmarks.proofs.metamorphic.tally import Tally
+from benchmarks.proofs.metamorphic.scoring import RewriteVerdict, judge
+from benchmarks.proofs.metamorphic.tally import VerdictTally
 from config.scorer_kinds import MathConfig
 from scorers.math.scorer import VERSION
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     started = time.monotonic()
-    tally = Tally()
+    tally = VerdictTally()
     with _lines(args.failures) as failures, _lines(args.unscorable) as unscorable:
         for verdicts in judge(
             references,
@@ -126,7 +126,7 @@ def _lines(path: Path | None) -> Iterator[IO[str] | None]:
         yield stream
 
 
-def _note(stream: IO[str] | None, verdict: Verdict) -> None:
+def _note(stream: IO[str] | None, verdict: RewriteVerdict) -> None:
     """Write a verdict as one line, at once: a run takes an hour, and its readers don't wait."""
     if stream is None:
         return

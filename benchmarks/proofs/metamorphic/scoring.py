@@ -34,7 +34,7 @@ class Pair(NamedTuple):
     expected: float | None  # None: the reference is looked at, and no answer
 
 
-class Verdict(NamedTuple):
+class RewriteVerdict(NamedTuple):
     """What the scorer said of one answer to a reference."""
 
     reference: Reference
@@ -84,7 +84,7 @@ def judge(
     seed: int,
     rewrites: frozenset[str] = frozenset(),
     config: MathConfig,
-) -> Iterator[list[Verdict]]:
+) -> Iterator[list[RewriteVerdict]]:
     """Yield each reference's verdicts, in order; of the named rewrites alone where some are named."""
     with ProcessPoolExecutor(jobs, initializer=_start, initargs=(config,)) as pool:
         yield from pool.map(_judge, ((reference, seed, rewrites) for reference in references))
@@ -95,7 +95,7 @@ def _start(config: MathConfig) -> None:
     _scorer = MathAnswer(config)
 
 
-def _judge(task: tuple[Reference, int, frozenset[str]]) -> list[Verdict]:
+def _judge(task: tuple[Reference, int, frozenset[str]]) -> list[RewriteVerdict]:
     assert _scorer is not None  # noqa: S101 - for mypy: `_start` ran
     reference, seed, rewrites = task
     return [
@@ -128,7 +128,7 @@ def pairs(reference: Reference, seed: int) -> Iterator[Pair]:
                 yield Pair(answer, name, "prime_math", expected)
 
 
-def verdict(scorer: MathAnswer, reference: Reference, pair: Pair) -> Verdict:
+def verdict(scorer: MathAnswer, reference: Reference, pair: Pair) -> RewriteVerdict:
     """Score one answer."""
     value, reason = None, NOT_SCORED
     for _ in range(_TRIES):
@@ -139,4 +139,4 @@ def verdict(scorer: MathAnswer, reference: Reference, pair: Pair) -> Verdict:
         else:
             value, reason = score.value, score.reason
             break
-    return Verdict(reference, shape_of(reference.text), pair, value, reason)
+    return RewriteVerdict(reference, shape_of(reference.text), pair, value, reason)

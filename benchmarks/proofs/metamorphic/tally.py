@@ -9,14 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from benchmarks.proofs.metamorphic.scoring import Verdict
+from benchmarks.proofs.metamorphic.scoring import RewriteVerdict
 
 AT_MOST_REFUSED: Final = 0.002  # of the right answers
 AT_MOST_UNSCORABLE: Final = 0.02  # of the references
 _COLUMNS: Final = ("references", "unscorable", "right", "refused", "wrong", "paid", "not scored")
 
 
-class Tally:
+class VerdictTally:
     """Counts of verdicts."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Tally:
         self.by_rewrite: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.references_paid = 0
 
-    def add(self, verdicts: Sequence[Verdict]) -> None:
+    def add(self, verdicts: Sequence[RewriteVerdict]) -> None:
         """Count one reference with all its answers."""
         shape = self.by_shape[verdicts[0].shape]
         shape["references"] += 1

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import results
-from benchmarks.proofs.real_imports.judges import Call, calls_of, values_of
+from benchmarks.proofs.real_imports.judges import BashCall, calls_of, values_of
 from config.explanations import ConfigError
 from config.layers import leaves_of
 from tools.imports.command import with_variables
@@ -44,7 +44,7 @@ _LOOKS: Final = re.compile(r"-m\s+[\w.]*main|main_\w+\.py|train-ppo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ScriptResult:
     """What became of one script."""
 
     file: str
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     columns = ("files", "import", "for a reason", "without one", "crashes", "other words", "other values")
     lines += [f"| checkout | {' | '.join(columns)} | by the tables |", f"|---|{'--:|' * (len(columns) + 1)}"]
     is_good = True
-    everything: list[Found] = []
+    everything: list[ScriptResult] = []
     for folder in args.checkouts:
         found = _checkout(folder.resolve(), args.jobs)
         everything += found
@@ -99,7 +99,7 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _checkout(folder: Path, jobs: int) -> list[Found]:
+def _checkout(folder: Path, jobs: int) -> list[ScriptResult]:
     """Import and judge all scripts of a checkout, started in it."""
     scripts = [
         path
@@ -112,7 +112,7 @@ def _checkout(folder: Path, jobs: int) -> list[Found]:
         return pool.starmap(_one, [(path, folder, base) for path in scripts], chunksize=2)
 
 
-def _one(script: Path, checkout: Path, base: Path) -> Found:
+def _one(script: Path, checkout: Path, base: Path) -> ScriptResult:
     os.chdir(checkout)
     name = str(script.relative_to(checkout))
     try:
@@ -121,18 +121,18 @@ def _one(script: Path, checkout: Path, base: Path) -> Found:
         ours = read_script(Path(name)).call.words
     except ConfigError as error:
         reason = _reason(str(error))
-        return Found(file=name, verdict="reason" if reason else "refused", why=reason or str(error))
+        return ScriptResult(file=name, verdict="reason" if reason else "refused", why=reason or str(error))
     except Exception:  # noqa: BLE001 - whatever it is, it is a crash of the import
-        return Found(file=name, verdict="crash", why=traceback.format_exc(limit=-3))
+        return ScriptResult(file=name, verdict="crash", why=traceback.format_exc(limit=-3))
     calls = _judged(script, checkout)
     if len(calls) != 1:
-        return Found(file=name, verdict="imported", why=f"bash makes {len(calls)} calls")
+        return ScriptResult(file=name, verdict="imported", why=f"bash makes {len(calls)} calls")
     words = [f"{one!r} {other!r}" for one, other in _pairs(calls[0].words, ours)]
     try:
         expected = values_of(_composed(base, calls[0]), calls[0].folder)
     except ConfigError as error:
-        return Found(file=name, verdict="imported", why=str(error), other_words=words)
-    return Found(
+        return ScriptResult(file=name, verdict="imported", why=str(error), other_words=words)
+    return ScriptResult(
         file=name,
         verdict="imported",
         other_words=words,
@@ -149,13 +149,13 @@ def _imported(name: str, verl: OfVerl | None) -> dict[str, Any]:
     return {".".join(leaf.path): leaf.value for leaf in leaves_of("run", run.model_dump(mode="json"), ())}
 
 
-def _judged(script: Path, checkout: Path) -> list[Call]:
+def _judged(script: Path, checkout: Path) -> list[BashCall]:
     """Let bash run a script in a copy of its folder: what it writes is not the checkout's."""
     with tempfile.TemporaryDirectory() as name:
         return calls_of(script, checkout, frozenset(TRAINERS), Path(name), EPOCH)
 
 
-def _composed(base: Path, call: Call) -> dict[str, Any]:
+def _composed(base: Path, call: BashCall) -> dict[str, Any]:
     return compose(
         Verl.at(base),
         module=call.module,

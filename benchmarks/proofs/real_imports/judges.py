@@ -39,7 +39,7 @@ _TOOLS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class BashCall:
     """A call of the trainer as bash made it."""
 
     module: str
@@ -49,7 +49,9 @@ class Call:
     folder: str  # where it is made
 
 
-def calls_of(script: Path, checkout: Path, mains: frozenset[str], scratch: Path, epoch: int) -> list[Call]:
+def calls_of(
+    script: Path, checkout: Path, mains: frozenset[str], scratch: Path, epoch: int
+) -> list[BashCall]:
     """Run a script by bash, started in its checkout, and return its calls of the trainer.
 
     Args:
@@ -118,7 +120,7 @@ def _of_slurm(script: str) -> dict[str, str]:
     return found | ({"SLURM_JOB_NUM_NODES": asked["nodes"]} if "nodes" in asked else {})
 
 
-def _call(words: Sequence[str], mains: frozenset[str]) -> Call | None:
+def _call(words: Sequence[str], mains: frozenset[str]) -> BashCall | None:
     for place, word in enumerate(words[:-1]):
         module = words[place + 1] if word == "-m" else ""
         if not module and word.endswith(".py"):
@@ -133,7 +135,7 @@ def _call(words: Sequence[str], mains: frozenset[str]) -> Call | None:
                     options[name.replace("_", "-")] = value if equals else rest.pop(0)
                 elif one.strip():
                     kept.append(one)
-            return Call(
+            return BashCall(
                 module=module,
                 config_path=options.get("--config-path"),
                 config_name=options.get("--config-name"),

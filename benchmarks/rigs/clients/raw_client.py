@@ -1,9 +1,9 @@
 """An agent elsewhere without any library: a process that speaks HTTP by hand, and plays conversations side by side.
 
-In: on standard input a line of JSON for each order, as `Order` has it. Out: a line of JSON when its conversations have
-ended: calls, and the tokens that the server counted. Used by the benchmarks of the gateway, which start it by `client`:
-what a client costs is not the server's, and what a server says is read and sent back as it came. Any status but 200,
-and 204 where an answer is still to come, ends the process by name.
+In: on standard input a line of JSON for each order, as `ConversationOrder` has it. Out: a line of JSON when its
+conversations have ended: calls, and the tokens that the server counted. Used by the benchmarks of the gateway, which
+start it by `client`: what a client costs is not the server's, and what a server says is read and sent back as it came.
+Any status but 200, and 204 where an answer is still to come, ends the process by name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAIT_S = 600.0  # for an answer
 LONGEST = 1 << 24  # bytes of a line
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Conversations to play.
 
     Attributes:
@@ -91,7 +91,7 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return status, b"".join(parts)
 
 
-async def _play(order: Order, numbers: Iterator[int], counts: Counter[str]) -> None:
+async def _play(order: ConversationOrder, numbers: Iterator[int], counts: Counter[str]) -> None:
     """Play conversations until there are none."""
     connection = Connection(order.url)
     try:
@@ -109,7 +109,7 @@ async def _play(order: Order, numbers: Iterator[int], counts: Counter[str]) -> N
 
 
 async def _converse(
-    order: Order, connection: Connection, key: str, number: int, counts: Counter[str]
+    order: ConversationOrder, connection: Connection, key: str, number: int, counts: Counter[str]
 ) -> None:
     def opening(turn: int) -> list[Any]:
         named = f"{number}" if order.result else f"{number}.{turn}"
@@ -166,7 +166,7 @@ def _read(body: bytes) -> tuple[dict[str, Any], Mapping[str, int]]:
     return said, usage
 
 
-async def played(order: Order) -> Counter[str]:
+async def played(order: ConversationOrder) -> Counter[str]:
     """Play an order, and return what was counted."""
     counts: Counter[str] = Counter()
     numbers = iter(range(order.conversations))
@@ -180,7 +180,7 @@ class Client:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
-    def begin(self, order: Order) -> None:
+    def begin(self, order: ConversationOrder) -> None:
         """Have it play an order."""
         if self._process.stdin is not None:
             self._process.stdin.write(msgspec.json.encode(order) + b"\n")
@@ -214,7 +214,7 @@ def client() -> Iterator[Client]:
 def main() -> int:
     """Play orders until there are no more."""
     for line in sys.stdin.buffer:
-        counts = asyncio.run(played(msgspec.json.decode(line, type=Order)))
+        counts = asyncio.run(played(msgspec.json.decode(line, type=ConversationOrder)))
         sys.stdout.write(json.dumps(counts) + "\n")
         sys.stdout.flush()
     return 0

@@ -19,7 +19,7 @@ PING_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class KnownResponse:
     """One response, and the score that it deserves."""
 
     text: str
@@ -54,12 +54,12 @@ class Load:
         return 1000 * quantiles(self.pings_s, n=100)[98]
 
 
-def load(port: int, questions: Iterator[Question], *, clients: int, seconds: float) -> Load:
+def load(port: int, questions: Iterator[KnownResponse], *, clients: int, seconds: float) -> Load:
     """Have `clients` ask for `seconds`, and wait for the answers to what they asked."""
     return asyncio.run(_load(port, questions, clients, seconds))
 
 
-async def _load(port: int, questions: Iterator[Question], clients: int, seconds: float) -> Load:
+async def _load(port: int, questions: Iterator[KnownResponse], clients: int, seconds: float) -> Load:
     found = Load(seconds)
     until = time.monotonic() + seconds
 

@@ -19,7 +19,7 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from benchmarks.comparison import Comparison, Turn, as_table, median_interval, take_turns
+from benchmarks.comparison import Comparison, TimedWork, as_table, median_interval, take_turns
 from benchmarks.results import ROOT
 from benchmarks.rigs.episodes.process_rig import ProcessRig, process_rig
 from benchmarks.rigs.groups import demo_prompts, demo_run
@@ -90,13 +90,13 @@ def _config(tree: Path, folder: Path, name: str) -> str:
     return done.stdout
 
 
-def _played(rig: ProcessRig, prompts: list[Prompt], number: int, groups: int) -> Turn:
+def _played(rig: ProcessRig, prompts: list[Prompt], number: int, groups: int) -> TimedWork:
     def group_of(group_id: str) -> NewGroup:
         prompt = prompts[number * groups + int(group_id) % groups]
         return NewGroup(group_id, encode_prompt(replace(prompt, group_id=group_id)))
 
     done = rig.play(groups, group_of)
-    return Turn(done.tokens, done.spent.total)
+    return TimedWork(done.tokens, done.spent.total)
 
 
 if __name__ == "__main__":

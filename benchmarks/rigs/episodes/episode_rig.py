@@ -20,7 +20,7 @@ from broker.codec import pack, unpack
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import FinishReason, Ids, Span, TurnPrompt, TurnRecord
-from broker.protocol.episodes import Calls, with_id
+from broker.protocol.episodes import CallStream, with_id
 from broker.protocol.run_owner import NewGroup
 from config.run import Run
 
@@ -115,7 +115,7 @@ def answering(
         together: calls that have to be there before any of them is answered, again and again.
     """
     stop, answered = threading.Event(), [0]
-    calls = Calls(link, keys, "generator", lease_s=60)
+    calls = CallStream(link, keys, "generator", lease_s=60)
     random = np.random.default_rng(1)
 
     def are_there() -> bool:

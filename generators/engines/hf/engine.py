@@ -31,13 +31,13 @@ from generators.engine import NO_VERSION, Sample, SamplingParams
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from generators.engines.hf.sampling import Request
+    from generators.engines.hf.sampling import SampleRequest
 
 log = logging.getLogger(__name__)
 
 GATHER_S = 0.005  # groups lease their prompts one by one: a batch waits this long for each next group
 
-Waiting = tuple["Request", "asyncio.Future[tuple[Sample, ...]]"]
+Waiting = tuple["SampleRequest", "asyncio.Future[tuple[Sample, ...]]"]
 
 
 class HfEngine:
@@ -90,10 +90,10 @@ class HfEngine:
             raise RuntimeError("generate() before load_weights(): the model has no weights")
         if self._closing.is_set():
             raise Retryable("the engine is closed")
-        from generators.engines.hf.sampling import Request
+        from generators.engines.hf.sampling import SampleRequest
 
         future: asyncio.Future[tuple[Sample, ...]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((Request(token_ids, params, n), future))
+        self._waiting.append((SampleRequest(token_ids, params, n), future))
         self._arrived.set()
         return await future
 
@@ -201,7 +201,7 @@ class HfEngine:
         took_s = time.monotonic() - started
         log.info("weights_loaded version=%d file=%s took_s=%.3f", version, shown(files), took_s)
 
-    def _sample(self, requests: list[Request]) -> list[tuple[Sample, ...]]:
+    def _sample(self, requests: list[SampleRequest]) -> list[tuple[Sample, ...]]:
         from generators.engines.hf.sampling import SamplingStopped, sample_groups
 
         started = time.monotonic()

@@ -22,7 +22,7 @@ from generators.engine import SamplingParams
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class SampleRequest:
     """A request for n samples after some ids."""
 
     token_ids: NDArray[np.int32]  # [P]
@@ -54,7 +54,7 @@ class _How:
     has_nucleus: bool  # of any completion; on the host, so that nothing waits for the device
 
     @classmethod
-    def of(cls, requests: Sequence[Request], group_B: Tensor, device: torch.device) -> _How:
+    def of(cls, requests: Sequence[SampleRequest], group_B: Tensor, device: torch.device) -> _How:
         """Return the parameters of the completions of `requests`; `group_B` has the request of each."""
         every = [request.params for request in requests]
         temperature_G = torch.tensor([params.temperature or 1.0 for params in every], dtype=torch.float32)
@@ -111,7 +111,7 @@ class _Active:
 
 @torch.inference_mode()
 def sample_groups(
-    model: PreTrainedModel, requests: Sequence[Request], should_stop: Callable[[], bool]
+    model: PreTrainedModel, requests: Sequence[SampleRequest], should_stop: Callable[[], bool]
 ) -> list[list[SampledCompletion]]:
     """Sample the completions of every request.
 
@@ -168,7 +168,7 @@ def sample_groups(
 
 def _prefill(
     model: PreTrainedModel,
-    requests: Sequence[Request],
+    requests: Sequence[SampleRequest],
     input_GP: Tensor,
     keys_GP: Tensor,
     cache: DynamicCache,
@@ -188,7 +188,7 @@ def _prefill(
     return logits_GV[group_B]
 
 
-def _lay_out(requests: Sequence[Request], device: torch.device) -> tuple[_Active, Tensor, Tensor]:
+def _lay_out(requests: Sequence[SampleRequest], device: torch.device) -> tuple[_Active, Tensor, Tensor]:
     """Make a batch: completions without tokens, left-padded prompts [G, P], and True where tokens are real [G, P]."""
     width = max(len(request.token_ids) for request in requests)
     limits = [request.params.max_tokens for request in requests]
@@ -261,7 +261,11 @@ def nucleus(logprobs_BV: Tensor, top_p_B1: Tensor) -> Tensor:
 
 
 def _by_group(
-    requests: Sequence[Request], ids_BT: Tensor, logprobs_BT: Tensor, length_B: Tensor, stopped_B: Tensor
+    requests: Sequence[SampleRequest],
+    ids_BT: Tensor,
+    logprobs_BT: Tensor,
+    length_B: Tensor,
+    stopped_B: Tensor,
 ) -> list[list[SampledCompletion]]:
     """Cut the batch's arrays to each completion's length, and return them by request."""
     ids, logprobs = ids_BT.cpu().numpy(), logprobs_BT.cpu().numpy()

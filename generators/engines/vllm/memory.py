@@ -27,7 +27,7 @@ POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class GpuMemoryShare:
     """The memory that a generator takes on each of its GPUs, bytes."""
 
     weights: int
@@ -57,7 +57,7 @@ def memory_arguments(config: VllmEngineConfig) -> MemoryArguments:
     )
 
 
-def share_of(config: VllmEngineConfig, *, weights_bytes: int, card_bytes: int) -> Share:
+def share_of(config: VllmEngineConfig, *, weights_bytes: int, card_bytes: int) -> GpuMemoryShare:
     """Return the memory that a generator takes on each of its GPUs.
 
     Args:
@@ -69,9 +69,13 @@ def share_of(config: VllmEngineConfig, *, weights_bytes: int, card_bytes: int) -
     asked = int(card_bytes * config.gpu_memory_utilization)  # vLLM checks it with a fixed KV cache too
     if config.kv_cache_mb is not None:
         kv_cache = config.kv_cache_mb << 20
-        return Share(weights=weights, kv_cache=kv_cache, runtime=RUNTIME_BYTES, is_fixed=True, asked=asked)
+        return GpuMemoryShare(
+            weights=weights, kv_cache=kv_cache, runtime=RUNTIME_BYTES, is_fixed=True, asked=asked
+        )
     kv_cache = max(0, asked - weights - RUNTIME_BYTES)
-    return Share(weights=weights, kv_cache=kv_cache, runtime=RUNTIME_BYTES, is_fixed=False, asked=asked)
+    return GpuMemoryShare(
+        weights=weights, kv_cache=kv_cache, runtime=RUNTIME_BYTES, is_fixed=False, asked=asked
+    )
 
 
 def wait_for_room(
@@ -111,7 +115,7 @@ def _lacking(config: VllmEngineConfig, *, weights_bytes: int, seen: Sequence[Car
     return ""
 
 
-def _parts(config: VllmEngineConfig, share: Share) -> str:
+def _parts(config: VllmEngineConfig, share: GpuMemoryShare) -> str:
     if share.asked > share.total or not share.is_fixed:
         return (
             f"generators.engine.gpu_memory_utilization={config.gpu_memory_utilization:g} of the card has to be free "
@@ -123,7 +127,7 @@ def _parts(config: VllmEngineConfig, share: Share) -> str:
     )
 
 
-def _change(config: VllmEngineConfig, share: Share, card: Card) -> str:
+def _change(config: VllmEngineConfig, share: GpuMemoryShare, card: Card) -> str:
     """Return which setting would fit into the free memory."""
     room = (card.free_bytes - share.weights - share.runtime) >> 20
     elsewhere = "give the generator a card of its own (generators.gpus), or the learner less to hold (millrace doctor)"

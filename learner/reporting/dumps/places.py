@@ -22,7 +22,7 @@ TAKEN: Final = "dumps.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class DumpFolder:
     """A folder of dumps of one kind."""
 
     key: str  # of the configuration
@@ -46,27 +46,29 @@ class Place:
         }
 
 
-def places_of_steps(run: Run) -> list[Place]:
+def places_of_steps(run: Run) -> list[DumpFolder]:
     """Return the folders for answers of trained steps."""
     dumps = run.learner.dumps
     places = []
     if dumps.rollouts is not None:
-        places.append(Place(key="rollouts", folder=dumps.rollouts, kind="jsonl"))
+        places.append(DumpFolder(key="rollouts", folder=dumps.rollouts, kind="jsonl"))
     if dumps.parquet is not None and dumps.parquet_every:
         places.append(
-            Place(key="parquet", folder=dumps.parquet / "train", kind="parquet", every=dumps.parquet_every)
+            DumpFolder(
+                key="parquet", folder=dumps.parquet / "train", kind="parquet", every=dumps.parquet_every
+            )
         )
     return places
 
 
-def places_of_rounds(run: Run) -> list[Place]:
+def places_of_rounds(run: Run) -> list[DumpFolder]:
     """Return the folders for answers of held-out rounds."""
     dumps = run.learner.dumps
     places = []
     if dumps.held_out is not None:
-        places.append(Place(key="held_out", folder=dumps.held_out, kind="jsonl"))
+        places.append(DumpFolder(key="held_out", folder=dumps.held_out, kind="jsonl"))
     if dumps.parquet is not None:
-        places.append(Place(key="parquet", folder=dumps.parquet / "val", kind="parquet"))
+        places.append(DumpFolder(key="parquet", folder=dumps.parquet / "val", kind="parquet"))
     return places
 
 

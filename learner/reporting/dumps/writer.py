@@ -29,7 +29,7 @@ from config.run import Run
 from learner.journal.disk import is_full
 from learner.journal.ledger import read_ledger
 from learner.journal.untrained import EVALUATED, Untrained, read_untrained
-from learner.reporting.dumps.places import Place, in_the_way, places_of_rounds, places_of_steps, take
+from learner.reporting.dumps.places import DumpFolder, in_the_way, places_of_rounds, places_of_steps, take
 from learner.reporting.dumps.rows import Decode, Row, ii_verl_rows, verl_rows
 
 log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class Dumps:
     # thread
 
     def _hand_on(
-        self, places: Sequence[Place], number: int, groups: Sequence[ScoredGroup], *, may_be_there: bool
+        self, places: Sequence[DumpFolder], number: int, groups: Sequence[ScoredGroup], *, may_be_there: bool
     ) -> None:
         if not groups:
             return
@@ -180,7 +180,9 @@ class Dumps:
                     self._is_busy = False
                     self._changed.notify_all()
 
-    def _dump(self, place: Place, number: int, groups: Sequence[ScoredGroup], *, may_be_there: bool) -> None:
+    def _dump(
+        self, place: DumpFolder, number: int, groups: Sequence[ScoredGroup], *, may_be_there: bool
+    ) -> None:
         """Write one file, unless it exists."""
         file = place.file(number)
         if not file.exists():
@@ -198,7 +200,7 @@ class Dumps:
         if not may_be_there:
             self._warn(str(file), "it is there already, and is not written over")
 
-    def _recall(self, place: Place, missing: set[int]) -> None:
+    def _recall(self, place: DumpFolder, missing: set[int]) -> None:
         journal = self._run.folder / "journal"
         found: dict[int, list[ScoredGroup]] = {}
         for one in read_untrained(journal, read_ledger(journal, strict=False)):

@@ -29,7 +29,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ExampleTurn:
     """One message of an episode."""
 
     who: str
@@ -43,12 +43,12 @@ class Episode:
     """A completion of several turns, for display."""
 
     about: str  # how long it was, and why it ended
-    turns: Sequence[Turn]  # the first and the last ones
+    turns: Sequence[ExampleTurn]  # the first and the last ones
     left_out: int  # number of messages between these
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExampleAnswer:
     """One completion of a group."""
 
     step: int
@@ -64,7 +64,7 @@ class Example:
     """An early and a late answer to one prompt; or a single answer, where no prompt came twice."""
 
     prompt: str
-    answers: tuple[Answer, ...]
+    answers: tuple[ExampleAnswer, ...]
     rose_by: float
 
 
@@ -169,21 +169,21 @@ def _asked(group: ScoredGroup) -> str:
     return f"[{', '.join(said)}] {question}" if said else question
 
 
-def _answer(step: int, group: ScoredGroup, decode: Decode, *, best: bool) -> Answer:
+def _answer(step: int, group: ScoredGroup, decode: Decode, *, best: bool) -> ExampleAnswer:
     """Return the group's completion with the highest or the lowest reward."""
     rewards = [(reward, index) for index, reward in enumerate(group.rewards) if reward is not None]
     reward, index = (max if best else min)(rewards, default=(0.0, 0))
     completion, reason = group.rollout.completions[index], _cut(group.scores[index].reason)
     if completion.messages:
-        return Answer(step, "", reward, reason, _mean(group), _episode(completion))
+        return ExampleAnswer(step, "", reward, reason, _mean(group), _episode(completion))
     text = "\n\n".join(decode(segment.token_ids.tolist()) for segment in completion.segments)
-    return Answer(step, _cut(text), reward, reason, _mean(group))
+    return ExampleAnswer(step, _cut(text), reward, reason, _mean(group))
 
 
 def _episode(completion: Completion) -> Episode:
     episode = as_tree(completion)
     turns = [
-        Turn(
+        ExampleTurn(
             who, one.role == POLICY, one.is_error, tuple(cut_middle(part, TURN_LENGTH) for part in one.parts)
         )
         for who, one in told(episode)

@@ -27,50 +27,52 @@ FEW_STEPS = 20  # of a run too short for trends
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReportFinding:
     """One sentence for an operator."""
 
     level: Level
     text: str
 
 
-def findings_of(facts: RunFacts) -> list[Finding]:
+def findings_of(facts: RunFacts) -> list[ReportFinding]:
     """Return the findings, problems first; empty for none."""
     found = [*_of_the_end(facts), *_of_the_weights(facts), *_of_learning(facts), *_of_the_time(facts)]
     return sorted(found, key=lambda finding: finding.level == "note")
 
 
-def _of_the_end(facts: RunFacts) -> Iterator[Finding]:
+def _of_the_end(facts: RunFacts) -> Iterator[ReportFinding]:
     if facts.status.get("status") == "failed":
-        yield Finding("problem", f"The run failed: {facts.status.get('reason', '')}")
+        yield ReportFinding("problem", f"The run failed: {facts.status.get('reason', '')}")
     if facts.ledger.problems:
-        yield Finding(
+        yield ReportFinding(
             "problem", f"The journal is damaged: {facts.ledger.problems[0]}. `millrace audit {facts.name}`"
         )
     if facts.ledger.twice:
-        yield Finding("problem", f"{len(facts.ledger.twice)} groups have two outcomes: please report it.")
+        yield ReportFinding(
+            "problem", f"{len(facts.ledger.twice)} groups have two outcomes: please report it."
+        )
     if dead := facts.outcomes.get("dead", 0):
-        yield Finding(
+        yield ReportFinding(
             "problem",
             f"{dead} groups could not be processed. `millrace dead list {facts.name}` has the reason of each.",
         )
 
 
-def _of_the_weights(facts: RunFacts) -> Iterator[Finding]:
+def _of_the_weights(facts: RunFacts) -> Iterator[ReportFinding]:
     skipped = facts.series("skipped")
     if skipped is not None and (count := sum(value > 0 for value in skipped.values)):
-        yield Finding(
+        yield ReportFinding(
             "problem",
             f"{count} steps had a gradient that is not finite, and changed nothing. Look at the learning rate and at "
             "model.dtype.",
         )
     breaches = facts.series("lag_breaches")
     if breaches is not None and max(breaches.values):
-        yield Finding("problem", "Groups were trained beyond learner.max_lag: please report it.")
+        yield ReportFinding("problem", "Groups were trained beyond learner.max_lag: please report it.")
     bound = 0.02 if facts.run is None else facts.run.learner.mismatch.warn_above
     for generator in facts.generators:
         if generator.mismatch_mean is not None and generator.mismatch_mean > bound:
-            yield Finding(
+            yield ReportFinding(
                 "problem",
                 f"Generator {generator.name} and the learner see the same weights differently: "
                 f"{generator.mismatch_mean:.4f} nats a token (k3), above {bound:g}. Look for weights that were loaded "
@@ -78,19 +80,19 @@ def _of_the_weights(facts: RunFacts) -> Iterator[Finding]:
             )
 
 
-def _of_learning(facts: RunFacts) -> Iterator[Finding]:
+def _of_learning(facts: RunFacts) -> Iterator[ReportFinding]:
     yield from _of_hacking(facts)
     crashes = CrashSums()
     for record in facts.records:
         crashes.add(record)
     if crashes.crashed:
-        yield Finding("problem" if crashes.share > CRASHED_SHARE else "note", f"{crashes.text()}.")
+        yield ReportFinding("problem" if crashes.share > CRASHED_SHARE else "note", f"{crashes.text()}.")
     truncated = facts.series("truncated_share")
     if truncated is not None:
         now, before = newest(truncated.values), oldest(truncated.values)
         if now > TRUNCATED_SHARE or (facts.steps >= FEW_STEPS and now - before > TRUNCATED_ROSE):
             limit = "sampling.max_tokens" if facts.series("episodes.turns_mean") is None else "a limit"
-            yield Finding(
+            yield ReportFinding(
                 "note",
                 f"{now:.0%} of the latest completions were cut at {limit}, and {before:.0%} of the first.",
             )
@@ -98,7 +100,7 @@ def _of_learning(facts: RunFacts) -> Iterator[Finding]:
     if entropy is not None and facts.steps >= FEW_STEPS:
         now, before = newest(entropy.values), oldest(entropy.values)
         if now < ENTROPY_LEFT * before:
-            yield Finding(
+            yield ReportFinding(
                 "note",
                 f"The entropy fell from {before:.3g} to {now:.3g} nats a token: the policy hardly explores any more.",
             )
@@ -106,7 +108,7 @@ def _of_learning(facts: RunFacts) -> Iterator[Finding]:
     if dropped is not None and (share := newest(dropped.values)) > DROPPED_SHARE:
         reasons = [reason for reason in facts.reasons if reason.startswith(DROPPED)]
         why = f" ({reasons[0].partition(': ')[2]})" if reasons else ""
-        yield Finding(
+        yield ReportFinding(
             "note",
             f"{share:.0%} of the latest groups were dropped{why}: most of what is sampled teaches nothing. Other "
             "problems would teach more.",
@@ -114,7 +116,7 @@ def _of_learning(facts: RunFacts) -> Iterator[Finding]:
     yield from _of_held_out(facts)
 
 
-def _of_held_out(facts: RunFacts) -> Iterator[Finding]:
+def _of_held_out(facts: RunFacts) -> Iterator[ReportFinding]:
     rounds, reward = facts.rounds(), facts.series("reward_mean")
     if rounds is None or reward is None or len(rounds.values) < 3:
         return
@@ -124,14 +126,14 @@ def _of_held_out(facts: RunFacts) -> Iterator[Finding]:
     ]
     fell = rounds.values[best] - rounds.last
     if fell > HELD_OUT_FELL and since and newest(since) - oldest(since) > REWARD_ROSE:
-        yield Finding(
+        yield ReportFinding(
             "problem",
             f"The held-out pass rate fell by {fell:.3f} since version {rounds.steps[best]:.0f}, while the training "
             "reward rose: the policy may have found what the scorer overlooks. Read the examples below.",
         )
 
 
-def _of_hacking(facts: RunFacts) -> Iterator[Finding]:
+def _of_hacking(facts: RunFacts) -> Iterator[ReportFinding]:
     """Yield the first alarm of each kind: later ones only differ in numbers."""
     seen: set[str] = set()
     for record in facts.records:
@@ -139,12 +141,12 @@ def _of_hacking(facts: RunFacts) -> Iterator[Finding]:
             kind, _, what = text.partition(": ")
             if kind.startswith("reward_hacking") and kind not in seen:
                 seen.add(kind)
-                yield Finding(
+                yield ReportFinding(
                     "problem", f"Step {record['step']}: the reward rose alone. {what[:1].upper()}{what[1:]}."
                 )
 
 
-def _of_the_time(facts: RunFacts) -> Iterator[Finding]:
+def _of_the_time(facts: RunFacts) -> Iterator[ReportFinding]:
     total = sum(facts.seconds.values())
     waited = facts.seconds.get("wait", 0.0)
     if total and waited / total > WAIT_SHARE:
@@ -162,4 +164,6 @@ def _of_the_time(facts: RunFacts) -> Iterator[Finding]:
             "scoring": "scorers",
         }
         more = f" More {role[slowest]} would shorten it." if slowest else ""
-        yield Finding("note", f"The learner waited for groups {waited / total:.0%} of its time.{where}{more}")
+        yield ReportFinding(
+            "note", f"The learner waited for groups {waited / total:.0%} of its time.{where}{more}"
+        )

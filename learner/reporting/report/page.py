@@ -22,7 +22,7 @@ from learner.journal.disk import replace_text
 from learner.reporting.report.chart import bar, line_chart, number_text
 from learner.reporting.report.examples import Decode, Examples, find_examples
 from learner.reporting.report.facts import RunFacts, Series, read_facts
-from learner.reporting.report.findings import Finding, findings_of
+from learner.reporting.report.findings import ReportFinding, findings_of
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ def page(runs: Sequence[RunFacts]) -> str:
 
 def _seen(facts: RunFacts) -> dict[str, Any]:
     """Return the template's values for one run, except its charts."""
-    findings: list[Finding] = findings_of(facts)
+    findings: list[ReportFinding] = findings_of(facts)
     examples: Examples = find_examples(facts, _decoder(facts))
     return {
         "facts": facts,

@@ -1,6 +1,6 @@
 """One run that is a fork of what is kept ready: as any execution, but for its beginning and for who waits for its end.
 
-In: an `Order` that names what is kept, and the process. Out: a `Report`, or `KeptFailed` where the process did not do
+In: a `RunOrder` that names what is kept, and the process. Out: a `Report`, or `KeptFailed` where the process did not do
 its part: then the same order is run the ordinary way, which says nothing of the program. Run by
 `sandbox.local.supervisor_process`.
 """
@@ -17,7 +17,7 @@ from sandbox.harness.pipe import STATUS, UP
 from sandbox.local.execution import Execution
 from sandbox.local.kept.process import BESIDE, Kept
 from sandbox.local.launch import Identity
-from sandbox.local.orders import Order
+from sandbox.local.orders import RunOrder
 from sandbox.walls.seccomp import Walls
 
 PROCESS_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP: no newer than what Landlock has to have (`can_be_kept`)
@@ -27,7 +27,7 @@ class KeptExecution(Execution):
     """One run, from the fork that is asked for to the last process's end."""
 
     def __init__(
-        self, kept: Kept, order: Order, *, base: Path, identity: Identity, gone_fds: tuple[int, ...]
+        self, kept: Kept, order: RunOrder, *, base: Path, identity: Identity, gone_fds: tuple[int, ...]
     ) -> None:
         """Take what is kept ready, and the rest as any execution."""
         super().__init__(order, base=base, identity=identity, gone_fds=gone_fds, spared_tasks=kept.tasks)

@@ -1,7 +1,7 @@
 """What is kept ready: a process behind the walls that has loaded the harness, and is forked for each run of it.
 
-In: orders that name such a process (`Order.kept`). Out: a run of it for each, as `sandbox.local.kept.execution` watches
-them. Held by a supervisor, one at a time (`sandbox.local.supervisor_process`). What runs inside is
+In: orders that name such a process (`RunOrder.kept`). Out: a run of it for each, as `sandbox.local.kept.execution`
+watches them. Held by a supervisor, one at a time (`sandbox.local.supervisor_process`). What runs inside is
 `sandbox.harness.kept`, which says what of the walls is made anew for each run. The process never runs a program, and
 none can reach it. Where it does not start, dies, or does not answer as it should, `KeptFailed` is raised, and the
 program is started the ordinary way. After RUNS runs a new one takes its place.
@@ -27,7 +27,7 @@ from sandbox.harness.pipe import READY
 from sandbox.local import processes
 from sandbox.local.folders import remove_folder
 from sandbox.local.launch import Identity, Launch, become, limits_of
-from sandbox.local.orders import Order
+from sandbox.local.orders import RunOrder
 from sandbox.walls import bubblewrap, landlock
 from sandbox.walls.seccomp import ARCHITECTURES, Walls, build_filter
 from sandbox.walls.syscalls import NUMBERS
@@ -59,7 +59,7 @@ class Started:
 class Kept:
     """One process that is kept ready."""
 
-    def __init__(self, order: Order, *, base: Path, identity: Identity) -> None:
+    def __init__(self, order: RunOrder, *, base: Path, identity: Identity) -> None:
         """Start it for orders like this one, and wait until it is ready. Raises KeptFailed, OSError."""
         self._key = _key(order)
         self._walls = order.walls
@@ -90,7 +90,7 @@ class Kept:
         if self._receive(START_S)[0] != READY:
             raise self.failed("it did not say that it is ready")
 
-    def _launch(self, order: Order, identity: Identity, channel: int, saying: int) -> Launch:
+    def _launch(self, order: RunOrder, identity: Identity, channel: int, saying: int) -> Launch:
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._own.callback(os.close, nothing)
         argv, ruleset = [*order.kept, str(channel)], None
@@ -135,11 +135,11 @@ class Kept:
         """Count its tasks between two runs: with bubblewrap also that one's two."""
         return 3 if self._walls is Walls.BUBBLEWRAP else 1
 
-    def fits(self, order: Order) -> bool:
+    def fits(self, order: RunOrder) -> bool:
         """Return whether it can have this order run, too."""
         return self.is_alive and self._runs < RUNS and self._key == _key(order)
 
-    def start(self, order: Order, fds: list[int], *, folder: str, tasks: int | None) -> Started:
+    def start(self, order: RunOrder, fds: list[int], *, folder: str, tasks: int | None) -> Started:
         """Have it fork for a run.
 
         Args:
@@ -220,7 +220,7 @@ class Kept:
             self._own.close()
 
 
-def can_be_kept(order: Order) -> bool:
+def can_be_kept(order: RunOrder) -> bool:
     """Return whether walls like these can be made by a process that stands behind others of their kind."""
     if order.writable or order.has_loopback:
         return False
@@ -231,7 +231,7 @@ def can_be_kept(order: Order) -> bool:
     return order.walls is Walls.LANDLOCK and landlock.abi_version() >= landlock.SCOPED_SIGNALS
 
 
-def _key(order: Order) -> tuple[object, ...]:
+def _key(order: RunOrder) -> tuple[object, ...]:
     """Return what has to be the same for two orders to be forks of one process."""
     return (order.walls, order.kept, tuple(sorted(order.env.items())), order.readable, order.stack_bytes)
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from agents.environments.processes import childs_environment
-from agents.environments.seam import EnvironmentFailed, Step
+from agents.environments.seam import EnvironmentFailed, EnvironmentStep
 from broker.messages import End
 from learner.groups.crashes import crash_of
 from tests.support.episodes import an_episode
@@ -44,7 +44,7 @@ def failure(play: Played, task: str, *actions: str, row: dict[str, Any] | None =
 
 
 def test_an_episode_is_played_in_gymnasiums_five_values(play: Played) -> None:
-    async def whole() -> tuple[Any, list[Step]]:
+    async def whole() -> tuple[Any, list[EnvironmentStep]]:
         episode, beginning = await play.begin("guess", seed=42)
         steps = [await episode.step(said(text)) for text in ("7", "2")]
         await episode.close()
@@ -60,7 +60,7 @@ def test_an_episode_is_played_in_gymnasiums_five_values(play: Played) -> None:
 
 
 def test_an_environment_may_say_the_whole_prompt_and_read_whole_messages(play: Played) -> None:
-    async def whole() -> tuple[Any, Step]:
+    async def whole() -> tuple[Any, EnvironmentStep]:
         episode, beginning = await play.begin("speaks", {"place": "a cave"}, seed=3)
         call = {"id": "c", "type": "function", "function": {"name": "look_3", "arguments": "{}"}}
         step = await episode.step({**said(""), "tool_calls": [call]})
@@ -74,7 +74,7 @@ def test_an_environment_may_say_the_whole_prompt_and_read_whole_messages(play: P
 
 
 def test_an_environment_that_says_nothing_leaves_the_rows_prompt(play: Played) -> None:
-    async def whole() -> tuple[Any, Step]:
+    async def whole() -> tuple[Any, EnvironmentStep]:
         episode, beginning = await play.begin("silent")
         step = await episode.step(said("x"))
         await episode.close()
@@ -163,7 +163,7 @@ def test_what_goes_wrong_in_reset_is_never_the_policys_doing(
 
 
 def test_neighbours_of_what_hangs_leaks_and_exits_are_untouched(play: Played) -> None:
-    async def together() -> tuple[list[Any], float, list[Step]]:
+    async def together() -> tuple[list[Any], float, list[EnvironmentStep]]:
         episode, _ = await play.begin("guess")
         bad = [
             asyncio.ensure_future(play.say(*each))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.environments.child.workplaces.rewards import NoReward, reward_in
-from agents.environments.seam import EnvironmentFailed, Kind, Stage
+from agents.environments.seam import EnvironmentFailed, FailureKind, FailureStage
 from broker.errors import BadMessage
 from config.episodes.own_loop import HarborConfig
 from sandbox.choice import check_walls
@@ -147,7 +147,7 @@ def test_agent_and_tests_fail_with_a_reason_of_their_own(
         play.wait(judged(play, task, row, "exit 7"))
     is_agents = test == TEST
     assert (failed.value.stage, failed.value.is_policys) == (
-        Stage.RUN if is_agents else Stage.JUDGE,
+        FailureStage.RUN if is_agents else FailureStage.JUDGE,
         is_agents,
     )
 
@@ -170,8 +170,8 @@ def test_a_row_that_can_not_be_played_says_why(play: Played, folder: Path) -> No
         with pytest.raises(EnvironmentFailed, match=says) as failed:
             play.wait(play.begin("obey", given))
         assert (failed.value.stage, failed.value.kind, failed.value.is_policys) == (
-            Stage.RESET,
-            Kind.ERROR,
+            FailureStage.RESET,
+            FailureKind.ERROR,
             False,
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agents.environments.child.workplaces.engine import ENGINES, PREFIX, _machine
-from agents.environments.seam import EnvironmentFailed, Stage
+from agents.environments.seam import EnvironmentFailed, FailureStage
 from tests.support.paths import ROOT
 from tests.support.played import Played, played
 from tests.support.scripted_calls import judged
@@ -92,15 +92,19 @@ def test_a_command_reaches_the_policy_and_what_a_killed_worker_left_is_removed(
     [
         (
             {"tests/test.sh": "echo $TOLD; sleep 60"},
-            Stage.JUDGE,
+            FailureStage.JUDGE,
             r"the tests were ended: 5 s of time; .*\ntold",
         ),
-        ({"tests/test.sh": "echo $TOLD; exit 3"}, Stage.JUDGE, r"exit code 3 and no reward: .*\ntold"),
-        ({"environment/Dockerfile": f"FROM {BASE}\nRUN false"}, Stage.RESET, "build ended with exit code 1"),
+        ({"tests/test.sh": "echo $TOLD; exit 3"}, FailureStage.JUDGE, r"exit code 3 and no reward: .*\ntold"),
+        (
+            {"environment/Dockerfile": f"FROM {BASE}\nRUN false"},
+            FailureStage.RESET,
+            "build ended with exit code 1",
+        ),
     ],
 )
 def test_what_breaks_in_a_container_is_nobodys_zero(
-    play: Played, folder: Path, files: dict[str, str], stage: Stage, says: str
+    play: Played, folder: Path, files: dict[str, str], stage: FailureStage, says: str
 ) -> None:
     with pytest.raises(EnvironmentFailed, match=says) as failed:
         play.wait(judged(play, "function", row_of(task(folder / "breaks", **files)), "done"))

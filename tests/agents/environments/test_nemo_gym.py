@@ -197,7 +197,7 @@ async def test_a_group_trains_what_was_sampled(
     arena.issue(0)
     async with arena.generator(Buyer()), arena.agent() as (_, playing):
         await wait_in_loop(lambda: arena.ids(ROLLOUTS) + arena.ids(DEAD) == ["0"], task=playing)
-    assert arena.ids(DEAD) == [], arena.letters()
+    assert arena.ids(DEAD) == [], arena.dead_letters()
     asks = call("price", {"thing": "tea"})
     for one in arena.rollout("0").completions:
         (segment,) = one.segments

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.environments.child.openenv import last_object
-from agents.environments.seam import EnvironmentFailed, Step
+from agents.environments.seam import EnvironmentFailed, EnvironmentStep
 from broker.messages import Turn
 from config.episodes.environments import OpenEnvConfig
 from tests.support.openenv_server import Server
@@ -61,7 +61,7 @@ def calling(name: str, arguments: Any) -> Turn:
 
 async def steps(
     play: Played, task: str, *turns: Turn, row: dict[str, Any] | None = None
-) -> tuple[Any, list[Step]]:
+) -> tuple[Any, list[EnvironmentStep]]:
     episode, beginning = await play.begin(task, row, seed=42)
     try:
         return beginning, [await episode.step(turn) for turn in turns]
@@ -69,7 +69,7 @@ async def steps(
         await episode.close()
 
 
-def read(step: Step) -> list[Any]:
+def read(step: EnvironmentStep) -> list[Any]:
     return [(one["role"], one["content"], one.get("is_error", False)) for one in step.messages]
 
 

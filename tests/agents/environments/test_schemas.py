@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from agents.environments.child.docstrings import read
-from agents.environments.child.schemas import Unfit, fitted, schema_of, signature_of
+from agents.environments.child.schemas import UnfitArguments, fitted, schema_of, signature_of
 from tests.support.own_environments import Unit
 
 
@@ -153,7 +153,7 @@ def test_a_value_fits_its_type_exactly_where_a_validator_says_so_of_the_schema(h
     if Draft202012Validator(schema).is_valid(value):
         fitted(value, hint, "it")
     else:
-        with pytest.raises(Unfit, match="it"):
+        with pytest.raises(UnfitArguments, match="it"):
             fitted(value, hint, "it")
 
 
@@ -170,7 +170,7 @@ def test_a_whole_number_of_either_spelling_is_of_the_type_that_was_asked_for() -
 
 
 def test_a_reason_says_where_a_value_stands() -> None:
-    with pytest.raises(Unfit, match=r"table\.a\[1\] is of type integer, got string \"x\""):
+    with pytest.raises(UnfitArguments, match=r"table\.a\[1\] is of type integer, got string \"x\""):
         fitted({"a": [1, "x"]}, dict[str, list[int]], "table")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.environments.seam import EnvironmentFailed, Stage
+from agents.environments.seam import EnvironmentFailed, FailureStage
 from config.run import Run
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
@@ -74,7 +74,7 @@ def test_test_files_are_shown_where_that_is_asked_for_and_a_diff_alone_is_refuse
     assert "+++ /dev/null" in finish.answer
     with pytest.raises(EnvironmentFailed, match="to work at has files") as failed:
         play.wait(play.begin("swe", {"type": "swe", "answer": {"oracle_patches": ["x"]}}))
-    assert failed.value.stage is Stage.RESET
+    assert failed.value.stage is FailureStage.RESET
 
 
 def test_the_scorer_takes_a_diff_of_one_turn_too(scorer: SwePatch) -> None:

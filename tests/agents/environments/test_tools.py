@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.environments.seam import EnvironmentFailed, Step
+from agents.environments.seam import EnvironmentFailed, EnvironmentStep
 from broker.messages import Turn
 from tests.support.own_environments import OWN_TOOLS
 from tests.support.played import OWN, Played, played, said
@@ -36,8 +36,8 @@ def calling(*calls: Turn) -> Turn:
     return {**said(""), "tool_calls": list(calls)}
 
 
-def answered(play: Played, *turns: Turn, task: str = "tools") -> list[Step]:
-    async def steps() -> list[Step]:
+def answered(play: Played, *turns: Turn, task: str = "tools") -> list[EnvironmentStep]:
+    async def steps() -> list[EnvironmentStep]:
         episode, _ = await play.begin(task)
         try:
             return [await episode.step(turn) for turn in turns]

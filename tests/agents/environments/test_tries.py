@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.environments.child.tries import Code, NoVerdict
-from agents.environments.seam import Beginning, EnvironmentFailed, Step
+from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep
 from config.episodes.environments import CodeTriesConfig, GymTriesConfig
 from config.scorers import ScorersConfig, TaskConfig
 from sandbox.choice import LazySandbox, best_local
@@ -52,10 +52,10 @@ def play() -> Iterator[Played]:
 
 def whole(
     play: Played, task: str, row: Mapping[str, Any], *said_so: str, seed: int = 17
-) -> tuple[Beginning, list[Step]]:
+) -> tuple[Beginning, list[EnvironmentStep]]:
     """Play an episode to its end, or as far as there is something to say."""
 
-    async def run() -> tuple[Beginning, list[Step]]:
+    async def run() -> tuple[Beginning, list[EnvironmentStep]]:
         episode, beginning = await play.begin(task, row, seed=seed)
         try:
             return beginning, [await episode.step(said(text)) for text in said_so]
@@ -69,7 +69,7 @@ def block(program: str) -> str:
     return f"<think>hm</think>So:\n```python\n{program}\n```"
 
 
-def told(steps: list[Step]) -> list[str]:
+def told(steps: list[EnvironmentStep]) -> list[str]:
     return [message["content"] for step in steps for message in step.messages]
 
 

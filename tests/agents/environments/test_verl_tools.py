@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agents.environments.seam import EnvironmentFailed, Step
+from agents.environments.seam import EnvironmentFailed, EnvironmentStep
 from agents.environments.verl_tool_file import children_read
 from broker.messages import Turn
 from config.episodes.environments import VerlToolsConfig
@@ -161,7 +161,9 @@ def calling(*calls: tuple[str, dict[str, Any]]) -> Turn:
     return {**said(""), "tool_calls": made}
 
 
-async def steps(play: Played, task: str, row: dict[str, Any], *turns: Turn) -> tuple[Any, list[Step]]:
+async def steps(
+    play: Played, task: str, row: dict[str, Any], *turns: Turn
+) -> tuple[Any, list[EnvironmentStep]]:
     episode, beginning = await play.begin(task, row)
     try:
         return beginning, [await episode.step(turn) for turn in turns]

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from agents.environments.seam import EnvironmentFailed, Finish
-from agents.gateway.calls import Calls
-from agents.gateway.dialects.dialect import Answer, Asked, Begun, Usage
+from agents.gateway.calls import PlayCalls
+from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, TokenUsage
 from agents.gateway.server import Gateway
 from config.episodes.own_loop import CommandConfig
 from sandbox.choice import walls_without_network
@@ -37,16 +37,16 @@ SECTION = {
 LONG_S = 987
 
 
-class Parrot(Calls):
+class Parrot(PlayCalls):
     """The policy says what it was told."""
 
-    def count(self, asked: Asked) -> int:
+    def count(self, asked: ApiRequest) -> int:
         return len(asked.messages)
 
-    async def _answered(self, asked: Asked, begun: Begun) -> Answer:
+    async def _answered(self, asked: ApiRequest, begun: Begun) -> PolicyAnswer:
         message = {"role": "assistant", "content": f"heard {asked.messages[-1]['content']}"}
-        usage = Usage(given=1, cached=0, sampled=1)
-        return Answer(
+        usage = TokenUsage(given=1, cached=0, sampled=1)
+        return PolicyAnswer(
             id=begun.id,
             model=begun.model,
             created=begun.created,

@@ -11,7 +11,7 @@ import pytest
 
 from agents.gateway import server
 from agents.gateway.calls import LIMITS, MOST_BEHIND_END
-from agents.gateway.session import Session
+from agents.gateway.session import PlaySession
 from agents.sequences import segments_of
 from agents.turns import TurnFailed
 from broker.messages import NO_IDS, End
@@ -31,13 +31,13 @@ CALL = '<tool_call>{"name":  "look","arguments":{"box":1}}</tool_call>'
 @in_loop
 async def test_a_clients_own_retries_get_one_answer(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[bool] = []
-    begin = Session.call
+    begin = PlaySession.call
 
-    def noted(self: Session, asked: Any, digest: bytes, *, is_retry: bool) -> Any:
+    def noted(self: PlaySession, asked: Any, digest: bytes, *, is_retry: bool) -> Any:
         begun.append(is_retry)
         return begin(self, asked, digest, is_retry=is_retry)
 
-    monkeypatch.setattr(Session, "call", noted)
+    monkeypatch.setattr(PlaySession, "call", noted)
     async with served("First.", "Second.") as it:
         it.asker.gate.clear()
         client = CLIENTS[dialect](it, timeout=0.4, max_retries=1)

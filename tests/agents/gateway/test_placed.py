@@ -75,7 +75,7 @@ async def test_an_openai_client_in_a_task_directory_is_paid_by_its_tests(
     section = {"type": "harbor", "import_path": "tests.support.placed_agents:obey", "max_turns": 3}
     arena = make(run_of(section, answers=(says,)))
     await played(arena, row_of(task))
-    assert arena.ids(DEAD) == [], arena.letters()
+    assert arena.ids(DEAD) == [], arena.dead_letters()
     for one in arena.rollout("0").completions:
         assert one.ended_by is ended_by, one.remark
         assert one.reward is not None
@@ -95,7 +95,7 @@ async def test_what_an_openai_client_mends_in_a_checkout_passes_the_rows_tests(
     task = {"scorer": {"type": "swe", "answer": "diff"}, "environment": section}
     arena = make(run_of(section, answers=(mends,), scorers={"tasks": {TASK: task}}))
     await played(arena, ROW)
-    assert arena.ids(DEAD) == [], arena.letters()
+    assert arena.ids(DEAD) == [], arena.dead_letters()
     scorer = SwePatch(SweConfig(answer="diff"), ScorersConfig())
     for one in arena.rollout("0").completions:
         assert one.text.startswith("diff --git a/shop/prices.py b/shop/prices.py\n")
@@ -113,7 +113,7 @@ async def test_tests_that_break_make_an_episode_unscorable_and_never_zero(
     section = {"type": "harbor", "import_path": "tests.support.placed_agents:obey_once"}
     arena = make(run_of(section, answers=("true",)))
     await played(arena, row_of(task))
-    assert arena.ids(DEAD) == [], arena.letters()
+    assert arena.ids(DEAD) == [], arena.dead_letters()
     for one in arena.rollout("0").completions:  # which every scorer calls unscorable
         assert (one.ended_by, one.reward) == (End.FAILED, None)
         assert "exit code 1 and no reward" in one.remark

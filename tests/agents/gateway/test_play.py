@@ -44,7 +44,7 @@ async def played(arena: Arena) -> tuple[Completion, ...]:
         await wait_in_loop(lambda: arena.ids(ROLLOUTS) + arena.ids(DEAD) == ["0"], task=playing)
         assert not sampling.done()
     assert [*arena.client.scan_iter(match="*turns:*")] == []
-    assert arena.ids(DEAD) == [], arena.letters()
+    assert arena.ids(DEAD) == [], arena.dead_letters()
     return arena.rollout("0").completions
 
 
@@ -74,7 +74,7 @@ async def test_a_conversation_of_an_unmodified_client_is_one_sequence_of_what_wa
 
 
 @in_loop
-async def test_a_call_that_is_out_when_its_agent_breaks_at_a_limit_is_part_of_the_episode(
+async def test_a_call_in_flight_when_its_agent_breaks_at_a_limit_is_part_of_the_episode(
     arena: MakeArena, tmp_path: Path
 ) -> None:
     broke = tmp_path / "broke"

@@ -15,7 +15,7 @@ import pytest
 
 from agents.gateway import server
 from agents.gateway.conversations import Conversations
-from agents.gateway.dialects.dialect import Refused
+from agents.gateway.dialects.dialect import CallRefused
 from agents.gateway.server import COUNT, DIALECTS
 from agents.rendering.scripted import ScriptedRendering
 from agents.turns import TurnFailed
@@ -252,7 +252,7 @@ def test_whatever_stands_in_a_request_is_read_or_refused(dialect: Any) -> None:
             continue
         try:
             asked = dialect.read(body)
-        except Refused:
+        except CallRefused:
             continue
         found = Conversations[Any]().find((*asked.instructions, *asked.messages), asked.tools)
         ScriptedRendering().first(found.history, found.tools)

@@ -166,9 +166,9 @@ async def test_an_episode_that_nobody_opens_asks_nothing_of_the_policy_and_is_na
 
     floor = arena(open_deadline_s=0.5)
     assert await played(floor, agent) == ()
-    (letter,) = floor.letters()
-    assert "no agent elsewhere opened episode" in letter.reason
-    assert "within 0.5 s" in letter.reason
+    (dead_letter,) = floor.dead_letters()
+    assert "no agent elsewhere opened episode" in dead_letter.reason
+    assert "within 0.5 s" in dead_letter.reason
 
 
 def test_a_doctor_can_begin_an_episode_without_anybody_elsewhere() -> None:

@@ -12,13 +12,13 @@ from redis.retry import Retry
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring import counters as tallying
-from broker.monitoring.counters import ScorerStats, Tally, read_stats, scorer_stats
+from broker.monitoring.counters import ProcessTally, ScorerStats, read_stats, scorer_stats
 
 
 def test_several_processes_add_up(link: RedisLink, keys: Keys) -> None:
     groups = {"groups": 1, "completions": 8}
     for _ in range(2):
-        tally = Tally()
+        tally = ProcessTally()
         tally.count("math", "math", groups | {"unscorable": 2, "retries": 0}, seconds=0.5)
         tally.count("math", "math", groups | {"failed:ChildDied": 3}, seconds=0.25)
         tally.count("light", "my own scorer", {"groups": 1, "cache_hits": 3, "cache_misses": 1})
@@ -36,7 +36,7 @@ def test_several_processes_add_up(link: RedisLink, keys: Keys) -> None:
 def test_counts_are_written_seldom_and_once(
     link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tally = Tally()
+    tally = ProcessTally()
     tally.count("math", "math", {"groups": 1})
     tally.write(link.client, keys)
     assert read_stats(link.client, keys) == (), "not due so soon"
@@ -49,7 +49,7 @@ def test_counts_are_written_seldom_and_once(
 def test_no_count_is_lost_while_redis_is_away(
     link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tally = Tally()
+    tally = ProcessTally()
     tally.count("math", "math", {"groups": 1}, seconds=0.5)
     started = time.monotonic()
     tally.write(redis.Redis(port=1, retry=Retry(NoBackoff(), 0)), keys, is_due=True)

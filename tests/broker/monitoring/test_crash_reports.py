@@ -11,7 +11,7 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import DeadLetter
-from broker.monitoring.crash_reports import Death, bury_exhausted, deaths_of, record_death
+from broker.monitoring.crash_reports import Death, dead_letter_exhausted, deaths_of, record_death
 from broker.protocol.consumer import Consumer
 from broker.protocol.streams import Entry
 from tests.broker.conftest import Board, result_of
@@ -57,18 +57,18 @@ def begun_by(board: Board, *names: str) -> tuple[Consumer, Entry]:
     return consumer, entry
 
 
-def letter(board: Board) -> DeadLetter:
+def dead_letter(board: Board) -> DeadLetter:
     """Return that of group 0, of whose tries nothing is left."""
     assert board.hash("tries") == {}
     return codec.decode_dead(board.entry("0").raw)
 
 
-def test_the_letter_names_who_began_how_each_ended_and_its_last_lines(board: Board) -> None:
+def test_the_dead_letter_names_who_began_how_each_ended_and_its_last_lines(board: Board) -> None:
     consumer, entry = begun_by(board, "h-1-aa", "h-2-bb", "h-2-bb", "h-3-cc", "h-9-zz")
     die(board.client, board.keys, 1, "was killed by SIGSEGV", "first")
     die(board.client, board.keys, 3, "ended with code 1", "MemoryError")
-    bury_exhausted(consumer, entry, attempts=4, most=4, what="generators began this prompt")
-    found = letter(board)
+    dead_letter_exhausted(consumer, entry, attempts=4, most=4, what="generators began this prompt")
+    found = dead_letter(board)
     assert found.reason == (
         "4 generators began this prompt and none finished it (broker.max_attempts=4): h-1-aa (was killed by SIGSEGV), "
         "h-2-bb 2 times, h-3-cc (ended with code 1)"
@@ -77,23 +77,23 @@ def test_the_letter_names_who_began_how_each_ended_and_its_last_lines(board: Boa
     assert (found.attempts, found.original) == (4, entry.raw[b"payload"])
 
 
-def test_the_letter_carries_the_last_error_without_secrets(
+def test_the_dead_letter_carries_the_last_error_without_secrets(
     board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_planted")
     consumer, entry = begun_by(board, "h-1-aa", "h-9-zz")
     consumer.note_failure(entry, "Traceback: the first\nKeyError: 'x'")
     consumer.note_failure(entry, "Traceback: the last\nValueError: hf_planted is no token\n")
-    bury_exhausted(consumer, entry, attempts=1, most=1, what="scorers began this group")
-    found = letter(board)
+    dead_letter_exhausted(consumer, entry, attempts=1, most=1, what="scorers began this group")
+    found = dead_letter(board)
     assert found.reason.endswith(": h-1-aa; the last error: ValueError: ********** is no token")
     assert found.traceback == "Traceback: the last\nValueError: ********** is no token"
 
 
 def test_of_a_group_that_was_issued_again_only_the_tries_of_this_life_count(board: Board) -> None:
     consumer, entry = begun_by(board, "h-1-aa", "h-2-bb", "h-9-zz")
-    bury_exhausted(consumer, entry, attempts=1, most=1, what="generators began this prompt")
-    assert letter(board).reason.endswith(": h-2-bb")
+    dead_letter_exhausted(consumer, entry, attempts=1, most=1, what="generators began this prompt")
+    assert dead_letter(board).reason.endswith(": h-2-bb")
 
 
 def test_what_is_known_of_the_tries_goes_with_each_stage_and_with_the_group(board: Board) -> None:

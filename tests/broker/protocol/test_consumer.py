@@ -16,7 +16,7 @@ from broker.connection import RedisLink
 from broker.keys import GROUP
 from broker.protocol.consumer import Consumer, Renewer, hand_back_within
 from broker.protocol.run_owner import NewGroup
-from broker.protocol.streams import TRACEBACK_BYTES, Entry, bury, entries_by_stream
+from broker.protocol.streams import TRACEBACK_BYTES, Entry, dead_letter_entry, entries_by_stream
 from tests.broker.conftest import Board, result_of
 from tests.support.redis_servers import RedisServer
 from tests.support.waiting import wait_until
@@ -238,9 +238,9 @@ def test_what_cant_be_decoded_is_dead(
     a = worker("a")
     (entry,) = a.lease(1, block_s=0)
     assert a.decode(entry, codec.decode_prompt) is None
-    letter = codec.decode_dead(board.entry("0").raw)
-    assert (letter.group_id, letter.stage) == ("0", "prompts")
-    assert letter.reason.startswith(reason)
+    dead_letter = codec.decode_dead(board.entry("0").raw)
+    assert (dead_letter.group_id, dead_letter.stage) == ("0", "prompts")
+    assert dead_letter.reason.startswith(reason)
     assert board.slots() == {"0": 0}  # until the learner has recorded its end
     assert leased(board) == []
 
@@ -272,10 +272,13 @@ def test_a_foreign_entry_goes_to_dead_as_nobodys_and_the_stage_goes_on(board: Bo
     a = worker("a")
     messages = [a.decode(entry, codec.decode_prompt) for entry in a.lease(9, block_s=0)]
     assert [message.group_id if message else None for message in messages] == [None, None, "0"]
-    letters = [codec.decode_dead(raw) for _, raw in board.client.xrange(board.keys("dead"))]
-    assert [letter.group_id for letter in letters] == ["?", "?"]
+    dead_letters = [codec.decode_dead(raw) for _, raw in board.client.xrange(board.keys("dead"))]
+    assert [dead_letter.group_id for dead_letter in dead_letters] == ["?", "?"]
     newer = "foreign entry: schema version 4, this program reads 1, 2, 3"
-    assert [letter.reason for letter in letters] == ["foreign entry: field 'v' is missing", newer]
+    assert [dead_letter.reason for dead_letter in dead_letters] == [
+        "foreign entry: field 'v' is missing",
+        newer,
+    ]
 
 
 def test_a_copy_that_where_does_not_name_dies_when_its_result_comes(board: Board, worker: Worker) -> None:
@@ -291,7 +294,9 @@ def test_a_copy_that_where_does_not_name_dies_when_its_result_comes(board: Board
 
 
 @pytest.mark.parametrize("is_foreign", [False, True])
-def test_a_letter_holds_no_secret(is_foreign: bool, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_letter_holds_no_secret(
+    is_foreign: bool, board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_planted")
     monkeypatch.setenv("REDIS_URL", "redis://user:planted-word@far:6379/0")
     board.issue(0)
@@ -301,17 +306,17 @@ def test_a_letter_holds_no_secret(is_foreign: bool, board: Board, monkeypatch: p
     reason = "401 for hf_planted at redis://user:planted-word@far:6379/0"
     # Cut to its last 4000 bytes, the traceback would begin inside a secret that is masked too late.
     traceback = "planted-word" + "x" * (TRACEBACK_BYTES - 4)
-    assert bury(board.link, board.keys, entry, reason=reason, traceback=traceback)
+    assert dead_letter_entry(board.link, board.keys, entry, reason=reason, traceback=traceback)
     ((_, fields),) = board.client.xrange(board.keys("dead"))
     assert b"401 for ****" in fields[b"reason"]
     assert not [name for name, value in fields.items() if b"planted" in value or b"word" in value]
 
 
-def test_burying_frees_the_entry_for_good(board: Board, worker: Worker) -> None:
+def test_dead_lettering_frees_the_entry_for_good(board: Board, worker: Worker) -> None:
     board.issue(0)
     a = worker("a")
     (entry,) = a.lease(1, block_s=0)
-    a.bury(entry, reason="5 attempts", attempts=5)
+    a.dead_letter_entry(entry, reason="5 attempts", attempts=5)
     assert codec.decode_dead(board.entry("0").raw).attempts == 5
     go_silent(board)
     assert taken(a) == []

@@ -15,14 +15,14 @@ from broker.keys import DEAD, EPISODES, POLICY_CALLS, PROMPTS, ROLLOUTS
 from broker.monitoring import group_view
 from broker.protocol.consumer import Consumer, read_any
 from broker.protocol.episodes import (
-    Answer,
-    Asked,
     Asking,
     Attempt,
-    Call,
-    Calls,
-    Ended,
+    BegunCall,
+    CallState,
+    CallStream,
+    EndState,
     Episodes,
+    PolicyCall,
     calls_near,
     id_of,
     key_of,
@@ -30,7 +30,7 @@ from broker.protocol.episodes import (
 )
 from broker.protocol.leftovers import leftovers
 from broker.protocol.run_owner import NewGroup
-from broker.protocol.streams import Entry, bury, hand_over
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from tests.broker.conftest import Board, result_of
 from tests.support.edited_scripts import without_line
 from tests.support.groups import a_prompt
@@ -56,12 +56,12 @@ class Playground:
             client.xclaim(self.keys(EPISODES), "workers", name, 0, [self.entry.entry_id], justid=True)
         return Episodes(consumer)
 
-    def generator(self, name: str = "g", *, own: bool = False) -> Calls:
-        calls = Calls(self.link, self.keys, name, lease_s=60, own=own)
+    def generator(self, name: str = "g", *, own: bool = False) -> CallStream:
+        calls = CallStream(self.link, self.keys, name, lease_s=60, own=own)
         calls.keep()
         return calls
 
-    def answer(self, record: bytes, generator: Calls | None = None) -> bool:
+    def answer(self, record: bytes, generator: CallStream | None = None) -> bool:
         """Have a generator answer the next call."""
         generator = generator or self.generator()
         (entry,) = generator.consumer.lease(1, block_s=0)
@@ -96,7 +96,7 @@ def opened(ground: Playground, worker: Episodes, *, token: str | None = None) ->
     return attempt
 
 
-FIRST, SECOND = Call(0, key_of(PROMPT, 0)), Call(1, key_of(PROMPT, 0))
+FIRST, SECOND = PolicyCall(0, key_of(PROMPT, 0)), PolicyCall(1, key_of(PROMPT, 0))
 
 
 def test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing(ground: Playground) -> None:
@@ -105,21 +105,24 @@ def test_an_episode_goes_from_its_first_call_to_the_hand_over_and_leaves_nothing
     assert (attempt.number, attempt.in_vain, attempt.ends, attempt.floor) == (1, 1, (None, None), 0)
     ends = []
     for call in (FIRST, SECOND):
-        assert worker.look(attempt, call) == (Answer.ASK, b"")
-        assert worker.ask(attempt, call, PROMPT) == (Answer.ASKED, b"")
-        assert worker.ask(attempt, call, PROMPT) == (Answer.ASKED, b""), "it is asked once"
+        assert worker.look(attempt, call) == (CallState.ASK, b"")
+        assert worker.ask(attempt, call, PROMPT) == (CallState.ASKED, b"")
+        assert worker.ask(attempt, call, PROMPT) == (CallState.ASKED, b""), "it is asked once"
         record = with_id(b"ids, log-probabilities, spans")
         assert ground.answer(record)
-        assert worker.look(attempt, call) == (Answer.TURN, record)
+        assert worker.look(attempt, call) == (CallState.TURN, record)
         ends.append(with_id(b"how it ended"))
-        assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK
-        assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK, "a lost reply"
-        assert worker.end(attempt, call.episode, with_id(b"other"), {}) is Ended.ENDED
-        assert worker.ask(attempt, Call(call.episode, key_of(b"more", 0)), b"more") == (Answer.ENDED, b"")
+        assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is EndState.OK
+        assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is EndState.OK, "a lost reply"
+        assert worker.end(attempt, call.episode, with_id(b"other"), {}) is EndState.ENDED
+        assert worker.ask(attempt, PolicyCall(call.episode, key_of(b"more", 0)), b"more") == (
+            CallState.ENDED,
+            b"",
+        )
     assert ground.hand_over(attempt, ends)
     assert (ground.board.ids(ROLLOUTS), ground.turns(), ground.calls()) == (["0"], {}, 0)
     assert not ground.hand_over(attempt, ends), "once"
-    assert worker.look(attempt, FIRST) == (Answer.GONE, b"")
+    assert worker.look(attempt, FIRST) == (CallState.GONE, b"")
     ground.board.audit()
 
 
@@ -129,17 +132,17 @@ def test_a_group_that_is_played_again_gets_the_answers_that_it_had(ground: Playg
     first.ask(before, FIRST, PROMPT)
     record = with_id(b"turn")
     assert ground.answer(record)
-    first.ask(before, SECOND, PROMPT)  # is out when its worker dies
+    first.ask(before, SECOND, PROMPT)  # is in flight when its worker dies
     end = with_id(b"end")
-    assert first.end(before, 0, end, {FIRST.key: record}) is Ended.OK
+    assert first.end(before, 0, end, {FIRST.key: record}) is EndState.OK
     second = ground.worker("b")
     after = opened(ground, second)
     assert (after.number, after.ends) == (2, (end, None))
-    assert first.look(before, SECOND) == (Answer.GONE, b"")
-    assert first.end(before, 1, with_id(b""), {}) is Ended.GONE
-    assert second.look(after, SECOND) == (Answer.ASKED, b""), "the call goes on"
+    assert first.look(before, SECOND) == (CallState.GONE, b"")
+    assert first.end(before, 1, with_id(b""), {}) is EndState.GONE
+    assert second.look(after, SECOND) == (CallState.ASKED, b""), "the call goes on"
     assert ground.answer(other := with_id(b"for whoever plays now"))
-    assert second.look(after, SECOND) == (Answer.TURN, other)
+    assert second.look(after, SECOND) == (CallState.TURN, other)
     assert not ground.hand_over(before, [end, with_id(b"")]), "of an older attempt"
 
 
@@ -147,10 +150,10 @@ def test_several_turns_are_asked_and_looked_for_in_one_go(ground: Playground) ->
     worker = ground.worker()
     attempt = opened(ground, worker)
     asked = [Asking(attempt, FIRST, PROMPT), Asking(attempt, SECOND)]
-    assert worker.ask_all(asked) == [(Answer.ASKED, b""), (Answer.ASK, b"")]
+    assert worker.ask_all(asked) == [(CallState.ASKED, b""), (CallState.ASK, b"")]
     assert ground.answer(record := with_id(b"said"))
     looks = [Asking(attempt, FIRST), Asking(attempt, SECOND, PROMPT)]
-    assert worker.ask_all(looks) == [(Answer.TURN, record), (Answer.ASKED, b"")]
+    assert worker.ask_all(looks) == [(CallState.TURN, record), (CallState.ASKED, b"")]
 
 
 def test_an_open_whose_reply_is_lost_counts_once(ground: Playground) -> None:
@@ -174,7 +177,7 @@ def test_attempts_in_vain_are_those_in_a_row_that_brought_no_turn_and_no_end(gro
     assert opened(ground, worker, token=attempt.token) == attempt, "a lost reply"
     ground.board.client.hdel(ground.keys("turns:0"), "progress")
     assert opened(ground, worker, token=attempt.token) == attempt, "how far it had come is lost as well"
-    assert worker.end(attempt, 0, with_id(b"end"), {FIRST.key: record}) is Ended.OK
+    assert worker.end(attempt, 0, with_id(b"end"), {FIRST.key: record}) is EndState.OK
     assert opened(ground, worker).in_vain == 1
     assert opened(ground, worker).in_vain == 2
 
@@ -204,10 +207,10 @@ def test_a_failure_is_of_its_attempt_and_a_new_one_asks_anew(ground: Playground)
     asked = generator.begin(generator.consumer.lease(1, block_s=0)[0])
     assert asked is not None
     assert generator.refuse(asked, "the prompt does not fit")
-    assert worker.look(attempt, FIRST) == (Answer.FAILED, b"the prompt does not fit")
+    assert worker.look(attempt, FIRST) == (CallState.FAILED, b"the prompt does not fit")
     later = opened(ground, worker)
-    assert worker.look(later, FIRST) == (Answer.ASK, b"")
-    assert worker.ask(later, FIRST, PROMPT) == (Answer.ASKED, b"")
+    assert worker.look(later, FIRST) == (CallState.ASK, b"")
+    assert worker.ask(later, FIRST, PROMPT) == (CallState.ASKED, b"")
     assert "failed:" not in " ".join(ground.turns())
 
 
@@ -252,12 +255,12 @@ def test_a_conversation_goes_to_its_generator_while_that_one_lives(ground: Playg
         [calls_near("near")],
     )
     ground.board.client.delete(ground.keys(calls_near("near")))  # it has expired with its generator
-    assert worker.look(attempt, FIRST) == (Answer.ASKED, b""), "from the prompt that is kept"
+    assert worker.look(attempt, FIRST) == (CallState.ASKED, b""), "from the prompt that is kept"
     assert ground.calls() == 1
     assert ground.answer(with_id(b"from another"))
-    assert worker.look(attempt, FIRST)[0] is Answer.TURN
+    assert worker.look(attempt, FIRST)[0] is CallState.TURN
     own.keep()
-    assert worker.ask(attempt, SECOND, PROMPT, near="near")[0] is Answer.ASKED
+    assert worker.ask(attempt, SECOND, PROMPT, near="near")[0] is CallState.ASKED
     assert ground.calls() == 0
 
 
@@ -270,13 +273,13 @@ def test_what_redis_has_forgotten_is_not_handed_over(ground: Playground) -> None
         records.append(with_id(b"turn"))
         assert ground.answer(records[-1])
     ends = [with_id(b"end"), with_id(b"end")]
-    assert worker.end(attempt, 0, ends[0], {FIRST.key: records[0]}) is Ended.OK
-    never = Call(1, key_of(b"never asked", 0))
-    assert worker.end(attempt, 1, ends[1], {never.key: with_id(b"")}) is Ended.UNDONE
+    assert worker.end(attempt, 0, ends[0], {FIRST.key: records[0]}) is EndState.OK
+    never = PolicyCall(1, key_of(b"never asked", 0))
+    assert worker.end(attempt, 1, ends[1], {never.key: with_id(b"")}) is EndState.UNDONE
     ground.board.client.hset(ground.keys("turns:0"), f"turn:1:{SECOND.key}", with_id(b"sampled again"))
-    assert worker.end(attempt, 1, ends[1], {SECOND.key: records[1]}) is Ended.UNDONE
+    assert worker.end(attempt, 1, ends[1], {SECOND.key: records[1]}) is EndState.UNDONE
     assert not ground.hand_over(attempt, ends), "one has not ended"
-    assert worker.end(attempt, 1, ends[1], {}) is Ended.OK
+    assert worker.end(attempt, 1, ends[1], {}) is EndState.OK
     assert not ground.hand_over(attempt, [ends[0], with_id(b"another")])
     assert ground.hand_over(attempt, ends)
 
@@ -292,13 +295,13 @@ def test_a_group_that_ends_otherwise_takes_its_turns_and_calls_along(ground: Pla
         case "worker":
             assert ground.hand_over(attempt, [], DEAD)
         case "collector":
-            assert bury(ground.link, ground.keys, ground.entry, reason="it is late")
+            assert dead_letter_entry(ground.link, ground.keys, ground.entry, reason="it is late")
     assert (ground.turns(), ground.calls(), ground.board.ids(EPISODES)) == ({}, 0, [])
-    assert worker.look(attempt, FIRST) == (Answer.GONE, b"")
+    assert worker.look(attempt, FIRST) == (CallState.GONE, b"")
     assert worker.open(ground.entry, N) is None
 
 
-def test_an_older_attempt_buries_nobody(ground: Playground) -> None:
+def test_an_older_attempt_dead_letters_nobody(ground: Playground) -> None:
     before = opened(ground, ground.worker("a"))
     opened(ground, ground.worker("b"))
     assert not ground.hand_over(before, [], DEAD)
@@ -309,7 +312,7 @@ def test_a_result_without_an_attempt_is_nobodys(ground: Playground) -> None:
     worker = ground.worker()
     attempt = opened(ground, worker)
     end = with_id(b"end")
-    assert worker.end(attempt, 0, end, {}) is Ended.OK
+    assert worker.end(attempt, 0, end, {}) is EndState.OK
     assert not hand_over(
         ground.link, ground.keys, ground.entry, ROLLOUTS, result_of(ground.entry), ends=[end[:16]]
     )
@@ -335,7 +338,7 @@ def test_a_group_that_was_spoilt_by_hand_is_opened_where_it_is_put_back(ground: 
     ground.entry = ground.board.entry("0")
     again = ground.worker()
     after = opened(ground, again)
-    assert again.look(after, FIRST) == (Answer.TURN, record), "it keeps its turns"
+    assert again.look(after, FIRST) == (CallState.TURN, record), "it keeps its turns"
 
 
 def test_a_call_whose_turns_were_deleted_by_hand_is_dropped(ground: Playground) -> None:
@@ -357,8 +360,8 @@ def test_an_answer_of_an_older_life_is_thrown_away_and_leaves_the_call_that_has_
     assert asked is not None
     for older in ({b"floor": b"7"}, {b"key": b"of another call"}):
         entry = Entry(POLICY_CALLS, asked.entry.entry_id, {**asked.entry.raw, **older})
-        assert not generator.answer(Asked(entry, 1, PROMPT), with_id(b"older"))
-        assert (worker.look(attempt, FIRST), ground.calls()) == ((Answer.ASKED, b""), 1)
+        assert not generator.answer(BegunCall(entry, 1, PROMPT), with_id(b"older"))
+        assert (worker.look(attempt, FIRST), ground.calls()) == ((CallState.ASKED, b""), 1)
     assert generator.answer(asked, with_id(b"its own"))
 
 
@@ -370,7 +373,7 @@ def test_a_conversation_of_a_generator_that_is_gone_goes_to_all(ground: Playgrou
 
 def test_a_generators_own_stream_expires_however_it_was_made(ground: Playground) -> None:
     client, key = ground.board.client, ground.keys(calls_near("near"))
-    own = Calls(ground.link, ground.keys, "near", lease_s=60, own=True)
+    own = CallStream(ground.link, ground.keys, "near", lease_s=60, own=True)
     for make in (
         lambda: None,
         lambda: own.consumer.read_new(1, block_s=0),
@@ -393,7 +396,7 @@ def test_an_answer_is_hinted_at_where_the_user_may_and_counts_where_not(ground: 
     client.execute_command("ACL", "SETUSER", "deaf", "on", ">word", "~*", "+@all", "resetchannels")
     link = RedisLink(ground.link.url.replace("//", "//deaf:word@"), outage_s=0.0)
     worker.ask(attempt, SECOND, PROMPT)
-    assert ground.answer(with_id(b"turn"), Calls(link, ground.keys, "g", lease_s=60))
+    assert ground.answer(with_id(b"turn"), CallStream(link, ground.keys, "g", lease_s=60))
     client.execute_command("ACL", "DELUSER", "deaf")
     link.close()
 
@@ -403,7 +406,7 @@ def test_a_held_out_group_holds_no_slot_and_takes_the_same_way(board: Board) -> 
     board.learner.issue_eval(3, [NewGroup(name, codec.encode_prompt(a_prompt(name, n=1)), EPISODES)])
     consumer = Consumer(board.link, board.keys, EPISODES, "a", lease_s=60)
     (entry,) = consumer.read_new(1, block_s=0)
-    worker, generator = Episodes(consumer), Calls(board.link, board.keys, "g", lease_s=60)
+    worker, generator = Episodes(consumer), CallStream(board.link, board.keys, "g", lease_s=60)
     board.client.hset(board.keys("where"), "9", f"{EPISODES} {entry.entry_id}")
     nobodys = Entry(EPISODES, entry.entry_id, {b"group": b"9", b"floor": b"3"})
     assert worker.open(nobodys, 1) is None, "a training group without a slot is not here"
@@ -413,7 +416,7 @@ def test_a_held_out_group_holds_no_slot_and_takes_the_same_way(board: Board) -> 
     asked = generator.begin(generator.consumer.lease(1, block_s=0)[0])
     assert asked is not None
     assert generator.answer(asked, record := with_id(b"turn"))
-    assert worker.end(attempt, 0, end := with_id(b"end"), {FIRST.key: record}) is Ended.OK
+    assert worker.end(attempt, 0, end := with_id(b"end"), {FIRST.key: record}) is EndState.OK
     assert hand_over(
         board.link, board.keys, entry, ROLLOUTS, result_of(entry), attempt=attempt.token, ends=[id_of(end)]
     )
@@ -450,11 +453,11 @@ def test_full_memory_refuses_nothing_of_a_group_that_is_there(ground: Playground
         attempt = opened(ground, worker)
         ends = []
         for call in (FIRST, SECOND):
-            assert worker.ask(attempt, call, PROMPT) == (Answer.ASKED, b"")
+            assert worker.ask(attempt, call, PROMPT) == (CallState.ASKED, b"")
             record = with_id(b"turn")
             assert ground.answer(record, generator)
             ends.append(with_id(b"end"))
-            assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is Ended.OK
+            assert worker.end(attempt, call.episode, ends[-1], {call.key: record}) is EndState.OK
         assert ground.hand_over(attempt, ends)
         fields = codec.encode_prompt(a_prompt("1"))
         assert ground.board.learner.issue(1, 2, 10, 0, [NewGroup("1", fields, EPISODES)]).full
@@ -558,8 +561,8 @@ GUARDS: Mapping[str, tuple[Callable[..., None], str, str, str]] = {
     "full memory refuses no stream of a generator": (test_full_memory_refuses_nothing_of_a_group_that_is_there, "keep_calls", "redis.call('XDEL', stream, '0-1')", ""),
     "a generator's own stream is made": (test_a_conversation_goes_to_its_generator_while_that_one_lives, "keep_calls", "redis.pcall('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM')", ""),
     "a generator's own stream expires": (test_a_generators_own_stream_expires_however_it_was_made, "keep_calls", "return redis.call('PEXPIRE', stream, ARGV[2])", "return 1"),
-    "a hand-over is of the newest attempt": (test_an_older_attempt_buries_nobody, "hand_over", "(attempt ~= '' or dest ~= 'dead') and redis.call('HGET', turns, 'attempt') ~= attempt", "false"),
-    "a worker's burial is of the newest attempt": (test_an_older_attempt_buries_nobody, "hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call", "if dest ~= 'dead' and redis.call"),
+    "a hand-over is of the newest attempt": (test_an_older_attempt_dead_letters_nobody, "hand_over", "(attempt ~= '' or dest ~= 'dead') and redis.call('HGET', turns, 'attempt') ~= attempt", "false"),
+    "a worker's burial is of the newest attempt": (test_an_older_attempt_dead_letters_nobody, "hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call", "if dest ~= 'dead' and redis.call"),
     "a result is of an attempt": (test_a_result_without_an_attempt_is_nobodys, "hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call", "if attempt ~= '' and redis.call"),
     "the collector buries without an attempt": (test_a_group_that_ends_otherwise_takes_its_turns_and_calls_along, "hand_over", "if (attempt ~= '' or dest ~= 'dead') and redis.call", "if redis.call"),
     "what is handed over has ended": (test_what_redis_has_forgotten_is_not_handed_over, "hand_over", "if not said or string.sub(said", "if said and string.sub(said"),

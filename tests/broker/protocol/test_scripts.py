@@ -14,7 +14,7 @@ from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, NoRoom, RunFailed, WentBack
 from broker.keys import Keys
 from broker.protocol.run_owner import Issued, RunOwner
-from broker.protocol.streams import Entry, bury, hand_over, reject
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over, reject
 from tests.broker.conftest import Board, LosesReplies, result_of
 from tests.support.groups import a_prompt, an_announcement
 
@@ -33,8 +33,8 @@ def refused(board: Board, said: str, error: type[Exception] = ResponseError) -> 
         yield
 
 
-def buried(board: Board, entry: Entry, reason: str = "x") -> bool:
-    return bury(board.link, board.keys, entry, reason=reason)
+def dead_lettered(board: Board, entry: Entry, reason: str = "x") -> bool:
+    return dead_letter_entry(board.link, board.keys, entry, reason=reason)
 
 
 def rejected(board: Board, entry: Entry) -> bool:
@@ -150,7 +150,7 @@ def test_a_late_result_of_an_older_life_does_not_count(board: Board) -> None:
     with unchanged(board):
         assert not board.move(old, "rollouts")
         assert not rejected(board, old)
-        assert not buried(board, old)
+        assert not dead_lettered(board, old)
     assert board.move(board.entry("0"), "rollouts")
 
 
@@ -165,9 +165,9 @@ def test_a_group_whose_entry_has_a_spoilt_floor_can_end(board: Board, stream: st
     board.client.hset(board.keys("where"), "0", f"{stream} {added.decode()}")
     spoilt = board.entry("0")
     assert not board.move(spoilt, "rollouts")  # no result of it counts
-    assert buried(board, spoilt)
-    letter = board.entry("0")
-    assert (letter.stream, letter.floor) == ("dead", 2)
+    assert dead_lettered(board, spoilt)
+    dead_letter = board.entry("0")
+    assert (dead_letter.stream, dead_letter.floor) == ("dead", 2)
     board.audit()
 
 
@@ -216,9 +216,9 @@ def test_a_result_that_its_stream_refuses_goes_to_dead_with_the_reason(board: Bo
     board.client.xadd(board.keys("rollouts"), {"v": "1"}, id=highest)
     board.client.xdel(board.keys("rollouts"), highest)
     assert board.move(board.entry("0"), "rollouts")
-    letter = codec.decode_dead(board.entry("0").raw)
-    assert (letter.group_id, letter.stage) == ("0", "prompts")
-    assert letter.reason.startswith("rollouts refused the result: ")
+    dead_letter = codec.decode_dead(board.entry("0").raw)
+    assert (dead_letter.group_id, dead_letter.stage) == ("0", "prompts")
+    assert dead_letter.reason.startswith("rollouts refused the result: ")
     board.audit()
 
 
@@ -232,15 +232,20 @@ def test_the_job_of_an_entry_goes_with_it(board: Board) -> None:
     assert list(board.hash("jobs").values()) == ["test_2_1"]
 
 
-def test_bury_keeps_what_is_known_of_a_group(board: Board) -> None:
+def test_a_dead_letter_keeps_what_is_known_of_a_group(board: Board) -> None:
     board.issue(0)
     entry = board.entry("0")
     long = "x" * 9000 + "the end"
-    assert bury(board.link, board.keys, entry, reason="too hard", attempts=5, traceback=long)
-    letter = codec.decode_dead(board.entry("0").raw)
-    assert (letter.group_id, letter.stage, letter.reason, letter.attempts) == ("0", "prompts", "too hard", 5)
-    assert (letter.traceback, letter.original) == (long[-4000:], entry.raw[b"payload"])
-    assert not buried(board, entry)
+    assert dead_letter_entry(board.link, board.keys, entry, reason="too hard", attempts=5, traceback=long)
+    dead_letter = codec.decode_dead(board.entry("0").raw)
+    assert (dead_letter.group_id, dead_letter.stage, dead_letter.reason, dead_letter.attempts) == (
+        "0",
+        "prompts",
+        "too hard",
+        5,
+    )
+    assert (dead_letter.traceback, dead_letter.original) == (long[-4000:], entry.raw[b"payload"])
+    assert not dead_lettered(board, entry)
     assert board.ids("dead") == ["0"]
 
 
@@ -259,7 +264,7 @@ def test_a_foreign_entry_goes_to_dead_as_nobodys_and_once(board: Board, stream: 
     fields: Any = FOREIGN[name]
     entry = Entry(stream, board.client.xadd(board.keys(stream), fields).decode(), fields)
     before = board.slots(), board.where("0")
-    assert [buried(board, entry), buried(board, entry)] == [True, False]
+    assert [dead_lettered(board, entry), dead_lettered(board, entry)] == [True, False]
     assert board.ids("dead") == ["?"]
     assert (board.slots(), board.where("0")) == before
     board.audit()
@@ -287,7 +292,7 @@ def test_retire_frees_a_group_wherever_it_is_and_may_be_repeated(board: Board, w
 
 def test_retire_leaves_a_dead_letter_to_its_operator(board: Board) -> None:
     board.issue(0)
-    buried(board, board.entry("0"))
+    dead_lettered(board, board.entry("0"))
     board.learner.retire(["0"])
     assert (board.slots(), board.where("0"), board.ids("dead")) == ({}, None, ["0"])
 
@@ -365,7 +370,7 @@ def test_a_lost_reply_of_any_other_script_leaves_one_effect(board: Board) -> Non
     entry = board.entry("0")
     assert not lost(board, lambda: board.move(entry, "rollouts"))  # it counted, and nobody knows
     assert board.ids("rollouts") == ["0"]
-    assert not lost(board, lambda: buried(board, board.entry("1")))
+    assert not lost(board, lambda: dead_lettered(board, board.entry("1")))
     assert board.ids("dead") == ["1"]
     lost(board, lambda: board.learner.retire(["0", "1"]))
     assert board.slots() == {"2": 0}
@@ -376,22 +381,22 @@ def test_a_lost_reply_of_any_other_script_leaves_one_effect(board: Board) -> Non
     board.audit()
 
 
-def test_a_survey_tells_where_every_group_is_and_what_is_missing(board: Board) -> None:
+def test_the_reconcile_view_tells_where_every_group_is_and_what_is_missing(board: Board) -> None:
     board.issue(0, 1, 2, 3)
     board.move(board.entry("1"), "rollouts")
-    buried(board, board.entry("2"))
+    dead_lettered(board, board.entry("2"))
     board.client.xdel(board.keys("prompts"), board.entry("3").entry_id)
     places = [board.where(group) for group in "0123"]
     board.client.hdel(board.keys("where"), "0")
 
-    def survey(*ids: str) -> dict[str, tuple[str, str]]:
-        reply = [word.decode() for word in board.link.script("survey", board.keys.scripts(), *ids)]
+    def view(*ids: str) -> dict[str, tuple[str, str]]:
+        reply = [word.decode() for word in board.link.script("reconcile_view", board.keys.scripts(), *ids)]
         return {reply[i]: (f"{reply[i + 1]} {reply[i + 2]}", reply[i + 3]) for i in range(0, len(reply), 4)}
 
     with unchanged(board):
         for looked_at, times in (("0123", ("1.000", "0", "")), ("2", ("?", "0", "?"))):
             there = zip(places[1:], times, strict=True)
-            assert survey(*looked_at, "gone") == dict(zip("0123", [(" ", ""), *there], strict=True))
+            assert view(*looked_at, "gone") == dict(zip("0123", [(" ", ""), *there], strict=True))
 
 
 @pytest.fixture
@@ -415,7 +420,7 @@ def test_full_memory_lets_nothing_in_and_everything_out(board: Board, fill: Call
         board.link(lambda client: client.set("rl:{test}:x", "1"))
     assert board.move(board.entry("0"), "rollouts")
     assert board.move(board.entry("1"), "scored")
-    assert buried(board, board.entry("2"))
+    assert dead_lettered(board, board.entry("2"))
     assert rejected(board, Entry("prompts", foreign, {b"x": b"y"}))
     board.announce(1)
     board.learner.retire(["1"])

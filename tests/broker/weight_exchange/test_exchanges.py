@@ -9,13 +9,13 @@ import pytest
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.weight_exchange import folder_exchange
+from broker.weight_exchange.bundles import Bundle, Manifest, WeightsRequest
 from broker.weight_exchange.exchange import Exchange, ExchangeAway
 from broker.weight_exchange.folder_exchange import FolderExchange
-from broker.weight_exchange.parcels import Manifest, Parcel, Wish
 from broker.weight_exchange.redis_exchange import RedisExchange
 
-PARCEL = Parcel(name="full-7-abc", version=7, checksum="c", base="", size_bytes=10, chunk_bytes=4)
-MANIFEST = Manifest(version=7, checksum="c", size_bytes=10, anchor=PARCEL)
+BUNDLE = Bundle(name="full-7-abc", version=7, checksum="c", base="", size_bytes=10, chunk_bytes=4)
+MANIFEST = Manifest(version=7, checksum="c", size_bytes=10, anchor=BUNDLE)
 CHUNKS = [("full-7-abc", number) for number in range(3)]
 
 
@@ -45,7 +45,7 @@ def test_a_manifest_takes_the_place_of_the_one_before_and_goes_with_its_chunks(e
     exchange.clear()
     assert exchange.read_manifest() is None
     for version in (6, 7):
-        manifest = Manifest(version=version, checksum="c", size_bytes=10, anchor=PARCEL)
+        manifest = Manifest(version=version, checksum="c", size_bytes=10, anchor=BUNDLE)
         exchange.write_manifest(manifest)
         assert exchange.read_manifest() == manifest
     for chunk in CHUNKS:
@@ -54,21 +54,21 @@ def test_a_manifest_takes_the_place_of_the_one_before_and_goes_with_its_chunks(e
     assert (exchange.read_manifest(), exchange.present(CHUNKS)) == (None, set())
 
 
-def test_a_generators_wish_takes_the_place_of_its_own_alone(exchange: Exchange) -> None:
-    assert exchange.wishes() == {}
+def test_a_generators_request_takes_the_place_of_its_own_alone(exchange: Exchange) -> None:
+    assert exchange.requests() == {}
     for count in (1, 2):
         for name in ("host-1.g", "host-2.g"):
-            exchange.ask(name, Wish(count=count, version=0, held="", lacks={"full-7-abc": 0b101}))
-    exchange.ask("host-1.g", Wish(count=3, version=7, held="c"))
-    assert exchange.wishes() == {
-        "host-1.g": Wish(count=3, version=7, held="c"),
-        "host-2.g": Wish(count=2, version=0, held="", lacks={"full-7-abc": 0b101}),
+            exchange.ask(name, WeightsRequest(count=count, version=0, held="", lacks={"full-7-abc": 0b101}))
+    exchange.ask("host-1.g", WeightsRequest(count=3, version=7, held="c"))
+    assert exchange.requests() == {
+        "host-1.g": WeightsRequest(count=3, version=7, held="c"),
+        "host-2.g": WeightsRequest(count=2, version=0, held="", lacks={"full-7-abc": 0b101}),
     }
 
 
 def test_names_that_mean_something_to_a_folder_stay_in_it(tmp_path: Path) -> None:
     exchange = FolderExchange(tmp_path / "exchange")
-    exchange.ask("../../up", Wish(count=1, version=0, held=""))
+    exchange.ask("../../up", WeightsRequest(count=1, version=0, held=""))
     exchange.put(("../chunk", 0), b"a")
     assert {path.name for path in tmp_path.iterdir()} == {"exchange"}
     assert exchange.get(("../chunk", 0)) == b"a"
@@ -78,7 +78,7 @@ def test_a_folder_that_cant_be_used_is_named_with_the_reason(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     exchange = FolderExchange(tmp_path / "file")
     for use in (
-        lambda: exchange.ask("g", Wish(count=1, version=0, held="")),
+        lambda: exchange.ask("g", WeightsRequest(count=1, version=0, held="")),
         exchange.read_manifest,
         lambda: exchange.put(CHUNKS[0], b"a"),
         lambda: exchange.get(CHUNKS[0]),
@@ -94,8 +94,8 @@ def test_what_the_dead_left_in_a_folder_goes(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "chunks" / ".half.new").touch()
     exchange.clear()
     assert list((tmp_path / "chunks").iterdir()) == []
-    exchange.ask("g", Wish(count=1, version=0, held=""))
-    assert exchange.wishes()
+    exchange.ask("g", WeightsRequest(count=1, version=0, held=""))
+    assert exchange.requests()
     monkeypatch.setattr(folder_exchange, "OLD_S", -1.0)
-    assert exchange.wishes() == {}
+    assert exchange.requests() == {}
     assert list((tmp_path / "wanted").iterdir()) == []

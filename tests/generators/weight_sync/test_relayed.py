@@ -23,7 +23,7 @@ from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.protocol.announcements import Announcements
 from broker.protocol.run_owner import RunOwner
-from broker.weight_exchange.parcels import Manifest, Parcel, Wish, refusal
+from broker.weight_exchange.bundles import Bundle, Manifest, WeightsRequest, refusal
 from broker.weight_exchange.redis_exchange import EXPIRY_S, RedisExchange
 from broker.weight_files import FILE, part_name
 from config.generators import HfEngineConfig, VllmEngineConfig
@@ -235,7 +235,7 @@ def test_who_missed_versions_is_given_their_chain_or_full_weights(
     assert generator.follow(9) == {"full"}
 
 
-def test_who_joins_while_others_follow_reads_an_anchor_and_the_links_from_it(
+def test_who_joins_while_others_follow_reads_a_base_version_and_the_links_from_it(
     learner: LearnersMachine, generator: Asking, join: Join
 ) -> None:
     learner.publish(0)
@@ -265,7 +265,7 @@ def test_weights_larger_than_the_room_pass_for_many_at_once(learner: LearnersMac
     assert set(waiting.values()) == {content_of(7)}
 
 
-def test_slow_readers_find_their_anchor(
+def test_slow_readers_find_their_base_version(
     learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner.publish(0)
@@ -278,11 +278,11 @@ def test_slow_readers_find_their_anchor(
     assert learner.chunks() == set()
     learner.publish(1)
     learner.relay.look()
-    assert {parcel.name for parcel in learner.relay._chain.manifest().parcels} >= begun
+    assert {bundle.name for bundle in learner.relay._chain.manifest().bundles} >= begun
     assert generator.follow(1) == {"full", "delta"}
 
 
-def test_an_old_anchor_keeps_nobody_from_a_newer_one(
+def test_an_old_base_version_keeps_nobody_from_a_newer_one(
     learner: LearnersMachine, generator: Asking, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)
@@ -442,7 +442,7 @@ def test_a_loss_or_garbage_costs_time(learner: LearnersMachine, generator: Askin
         client.set(learner.keys("weights_chunks"), garbage)
         client.hset(learner.keys("weights_wanted"), "stranger", garbage)
         assert learner.exchange.read_manifest() is None
-        assert "stranger" not in learner.exchange.wishes()
+        assert "stranger" not in learner.exchange.requests()
     assert generator.follow(0) == {"full"}
 
 
@@ -517,7 +517,7 @@ def test_where_none_may_pass_the_generator_is_told_so(learner: LearnersMachine) 
     learner.start_again(most_bytes=0)
     learner.relay.offer(learner.announced[7])
     for count in range(2):  # whoever asks all the same, the learner does not do it
-        learner.exchange.ask("g", Wish(count=count, version=-1, held=""))
+        learner.exchange.ask("g", WeightsRequest(count=count, version=-1, held=""))
         learner.relay.look()
     assert said in manifest_of(learner).trouble
     assert learner.chunks() == set()
@@ -626,10 +626,10 @@ def test_a_generator_that_ends_in_the_middle_of_a_read_says_nothing_of_disks(
     ask_and_look(generator)
     keep = generator.weights._keep
 
-    def close_and_keep(parcel: Parcel, chunk: int, data: bytes) -> None:
+    def close_and_keep(bundle: Bundle, chunk: int, data: bytes) -> None:
         generator.weights._own_folder()
         generator.weights.close()
-        keep(parcel, chunk, data)
+        keep(bundle, chunk, data)
 
     monkeypatch.setattr(generator.weights, "_keep", close_and_keep)
     with pytest.raises(NotHere, match="this generator ends"):

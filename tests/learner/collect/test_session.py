@@ -25,7 +25,7 @@ from learner.collect.settings import collecting
 from learner.journal.ledger import COLLECTED, DEAD, read_ledger
 from learner.journal.writer import Journal
 from learner.resume.history import AlreadyFinished, NameTaken
-from learner.session import Session
+from learner.session import TrainingSession
 from learner.status import read_status
 from learner.weight_sync.publisher import Publisher
 from tests.support.collecting import (
@@ -190,8 +190,10 @@ def test_a_dead_row_that_an_operator_wants_again_counts_with_its_new_samples(
     def ask_again(dead: Any) -> None:
         if "3" in dead:
             judges.set()
-            letters = {decode_dead(raw).group_id: at for at, raw in read_page(link, keys, "-", "+", count=99)}
-            request(link, keys, [("3", letters["3"])])
+            dead_letters = {
+                decode_dead(raw).group_id: at for at, raw in read_page(link, keys, "-", "+", count=99)
+            }
+            request(link, keys, [("3", dead_letters["3"])])
 
     after_collecting(monkeypatch, ask_again)
     with working(link, keys, lambda prompt: [1.0, None] if judges.is_set() else "the judge is away"):
@@ -252,7 +254,7 @@ def test_a_run_is_for_one_purpose_alone(tmp_path: Path, link: RedisLink, stopped
     run = make_collected_run(tmp_path)
     assert collect(run, link, stopped) == 0
     with pytest.raises(NameTaken, match="samples a data set and trains on nothing"):
-        Session(run, link).open()
+        TrainingSession(run, link).open()
     other = run.model_copy(update={"name": "other"})
     Journal(other.folder / "journal", 1, run="other", facts={"start": None}).close()
     with pytest.raises(NameTaken, match="it trains"):

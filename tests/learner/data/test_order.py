@@ -10,11 +10,11 @@ from collections import Counter
 
 import pytest
 
-from learner.data.digits import PHRASINGS, Problem, digit_problems, fingerprint, problems
-from learner.data.order import SLOTS, Draw, Order, Share, order_of
+from learner.data.digits import PHRASINGS, DigitProblem, digit_problems, fingerprint, problems
+from learner.data.order import SLOTS, Draw, DrawOrder, SourceShare, order_of
 
 
-def draws(order: Order, first: int, count: int) -> list[Draw]:
+def draws(order: DrawOrder, first: int, count: int) -> list[Draw]:
     return [order.draw(number) for number in range(first, first + count)]
 
 
@@ -23,7 +23,7 @@ def by_source(found: list[Draw]) -> dict[int, int]:
 
 
 def test_without_shares_a_list_is_one_pool_in_its_order_without_shuffling() -> None:
-    order = order_of([Share(size=3), Share(size=7)], seed=5, shuffle=True)
+    order = order_of([SourceShare(size=3), SourceShare(size=7)], seed=5, shuffle=True)
     every_row = {(0, row) for row in range(3)} | {(1, row) for row in range(7)}
     for epoch in range(3):
         found = draws(order, 10 * epoch, 10)
@@ -31,15 +31,17 @@ def test_without_shares_a_list_is_one_pool_in_its_order_without_shuffling() -> N
         assert {draw.epoch for draw in found} == {epoch}
     assert draws(order, 0, 10) != draws(order, 10, 10)
     assert order.draws == math.inf
-    order = order_of([Share(size=2), Share(size=1)], seed=5, shuffle=False)
+    order = order_of([SourceShare(size=2), SourceShare(size=1)], seed=5, shuffle=False)
     assert draws(order, 0, 4) == [Draw(0, 0, 0), Draw(0, 1, 0), Draw(1, 0, 0), Draw(0, 0, 1)]
 
 
 def test_shares_hold_in_every_short_stretch_too_and_are_by_rows_and_epochs_without_a_weight() -> None:
-    order = order_of([Share(size=100, weight=2.0), Share(size=100, weight=1.0)], seed=1, shuffle=True)
+    order = order_of(
+        [SourceShare(size=100, weight=2.0), SourceShare(size=100, weight=1.0)], seed=1, shuffle=True
+    )
     for first in range(0, 3000, 30):
         assert by_source(draws(order, first, 30)) == {0: 20, 1: 10}
-    order = order_of([Share(size=10, epochs=3), Share(size=10)], seed=1, shuffle=True)
+    order = order_of([SourceShare(size=10, epochs=3), SourceShare(size=10)], seed=1, shuffle=True)
     assert by_source(draws(order, 0, 40)) == {0: 30, 1: 10}
 
 
@@ -54,13 +56,17 @@ def test_shares_hold_in_every_short_stretch_too_and_are_by_rows_and_epochs_witho
     ],
 )
 def test_weights_are_draws_shares(weights: tuple[float, ...], count: int, expected: dict[int, int]) -> None:
-    shares = [Share(size=4 + source, weight=weight) for source, weight in enumerate(weights)]
+    shares = [SourceShare(size=4 + source, weight=weight) for source, weight in enumerate(weights)]
     assert by_source(draws(order_of(shares, seed=1, shuffle=True), 0, count)) == expected
 
 
 def test_a_source_that_has_had_its_epochs_is_left_out_and_the_others_go_on() -> None:
     order = order_of(
-        [Share(size=4, weight=1.0, epochs=2), Share(size=5, weight=1.0), Share(size=5, weight=3.0)],
+        [
+            SourceShare(size=4, weight=1.0, epochs=2),
+            SourceShare(size=5, weight=1.0),
+            SourceShare(size=5, weight=3.0),
+        ],
         seed=1,
         shuffle=True,
     )
@@ -74,14 +80,18 @@ def test_a_source_that_has_had_its_epochs_is_left_out_and_the_others_go_on() -> 
 
 
 def test_where_every_source_has_epochs_the_draws_end_and_any_can_be_gone_back_to() -> None:
-    shares = [Share(size=7, epochs=2), Share(size=3, weight=1.0, epochs=5), Share(size=11, epochs=1)]
+    shares = [
+        SourceShare(size=7, epochs=2),
+        SourceShare(size=3, weight=1.0, epochs=5),
+        SourceShare(size=11, epochs=1),
+    ]
     order = order_of(shares, seed=3, shuffle=True)
     assert order.draws == 7 * 2 + 3 * 5 + 11
     passes = Counter((draw.source, draw.row) for draw in draws(order, 0, int(order.draws)))
     assert passes == {
         (source, row): share.epochs for source, share in enumerate(shares) for row in range(share.size)
     }
-    shares = [Share(size=5, weight=0.3, epochs=3), Share(size=9, weight=0.7)]
+    shares = [SourceShare(size=5, weight=0.3, epochs=3), SourceShare(size=9, weight=0.7)]
     order, again = (order_of(shares, seed=2, shuffle=True) for _ in range(2))
     forwards = draws(order, 0, 200)
     assert [again.draw(number) for number in reversed(range(200))] == forwards[::-1]
@@ -101,7 +111,7 @@ ALL_TRAIN, ALL_EVAL = 27_732, 9_564  # 37,296 together: (9*8*7 + 9*8*7*6 + 9*8*7
     ],
 )
 def test_the_answer_is_what_the_operation_says(operation: str, digits: str, answer: str) -> None:
-    assert Problem(operation, digits).answer == answer
+    assert DigitProblem(operation, digits).answer == answer
 
 
 def test_the_first_held_out_rows_are_these_and_every_way_to_ask_occurs() -> None:

@@ -28,7 +28,7 @@ from learner.groups.episodes import (
 )
 from learner.groups.evaluation import Round, Rounds, result_of, version_of
 from learner.groups.same_reward import IN_A_ROW, WARNING, SameRewardWatch
-from learner.journal.ledger import Outcome
+from learner.journal.ledger import GroupOutcome
 from tests.learner.conftest import MakeChain
 from tests.support.chain import make_prompt, make_scored
 from tests.support.episodes import MESSAGES, an_episode, episodes
@@ -116,8 +116,8 @@ def test_arrivals_are_summed_up_whether_they_train_or_not() -> None:
     cut = completion([5, 6, 7], finish_reason=FinishReason.LENGTH)
     counter.add(of_row(1, group([9], [completion([1]), cut], [1.0, 0.0])))
     counter.add(of_row(2, group([9], [completion([1]), completion([2, 3])], [1.0, None])))
-    counter.end(Outcome("dropped", "zero_variance: every reward is 1", facts={"task": "math"}))
-    counter.end(Outcome("dead", "no scorer", facts={"task": "math", "source": "mbpp"}))
+    counter.end(GroupOutcome("dropped", "zero_variance: every reward is 1", facts={"task": "math"}))
+    counter.end(GroupOutcome("dead", "no scorer", facts={"task": "math", "source": "mbpp"}))
     found = counter.take()
     assert found.reward_mean == pytest.approx(2 / 3)
     assert found.dropped == {"dead": 1, "zero_variance": 1}

@@ -66,7 +66,7 @@ def ids_in_prompts(chain: Chain) -> list[str]:
     return [fields[b"group"].decode() for _, fields in chain.client.xrange(chain.keys(PROMPTS))]
 
 
-def is_out(chain: Chain, group_id: str) -> bool:
+def is_in_flight(chain: Chain, group_id: str) -> bool:
     return bool(chain.client.hexists(chain.keys("where"), group_id))
 
 
@@ -85,8 +85,8 @@ def test_no_more_is_issued_than_can_be_trained(make_chain: MakeChain, start: Sta
     chain = make_chain(learner={"steps": 6})
     feeder = start(chain)
     for version in range(6):
-        out = min(4, 2 * (6 - version))
-        wait_until(lambda out=out: len(chain.slots) == out)  # type: ignore[misc]
+        in_flight = min(4, 2 * (6 - version))
+        wait_until(lambda in_flight=in_flight: len(chain.slots) == in_flight)  # type: ignore[misc]
         oldest = sorted(chain.slots, key=int)[:2]
         chain.announce(version + 1)
         feeder.version.announced = version + 1
@@ -106,16 +106,16 @@ def test_a_dropped_group_is_replaced_in_the_last_step(make_chain: MakeChain, sta
 
 
 @pytest.mark.parametrize(
-    ("kept", "out"), [(1.0, 2), (0.6, 4), (0.1, 6)]
+    ("kept", "in_flight"), [(1.0, 2), (0.6, 4), (0.1, 6)]
 )  # 0.1: twenty, but six is the budget
 def test_the_last_step_gets_as_many_as_it_will_need_at_the_share_that_trained_lately(
-    make_chain: MakeChain, start: Start, kept: float, out: int
+    make_chain: MakeChain, start: Start, kept: float, in_flight: int
 ) -> None:
     chain = make_chain(learner={"steps": 1, "max_lag": 2})
     feeder = start(chain, kept_share=lambda: kept)
-    wait_until(lambda: len(chain.slots) == out)
+    wait_until(lambda: len(chain.slots) == in_flight)
     looks(feeder)
-    assert len(chain.slots) == out
+    assert len(chain.slots) == in_flight
 
 
 def test_the_share_that_trains_is_that_of_the_newest_groups_and_never_0() -> None:
@@ -239,7 +239,7 @@ def test_what_is_to_be_sampled_yet_counts_as_used_memory(
     try:
         with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
             feeder = start(chain, mean_bytes=lambda: sizes[0])
-            wait_until(lambda: bool(caplog.messages))  # the four of the budget are out
+            wait_until(lambda: bool(caplog.messages))  # the four of the budget are in flight
         chain.run_owner.retire(["0"])
         looks(feeder)
         assert chain.slots == {"1", "2", "3"}
@@ -282,9 +282,9 @@ def test_a_round_is_issued_piece_by_piece_with_prompts_between(make_chain: MakeC
     wait_until(lambda: "4" in chain.slots)
     assert sum(group.startswith("eval-") for group in ids_in_prompts(chain)) == 2  # ahead of it, of ten
     for number in range(10):  # whatever comes back first makes room for the next
-        wait_until(lambda number=number: is_out(chain, f"eval-0-{number}"))  # type: ignore[misc]
+        wait_until(lambda number=number: is_in_flight(chain, f"eval-0-{number}"))  # type: ignore[misc]
         looks(feeder, 1)
-        assert not is_out(chain, f"eval-0-{number + 2}")
+        assert not is_in_flight(chain, f"eval-0-{number + 2}")
         chain.score(f"eval-0-{number}")
         chain.read()
     assert chain.evaluation.requests == ()
@@ -296,11 +296,11 @@ def test_a_rounds_deadline_begins_when_all_is_issued(make_chain: MakeChain, star
     chain = make_chain(evaluation={"prompts": 2, "samples": 2, "groups_in_flight": 1, "deadline_s": 1000.0})
     start(chain)
     chain.evaluation.request(0)
-    wait_until(lambda: is_out(chain, "eval-0-0"))
+    wait_until(lambda: is_in_flight(chain, "eval-0-0"))
     chain.evaluation.rounds.open[0].since -= 999.9
     chain.score("eval-0-0")
     chain.read()
-    wait_until(lambda: is_out(chain, "eval-0-1"))
+    wait_until(lambda: is_in_flight(chain, "eval-0-1"))
     wait_until(lambda: time.monotonic() - chain.evaluation.rounds.open[0].since < 100)
     chain.evaluation.enforce_deadlines()
     assert not chain.evaluation.rounds.open[0].asked_again

@@ -17,10 +17,10 @@ from broker import codec
 from broker.errors import RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup
-from broker.protocol.streams import bury, hand_over
+from broker.protocol.streams import dead_letter_entry, hand_over
 from learner.groups.discarded import dropped
 from learner.groups.intake import LOOK_COUNT
-from learner.journal.ledger import Outcome, read_ledger
+from learner.journal.ledger import GroupOutcome, read_ledger
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
 
@@ -30,21 +30,21 @@ ALL = (0.0, 1.0)
 
 @pytest.fixture
 def look_at(monkeypatch: pytest.MonkeyPatch) -> LookAt:
-    """Set how many entries a survey looks at."""
+    """Set how many entries a reconciliation reads."""
     return lambda count: monkeypatch.setattr("learner.groups.intake.LOOK_COUNT", count)
 
 
 def look(chain: Chain, times: int = 1, *, after_s: float = 0.0) -> None:
     chain.elapsed += after_s
     for _ in range(times):
-        chain.intake.look_around()
+        chain.intake.reconcile()
 
 
 def delete(chain: Chain, group_id: str) -> None:
     chain.client.xdel(chain.keys(PROMPTS), chain.entry(group_id).entry_id)
 
 
-def outcomes(chain: Chain) -> dict[str, Outcome]:
+def outcomes(chain: Chain) -> dict[str, GroupOutcome]:
     """Read what is to be read, and return what has ended by then."""
     chain.read()
     return chain.journal.ledger.outcomes
@@ -68,7 +68,7 @@ def test_a_group_with_nothing_to_learn_from_is_dropped_with_the_reason(
     (group_id,) = chain.issue(n=len(rewards))
     chain.score(group_id, rewards)
     chain.read()
-    ended = {group_id: Outcome("dropped", reason, 2 * len(rewards))} if reason else {}
+    ended = {group_id: GroupOutcome("dropped", reason, 2 * len(rewards))} if reason else {}
     assert read_ledger(chain.journal.folder).outcomes == ended
     assert set(chain.buffer.groups) == chain.slots == {group_id} - ended.keys()
     counted = {"math": {reason.partition(":")[0]: 1}} if reason else {}
@@ -96,7 +96,7 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     flat, good = chain.issue(2)
     chain.score(flat, [1.0, 1.0])
     chain.score(good)
-    flat_ended = {flat: Outcome("dropped", "zero_variance: every reward is 1", 4)}
+    flat_ended = {flat: GroupOutcome("dropped", "zero_variance: every reward is 1", 4)}
     assert outcomes(chain) == read_ledger(chain.journal.folder).outcomes == flat_ended
     assert set(chain.buffer.groups) == chain.slots == {good}
     assert chain.depth(SCORED) == 1
@@ -158,9 +158,12 @@ def test_a_dead_letter_is_an_outcome_and_no_held_group_that_dies_trains(chain: C
     waiting, held = chain.issue(2)
     chain.score(held)
     chain.read()
-    bury(chain.link, chain.keys, chain.entry(waiting), reason="it failed", attempts=5)
-    bury(chain.link, chain.keys, chain.entry(held), reason="by hand")
-    assert outcomes(chain) == {waiting: Outcome("dead", "it failed"), held: Outcome("dead", "by hand", 4)}
+    dead_letter_entry(chain.link, chain.keys, chain.entry(waiting), reason="it failed", attempts=5)
+    dead_letter_entry(chain.link, chain.keys, chain.entry(held), reason="by hand")
+    assert outcomes(chain) == {
+        waiting: GroupOutcome("dead", "it failed"),
+        held: GroupOutcome("dead", "by hand", 4),
+    }
     assert (chain.slots, chain.depth(DEAD), chain.depth(PROMPTS)) == (set(), 2, 0)
     assert chain.buffer.groups == {}
     assert chain.client.hlen(chain.keys("where")) == 0
@@ -170,7 +173,7 @@ def test_a_dead_letter_is_an_outcome_and_no_held_group_that_dies_trains(chain: C
 def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
     with pytest.raises(RunFailed, match=r"to `dead` and none was scored .the last one: it failed"):  # noqa: PT012
         for _ in range(2 * chain.run.budget + 1):
-            bury(chain.link, chain.keys, chain.entry(chain.issue()[0]), reason="it failed")
+            dead_letter_entry(chain.link, chain.keys, chain.entry(chain.issue()[0]), reason="it failed")
             chain.read()
     assert len(chain.journal.ledger.outcomes) == 2 * chain.run.budget + 1
 
@@ -216,8 +219,8 @@ def test_a_clock_that_jumps_ages_nobody(chain: Chain, monkeypatch: pytest.Monkey
     wall_clock = time.time
     monkeypatch.setattr("learner.groups.intake.time.time", lambda: wall_clock() + jump_s)
     look(chain)
-    assert chain.intake.survey.places[PROMPTS] == 2, "nobody is buried"
-    assert chain.intake.survey.oldest_s < 100
+    assert chain.intake.reconciled.places[PROMPTS] == 2, "nobody is buried"
+    assert chain.intake.reconciled.oldest_s < 100
     look(chain, after_s=301)
     assert outcomes(chain).keys() == {*seen, *new}, "and the deadline passes as ever"
 
@@ -247,7 +250,7 @@ def test_what_somebody_deleted_by_hand_is_noticed_at_the_second_look(chain: Chai
         look(chain)
 
 
-def test_a_survey_looks_at_few_entries_since_each_is_copied(chain: Chain) -> None:
+def test_a_reconciliation_reads_few_entries_since_each_is_copied(chain: Chain) -> None:
     ids = set(chain.issue(LOOK_COUNT + 10))
     looked: list[int] = []
     for _ in range(3):
@@ -255,7 +258,7 @@ def test_a_survey_looks_at_few_entries_since_each_is_copied(chain: Chain) -> Non
         look(chain)
         looked.append(chain.client.info("commandstats")["cmdstat_xrange"]["calls"])
     assert looked == [LOOK_COUNT] * 3
-    assert chain.intake.survey.places[PROMPTS] == LOOK_COUNT + 10
+    assert chain.intake.reconciled.places[PROMPTS] == LOOK_COUNT + 10
     assert set(chain.intake._since) == ids
 
 
@@ -280,7 +283,7 @@ def test_a_hole_is_looked_at_again_before_new_groups_are(chain: Chain, look_at: 
         look(chain)
 
 
-def test_late_groups_are_buried_after_few_looks_of_few_entries(chain: Chain, look_at: LookAt) -> None:
+def test_late_groups_are_dead_lettered_after_few_looks_of_few_entries(chain: Chain, look_at: LookAt) -> None:
     look_at(1)
     late = chain.issue(2)
     look(chain, 2)
@@ -296,7 +299,7 @@ def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain)
     (evaluated,) = chain.issue_eval(3, 1)
     for group_id in (scored, evaluated):
         chain.score(group_id)
-    bury(chain.link, chain.keys, chain.entry(dead), reason="it failed")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(dead), reason="it failed")
     for stream in (SCORED, DEAD):
         chain.intake._last[stream] = chain.client.xinfo_stream(chain.keys(stream))["last-generated-id"]
     chain.read()
@@ -304,7 +307,7 @@ def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain)
     look(chain)
     assert set(chain.buffer.groups) == chain.slots == {scored}
     assert chain.journal.ledger.outcomes.keys() == {dead}
-    assert chain.intake.survey.places == {**dict.fromkeys(WORK_STREAMS, 0), SCORED: 1, DEAD: 1}
+    assert chain.intake.reconciled.places == {**dict.fromkeys(WORK_STREAMS, 0), SCORED: 1, DEAD: 1}
     (done,) = chain.evaluation.rounds.ended()
     assert list(done.groups) == [evaluated]
 
@@ -332,7 +335,7 @@ def test_a_group_that_is_seen_twice_counts_once(chain: Chain) -> None:
 def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> None:
     """As after Redis forgot that it was retired."""
     read, looked = chain.issue(2)
-    chain.journal.end({group_id: Outcome("dropped", "before") for group_id in (read, looked)})
+    chain.journal.end({group_id: GroupOutcome("dropped", "before") for group_id in (read, looked)})
     chain.score(read)
     chain.read()
     assert chain.slots == {looked}
@@ -362,8 +365,8 @@ def test_an_entry_of_ours_that_cant_be_read_dies_under_its_own_id_and_the_next_o
     ended = outcomes(chain)[bad]
     assert (ended.kind, reason in ended.detail) == ("dead", True)
     assert set(chain.buffer.groups) == chain.slots == {good}
-    ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
-    assert (letter[b"group"], letter[b"stage"]) == (bad.encode(), b"scored")
+    ((_, dead_letter),) = chain.client.xrange(chain.keys(DEAD))
+    assert (dead_letter[b"group"], dead_letter[b"stage"]) == (bad.encode(), b"scored")
 
 
 def test_a_newer_schema_waits_for_a_newer_learner(chain: Chain, caplog: pytest.LogCaptureFixture) -> None:
@@ -393,8 +396,8 @@ def test_a_foreign_entry_goes_to_the_dead_and_has_no_outcome(chain: Chain, field
     chain.score(group_id)
     assert outcomes(chain) == {}
     assert set(chain.buffer.groups) == chain.slots == {group_id}
-    ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
-    assert (letter[b"group"], letter[b"reason"][:13]) == (b"?", b"foreign entry")
+    ((_, dead_letter),) = chain.client.xrange(chain.keys(DEAD))
+    assert (dead_letter[b"group"], dead_letter[b"reason"][:13]) == (b"?", b"foreign entry")
 
 
 def test_evaluation_groups_go_to_their_round_and_late_ones_are_retired(chain: Chain) -> None:
@@ -402,7 +405,7 @@ def test_evaluation_groups_go_to_their_round_and_late_ones_are_retired(chain: Ch
     (late,) = chain.issue_eval(2, 1)
     del chain.evaluation.rounds.open[2]  # given up
     chain.score(ids[0])
-    bury(chain.link, chain.keys, chain.entry(ids[1]), reason="it failed")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(ids[1]), reason="it failed")
     chain.score(late)
     chain.read()
     (done,) = chain.evaluation.rounds.ended()
@@ -444,7 +447,9 @@ def facts_on_disk(chain: Chain) -> Mapping[str, Any]:
 def test_a_dropped_group_leaves_who_worked_on_it_and_when_on_the_disk_and_not_in_memory(chain: Chain) -> None:
     bring_to(chain, SCORED)
     chain.read()
-    assert chain.journal.ledger.outcomes == {"0": Outcome("dropped", "zero_variance: every reward is 1", 4)}
+    assert chain.journal.ledger.outcomes == {
+        "0": GroupOutcome("dropped", "zero_variance: every reward is 1", 4)
+    }
     assert chain.journal.ledger.outcomes["0"].facts is None
     assert facts_on_disk(chain) == OF_SCORED
     of_sixteen = dropped(returned(16), "zero_variance: every reward is 1").facts
@@ -456,21 +461,23 @@ def test_a_dropped_group_leaves_who_worked_on_it_and_when_on_the_disk_and_not_in
 )
 def test_what_is_left_of_a_dead_group(chain: Chain, stage: str, facts: dict[str, Any], tokens: int) -> None:
     bring_to(chain, stage)
-    letter = chain.entry("0")
-    bury(chain.link, chain.keys, letter, reason="it failed", attempts=5)
+    dead_letter = chain.entry("0")
+    dead_letter_entry(chain.link, chain.keys, dead_letter, reason="it failed", attempts=5)
     entry_id = chain.entry("0").entry_id
     chain.read()
-    assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "it failed", tokens)}
+    assert chain.journal.ledger.outcomes == {"0": GroupOutcome(DEAD, "it failed", tokens)}
     died = {"died_at": int(entry_id.partition("-")[0]) / 1000, "stage": stage, "attempts": 5}
     assert facts_on_disk(chain) == {**facts, **died}
 
 
-def test_a_letter_that_cant_be_read_leaves_when_and_where_it_died(chain: Chain) -> None:
+def test_a_dead_letter_that_cant_be_read_leaves_when_and_where_it_died(chain: Chain) -> None:
     bring_to(chain, ROLLOUTS)
     entry = chain.entry("0")
-    bury(chain.link, chain.keys, replace(entry, raw={**entry.raw, b"payload": b"\xc1"}), reason="torn")
+    dead_letter_entry(
+        chain.link, chain.keys, replace(entry, raw={**entry.raw, b"payload": b"\xc1"}), reason="torn"
+    )
     chain.read()
-    assert chain.journal.ledger.outcomes == {"0": Outcome(DEAD, "torn")}
+    assert chain.journal.ledger.outcomes == {"0": GroupOutcome(DEAD, "torn")}
     assert facts_on_disk(chain).keys() == {"died_at", "stage", "attempts"}
 
 
@@ -493,10 +500,10 @@ def test_a_group_of_a_version_that_is_not_there_yet_dies_with_both(chain: Chain,
     chain.announce(1)
     come_back(good, 1)
     assert set(chain.buffer.groups) == {good}
-    ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
-    assert letter[b"reason"].startswith(b"sampled by version 3, and the learner is at 0: ")
+    ((_, dead_letter),) = chain.client.xrange(chain.keys(DEAD))
+    assert dead_letter[b"reason"].startswith(b"sampled by version 3, and the learner is at 0: ")
     if group_id == "0":
-        assert chain.journal.ledger.outcomes["0"].detail.encode() == letter[b"reason"]
+        assert chain.journal.ledger.outcomes["0"].detail.encode() == dead_letter[b"reason"]
         assert chain.slots == {good}
 
 
@@ -540,9 +547,9 @@ def test_a_group_whose_header_has_not_the_floor_of_its_slot_dies_at_its_deadline
     added = chain.client.xadd(chain.keys(stream), spoilt).decode()
     chain.client.hset(chain.keys("where"), group_id, f"{stream} {added}")
     chain.read()
-    chain.intake.look_around()
+    chain.intake.reconcile()
     chain.elapsed += chain.run.learner.group_deadline_s + 1
-    chain.intake.look_around()
+    chain.intake.reconcile()
     chain.read()
     assert chain.journal.ledger.outcomes[group_id].kind == DEAD
     assert chain.slots == set()

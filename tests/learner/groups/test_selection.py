@@ -18,7 +18,7 @@ from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import PAUSE
 from broker.protocol.streams import hand_over
 from learner.groups.selection import rest_can_make_it
-from learner.journal.ledger import Outcome
+from learner.journal.ledger import GroupOutcome
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
 from tests.support.step_selection import stop_at_the_first_wait, take
@@ -229,20 +229,20 @@ def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChai
 
 def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
     chain.issue(1)
-    chain.intake.look_around()
+    chain.intake.reconcile()
     chain.elapsed += 301  # past its deadline
     issue_scored(chain, 2)
     assert take(chain, 0) == ["1", "2"]
     commit(chain, 0, ["1", "2"])
     issue_scored(chain, 2)
-    assert take(chain, 1) == ["3", "4"]  # look_after buried group 0
+    assert take(chain, 1) == ["3", "4"]  # look_after dead-lettered group 0
     assert chain.journal.ledger.outcomes["0"].kind == "dead"
 
 
 def test_a_held_group_that_ended_is_not_taken_and_a_replaced_learner_notices_it(chain: Chain) -> None:
     issue_scored(chain, 3)
     chain.read()
-    chain.journal.end({"0": Outcome("dead", "meanwhile")})
+    chain.journal.end({"0": GroupOutcome("dead", "meanwhile")})
     assert take(chain, 0) == ["1", "2"]
     assert "0" not in chain.buffer.groups
     RunOwner(chain.link, chain.keys).claim(0)
@@ -259,8 +259,8 @@ def test_a_wait_names_the_streams_that_the_missing_groups_are_in_and_their_age(m
     chain.sample(sampled)
     said = stop_at_the_first_wait(chain)
     assert take(chain, 0) is None
-    out = "out: 1 in prompts, 1 in rollouts, 1 in scored"
-    assert re.match(rf"\d s: 1 of 3 groups; {out}; oldest 9[5-9] s", said[-1])
+    in_flight = "out: 1 in prompts, 1 in rollouts, 1 in scored"
+    assert re.match(rf"\d s: 1 of 3 groups; {in_flight}; oldest 9[5-9] s", said[-1])
 
 
 NO_GENERATOR = "; no generator is alive: python -m generators --run test"

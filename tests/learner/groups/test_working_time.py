@@ -40,8 +40,8 @@ def test_a_pause_ages_nobody_and_the_deadline_passes_after_it(chain: Chain) -> N
     look(chain, after_s=1000)
     chain.wanted = ""
     look(chain, after_s=200)
-    assert chain.intake.survey.places[PROMPTS] == chain.intake.survey.places[ROLLOUTS] == 1
-    assert 200 <= chain.intake.survey.oldest_s < 210
+    assert chain.intake.reconciled.places[PROMPTS] == chain.intake.reconciled.places[ROLLOUTS] == 1
+    assert 200 <= chain.intake.reconciled.oldest_s < 210
     assert deaths(chain) == set()
     assert 1000 <= chain.told_lost[-1] < 1010  # who plays the groups subtracts it, too
     look(chain, after_s=101)
@@ -119,14 +119,14 @@ def test_what_was_lost_before_a_groups_first_look_counts_for_it_too(chain: Chain
     chain.elapsed += 240
     chain.intake.time.look(is_paused=True, group_bytes=0.0)
     look(chain)
-    assert 10 <= chain.intake.survey.oldest_s < 15
+    assert 10 <= chain.intake.reconciled.oldest_s < 15
 
 
 def test_the_time_in_which_the_run_was_stopped_ages_nobody(chain: Chain) -> None:
     chain.intake.time = WorkingTime(chain.run_owner, chain.clock, away_s=240)
     chain.issue(1, issued_at=time.time() - 250)
     look(chain)
-    assert 10 <= chain.intake.survey.oldest_s < 15
+    assert 10 <= chain.intake.reconciled.oldest_s < 15
     assert 240 <= chain.told_lost[-1] < 245
 
 

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from learner.journal.ledger import DEAD, DROPPED, JournalError, Outcome, PayloadGone, read_ledger, read_step
+from learner.journal.ledger import (
+    DEAD,
+    DROPPED,
+    GroupOutcome,
+    JournalError,
+    PayloadGone,
+    read_ledger,
+    read_step,
+)
 from learner.journal.records import framed
 from tests.support.journals import Lives, flip, lives, records
 
@@ -38,7 +46,7 @@ def test_all_records_of_a_followed_group_are_kept(lives: Lives, group_id: str, k
     before = time.time()
     journal = lives.write()
     for number, dead in enumerate(("17", "17-r1"), start=1):
-        journal.end({dead: Outcome(DEAD, "deadline")})
+        journal.end({dead: GroupOutcome(DEAD, "deadline")})
         journal.retry("17", number)
     journal.evaluation(1, {"ids": ["eval-0-0", "eval-0-1"]})
     followed = read_ledger(lives.folder, follow=group_id).followed
@@ -51,9 +59,9 @@ def test_everything_that_was_written_is_read(lives: Lives) -> None:
     lives.write(2)
     ledger = read_ledger(lives.folder)
     assert ledger.outcomes == {
-        **dict.fromkeys(("0", "1"), Outcome("trained", "1")),
-        "0-dropped": Outcome(DROPPED, "zero_variance", 4),
-        "0-dead": Outcome(DEAD, "deadline"),
+        **dict.fromkeys(("0", "1"), GroupOutcome("trained", "1")),
+        "0-dropped": GroupOutcome(DROPPED, "zero_variance", 4),
+        "0-dead": GroupOutcome(DEAD, "deadline"),
     }
     of_step = ("step", "ids", "tokens", "published", "fence")
     assert [[step[fact] for fact in of_step] for step in ledger.steps] == [

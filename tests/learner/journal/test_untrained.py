@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from broker.messages import Completion, FinishReason, ScoredGroup, Span
 from config.learner.journal import JournalConfig
-from learner.journal.ledger import DROPPED, JournalError, Outcome, read_ledger
+from learner.journal.ledger import DROPPED, GroupOutcome, JournalError, read_ledger
 from learner.journal.untrained import EVALUATED, Untrained, UntrainedWriter, read_untrained, untrained_files
 from learner.journal.writer import Journal
 from tests.support.chain import make_prompt, make_scored
@@ -25,7 +25,7 @@ ROOMY = JournalConfig(untrained_mb=64)
 
 def drop(journal: Journal, *ids: str, reason: str = "zero_variance") -> None:
     flat = {group_id: make_scored(make_prompt(group_id), [1.0, 1.0]) for group_id in ids}
-    journal.end({group_id: Outcome(DROPPED, reason, group=made) for group_id, made in flat.items()})
+    journal.end({group_id: GroupOutcome(DROPPED, reason, group=made) for group_id, made in flat.items()})
 
 
 def kept(folder: Path) -> list[tuple[str, int, str, str]]:
@@ -108,7 +108,7 @@ def test_the_oldest_files_go_and_so_many_bytes_stay(lives: Lives) -> None:
     for fence in (1, 2):  # the second incarnation removes files of the first
         journal = lives.open(fence, config=JournalConfig(untrained_mb=1))
         for group_id in ids[15 * (fence - 1) : 15 * fence]:  # of 120 kB each
-            journal.end({group_id: Outcome(DROPPED, "late", group=big(group_id))})
+            journal.end({group_id: GroupOutcome(DROPPED, "late", group=big(group_id))})
         journal.close()
     sizes = [path.stat().st_size for path in untrained_files(lives.folder)]
     assert 0.6 * 2**20 < sum(sizes) <= 2**20

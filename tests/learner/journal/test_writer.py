@@ -22,7 +22,15 @@ from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
 from config.learner.journal import JournalConfig
 from learner.journal.disk import write_all
-from learner.journal.ledger import DEAD, DROPPED, JournalError, Outcome, PayloadGone, read_ledger, read_step
+from learner.journal.ledger import (
+    DEAD,
+    DROPPED,
+    GroupOutcome,
+    JournalError,
+    PayloadGone,
+    read_ledger,
+    read_step,
+)
 from learner.journal.payloads import MIB, payload_files
 from learner.journal.retention import removable
 from learner.journal.writer import Journal
@@ -88,7 +96,7 @@ def test_the_ledger_in_memory_is_the_one_on_disk_and_sees_a_second_outcome(lives
     on_disk = read_ledger(lives.folder)
     for name in ("outcomes", "twice", "steps", "evaluations", "retries", "incarnations"):
         assert getattr(journal.ledger, name) == getattr(on_disk, name), name
-    journal.end({"0": Outcome(DEAD, "once more")})
+    journal.end({"0": GroupOutcome(DEAD, "once more")})
     append(journal, 1, *groups("0", "0"))
     assert journal.ledger.twice == read_ledger(lives.folder, strict=False).twice == ["0", "0", "0"]
 
@@ -119,7 +127,7 @@ def test_nothing_of_an_older_life_is_ever_changed_and_two_of_one_fence_are_refus
 Write = Callable[[Journal], None]
 WRITES: dict[str, Write] = {
     "append": lambda journal: append(journal, 1),
-    "end": lambda journal: journal.end({"9": Outcome(DROPPED, "r")}),
+    "end": lambda journal: journal.end({"9": GroupOutcome(DROPPED, "r")}),
     "evaluation": lambda journal: journal.evaluation(1, {}),
     "retry": lambda journal: journal.retry("0-dead", 1),
     "retain": lambda journal: journal.retain(1),
@@ -178,7 +186,7 @@ def test_a_payload_is_on_the_disk_before_its_record(lives: Lives, monkeypatch: p
         monkeypatch.setattr(f"{module}.write_all", write)
     monkeypatch.setattr(os, "fsync", sync)
     append(journal, 0)
-    journal.end({str(number): Outcome(DROPPED, "r") for number in range(1, 4)})
+    journal.end({str(number): GroupOutcome(DROPPED, "r") for number in range(1, 4)})
     segment, ledger = lives.payload_file().name, lives.ledger_file().name
     one_write_each = [f"write {ledger}", f"sync {ledger}"]  # of the step, and of three ends
     assert said == ["sync journal", f"write {segment}", f"sync {segment}", *one_write_each * 2]
@@ -339,7 +347,7 @@ def test_a_step_that_the_disk_has_no_room_for_does_not_stand(lives: Lives) -> No
 
 def test_after_a_write_that_failed_nothing_is_written_though_there_is_room_again(lives: Lives) -> None:
     journal = lives.open()
-    why = Outcome(DROPPED, "a reason of some length, as a scorer gives it")
+    why = GroupOutcome(DROPPED, "a reason of some length, as a scorer gives it")
     ends = fill_the_disk(lambda number: journal.end({str(number): why}), match="can't be written")
     assert not journal.has(str(ends))
     torn = contents(lives.folder)

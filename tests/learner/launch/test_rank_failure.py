@@ -14,16 +14,16 @@ from broker.protocol.run_owner import RunOwner
 from config.run import Run
 from learner.journal.writer import Journal
 from learner.launch.rank_failure import report_death
-from learner.launch.ranks import Ended
+from learner.launch.ranks import RanksEnded
 from learner.resume.history import locked
 from learner.status import Status, read_status
 from tests.support.chain import make_run
 
 pytestmark = pytest.mark.process
 
-KILLED = Ended(why="rank 1 was killed by SIGKILL", by_signal=True, has_verdict=False)
-RAISED = Ended(why="rank 1 ended with code 1: ValueError: x", by_signal=False, has_verdict=False)
-BESIDE = Ended(why="rank 1 ended with code 1: ValueError: x", by_signal=False, has_verdict=True)
+KILLED = RanksEnded(why="rank 1 was killed by SIGKILL", by_signal=True, has_verdict=False)
+RAISED = RanksEnded(why="rank 1 ended with code 1: ValueError: x", by_signal=False, has_verdict=False)
+BESIDE = RanksEnded(why="rank 1 ended with code 1: ValueError: x", by_signal=False, has_verdict=True)
 Told = Callable[[], tuple[str, str]]
 ECHOED = "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:2345"
 
@@ -70,7 +70,7 @@ def told(run: Run, link: RedisLink, keys: Keys) -> Callable[[], tuple[str, str]]
     ],
 )
 def test_a_status_that_has_no_reason_of_its_own_gets_that_of_the_dead_rank(
-    before: tuple[str, str], ended: Ended, after: tuple[str, str], status: Status, told: Told
+    before: tuple[str, str], ended: RanksEnded, after: tuple[str, str], status: Status, told: Told
 ) -> None:
     status.end(*before, 3)
     report_death(status.run, ended)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from learner.launch.ranks import Ended, Ranks, launch, launch_or_join
+from learner.launch.ranks import Ranks, RanksEnded, launch, launch_or_join
 from tests.conftest import ROOT
 from tests.support.tiny import tiny_run
 from tests.support.waiting import is_running, wait_until, wait_until_gone
@@ -114,7 +114,7 @@ def test_who_died_and_how_is_told(
 ) -> None:
     monkeypatch.chdir(ROOT)
     ignore = "import signal; signal.signal(15, signal.SIG_IGN); "  # as the ranks but 0 do
-    told: list[Ended] = []
+    told: list[RanksEnded] = []
     launch(program(tmp_path, rank_0=rank_0, others=ignore + others), 2, report=told.append)
     assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == said
 

@@ -16,7 +16,7 @@ from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from config.run import Run
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import DROPPED, GroupOutcome
 from learner.journal.writer import Journal
 from learner.resume import history
 from learner.resume.history import AlreadyFinished, NameTaken, locked
@@ -57,7 +57,7 @@ def test_a_new_name_is_free_and_a_begun_one_has_outcomes(run: Run, link: RedisLi
     link.client.hset(Keys("test-2").alive("learner", "host-77"), mapping={"pid": "77"})
     assert not look(run).has_begun, "a living learner of another run does not matter"
     journal = Journal(run.folder / "journal", 3, run="test", facts={"first_row": 7})
-    journal.end({"0": Outcome(DROPPED, "zero_variance: 1")})
+    journal.end({"0": GroupOutcome(DROPPED, "zero_variance: 1")})
     journal.close()
     found = look(run)
     assert (found.ledger.fence, found.first_incarnation["first_row"]) == (3, 7)

@@ -13,10 +13,10 @@ from broker.errors import WentBack
 from broker.group_ids import retried
 from broker.keys import PROMPTS
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask
-from broker.protocol.streams import bury
+from broker.protocol.streams import dead_letter_entry
 from learner.groups.evaluation import asked_for
 from learner.incarnation import DRAINED, STOPPED
-from learner.journal.ledger import DROPPED, Ledger, Outcome, read_ledger
+from learner.journal.ledger import DROPPED, GroupOutcome, Ledger, read_ledger
 from learner.reporting.metrics_file import read_metrics
 from learner.resume.recovery import too_many_of
 from tests.learner.conftest import MakeChain, Train
@@ -131,7 +131,7 @@ def test_a_smaller_budget_drops_what_could_not_train_in_time_once(make_chain: Ma
     chain = make_chain(learner={"steps": 9, "max_lag": 0})
     chain.issue(5)
     trainer = make_trainer(chain)
-    chain.journal.end({"0": Outcome(DROPPED, "before"), "1": Outcome(DROPPED, "before")})
+    chain.journal.end({"0": GroupOutcome(DROPPED, "before"), "1": GroupOutcome(DROPPED, "before")})
     trainer.recovery.recover()
     trainer.metrics.close()
     outcomes = chain.journal.ledger.outcomes
@@ -162,7 +162,7 @@ def test_the_oldest_go_till_in_time(floors: list[int], version: int, size: int, 
     assert too_many_of(floors[gone:], version, groups_per_step=size, max_lag=lag) == 0
 
 
-def test_a_drained_run_trains_what_is_out_alone(make_chain: MakeChain, train: Train) -> None:
+def test_a_drained_run_trains_what_is_in_flight_alone(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 50, "groups_per_step": 3, "filters": {"zero_variance": "keep"}})
     chain.issue(4)
     ask(chain.link, chain.keys, DRAIN)
@@ -329,10 +329,10 @@ def test_a_dead_group_that_is_wanted_again_is_a_new_group(make_chain: MakeChain,
     chain = make_chain(learner={"steps": 12})
     trainer = make_trainer(chain)
     (poisoned,) = chain.issue(1)
-    bury(chain.link, chain.keys, chain.entry(poisoned), reason="three workers died of it")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(poisoned), reason="three workers died of it")
     chain.read()
-    ((letter, _),) = chain.client.xrange(chain.keys("dead"))
-    chain.client.hset(chain.keys("retries"), poisoned, letter)
+    ((dead_letter, _),) = chain.client.xrange(chain.keys("dead"))
+    chain.client.hset(chain.keys("retries"), poisoned, dead_letter)
     train(chain, trainer=trainer)
     ledger = read_ledger(chain.run.folder / "journal")
     assert (ledger.outcomes["0"].kind, ledger.outcomes["0-r1"].kind) == ("dead", "trained")
@@ -348,7 +348,7 @@ def test_a_retry_in_an_empty_redis_moves_no_cursor_past_what_is_to_come(make_cha
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
     dead = chain.issue(3)[2]
-    bury(chain.link, chain.keys, chain.entry(dead), reason="it failed")
+    dead_letter_entry(chain.link, chain.keys, chain.entry(dead), reason="it failed")
     chain.read()
     chain.journal.retry(dead, 1)
     chain.client.flushall()
@@ -392,7 +392,7 @@ def test_a_run_with_more_steps_ends_what_was_over_though_redis_is_emptied_then(
 def test_a_run_of_epochs_does_not_end_before_a_retry_that_redis_forgot(make_chain: MakeChain) -> None:
     chain = make_chain(learner={"epochs": 1, "steps": 100})
     trainer = make_trainer(chain)
-    chain.journal.end({group_id: Outcome(DROPPED, "over: ") for group_id in chain.issue(10)})
+    chain.journal.end({group_id: GroupOutcome(DROPPED, "over: ") for group_id in chain.issue(10)})
     chain.journal.retry("3", 1)
     chain.client.flushall()
     trainer.recovery.recover()
@@ -407,7 +407,7 @@ def test_a_run_of_epochs_does_not_end_before_a_retry_that_redis_forgot(make_chai
 def test_a_deleted_cursor_counts_a_retry_that_has_its_slot(make_chain: MakeChain) -> None:
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
-    chain.journal.end({group_id: Outcome(DROPPED, "over: ") for group_id in chain.issue(1)})
+    chain.journal.end({group_id: GroupOutcome(DROPPED, "over: ") for group_id in chain.issue(1)})
     chain.journal.retry("0", 1)
     for _ in range(2):
         trainer.recovery.recover()
@@ -423,7 +423,7 @@ def test_a_forgotten_retry_comes_in_again_and_an_ended_one_is_counted(make_chain
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
     for group_id in chain.issue(2):
-        bury(chain.link, chain.keys, chain.entry(group_id), reason="it failed")
+        dead_letter_entry(chain.link, chain.keys, chain.entry(group_id), reason="it failed")
         chain.read()
         chain.client.hset(chain.keys("retries"), group_id, "1-1")
     chain.selection.poll()
@@ -434,7 +434,7 @@ def test_a_forgotten_retry_comes_in_again_and_an_ended_one_is_counted(make_chain
         trainer.feeder.turn()
     assert chain.slots == {"0-r1", "1-r1"}
     assert trainer.progress().first_row == 2, "a run from here begins after them"
-    bury(chain.link, chain.keys, chain.entry("1-r1"), reason="it failed again")
+    dead_letter_entry(chain.link, chain.keys, chain.entry("1-r1"), reason="it failed again")
     chain.read()
     chain.client.flushall()
     with pytest.raises(WentBack):

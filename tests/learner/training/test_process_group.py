@@ -18,9 +18,9 @@ from learner.training.process_group import (
     GatherWeights,
     KeepAlive,
     LoadCheckpoint,
+    OptimizerStep,
     SaveCheckpoint,
     SaveModel,
-    Step,
     decode,
     encode,
 )
@@ -28,7 +28,13 @@ from learner.training.process_group import (
 pytestmark = [pytest.mark.model, pytest.mark.together("training")]
 
 EACH: list[Command] = [
-    *(Step(learner=None), Step(learner='{"steps": 3}'), Divergences(), Compare(), GatherWeights()),
+    *(
+        OptimizerStep(learner=None),
+        OptimizerStep(learner='{"steps": 3}'),
+        Divergences(),
+        Compare(),
+        GatherWeights(),
+    ),
     *(SaveModel(folder="model"), SaveCheckpoint(folder="checkpoint", state='{"version": 1}')),
     *(LoadCheckpoint(folder="checkpoint"), KeepAlive(), Close()),
 ]

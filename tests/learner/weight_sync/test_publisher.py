@@ -19,10 +19,10 @@ from broker.messages import Announcement
 from broker.protocol.run_owner import RunOwner
 from learner.groups.retirement import Retirement
 from learner.training.batch import Batch
-from learner.weight_sync import heard_wishes
+from learner.weight_sync import heard_requests
 from learner.weight_sync import publisher as publishing
 from learner.weight_sync.filesystem import FilesystemTransport
-from learner.weight_sync.heard_wishes import HeardWishes
+from learner.weight_sync.heard_requests import HeardRequests
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import Placed, SavedWeights, WeightHandle
 from tests.learner.conftest import MakeChain, Train
@@ -259,7 +259,7 @@ def test_an_announcement_retires_the_steps_up_to_it_and_no_later_one(chain: Chai
     woken: list[str] = []
     wake = functools.partial(woken.append, "feeder")
     retire = Retirement(chain.run_owner, chain.journal.ledger, chain.version, wake=wake)
-    chain.intake.look_around()  # it meets trained groups, and leaves them their slots
+    chain.intake.reconcile()  # it meets trained groups, and leaves them their slots
     assert chain.slots == set(ids)
     chain.announce(1)
     chain.version.announced = 0  # which `retire` notes
@@ -267,7 +267,7 @@ def test_an_announcement_retires_the_steps_up_to_it_and_no_later_one(chain: Chai
     assert (chain.slots, chain.version.announced, woken) == (set(ids[2:]), 1, ["feeder"])
     chain.announce(2)
     chain.version.announced = 2
-    chain.intake.look_around()  # where the publisher's thread was cut off before it retired
+    chain.intake.reconcile()  # where the publisher's thread was cut off before it retired
     assert chain.slots == set()
 
 
@@ -334,8 +334,8 @@ def test_a_full_disk_is_the_reason_with_the_version_and_its_folder(chain: Chain)
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A wish that says nothing else."""
+class CountedRequest:
+    """A request that says nothing else."""
 
     count: int
 
@@ -353,25 +353,25 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(heard_wishes, "time", clock)
+    monkeypatch.setattr(heard_requests, "time", clock)
     return clock
 
 
 def test_a_generator_lives_as_its_count_rises_after_the_first_look(clock: Clock) -> None:
-    heard = HeardWishes[Wish](old_s=10)
+    heard = HeardRequests[CountedRequest](old_s=10)
     heard.listen({})
-    heard.listen({"a": Wish(1), "b": Wish(7)})
+    heard.listen({"a": CountedRequest(1), "b": CountedRequest(7)})
     clock.now += 4
-    heard.listen({"a": Wish(2), "b": Wish(7)})
-    assert heard.since(3) == {"a": Wish(2)}
-    assert heard.since(5) == {"a": Wish(2), "b": Wish(7)}
-    heard.listen({"b": Wish(1)})  # started again, under the same name
-    assert heard.since(3) == {"b": Wish(1)}
-    heard = HeardWishes[Wish](old_s=10)
+    heard.listen({"a": CountedRequest(2), "b": CountedRequest(7)})
+    assert heard.since(3) == {"a": CountedRequest(2)}
+    assert heard.since(5) == {"a": CountedRequest(2), "b": CountedRequest(7)}
+    heard.listen({"b": CountedRequest(1)})  # started again, under the same name
+    assert heard.since(3) == {"b": CountedRequest(1)}
+    heard = HeardRequests[CountedRequest](old_s=10)
     assert not heard.has_looked
-    heard.listen({"a": Wish(1), "b": Wish(1)})
+    heard.listen({"a": CountedRequest(1), "b": CountedRequest(1)})
     assert heard.has_looked
     assert heard.since(10) == {}
     clock.now += 1
-    heard.listen({"a": Wish(1), "b": Wish(2)})
-    assert heard.since(10) == {"b": Wish(2)}
+    heard.listen({"a": CountedRequest(1), "b": CountedRequest(2)})
+    assert heard.since(10) == {"b": CountedRequest(2)}

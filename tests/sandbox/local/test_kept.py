@@ -21,7 +21,7 @@ from config.scorers import ScorersConfig
 from sandbox.choice import tried
 from sandbox.local import processes, supervisors
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing
+from sandbox.program import Ending, Language, Limits, Program, ProgramOutcome, SandboxMissing
 from sandbox.walls import landlock
 from sandbox.walls.seccomp import Walls
 from scorers.code.scorer import CodeTests
@@ -73,7 +73,7 @@ class Side:
         for sandbox in (self.warm, self.cold):
             resources.callback(sandbox.close)
 
-    def run(self, text: str, limits: Limits = LIMITS, *, is_warm: bool = True) -> Outcome:
+    def run(self, text: str, limits: Limits = LIMITS, *, is_warm: bool = True) -> ProgramOutcome:
         with (self.warm if is_warm else self.cold).prepare(PROGRAM) as prepared:
             return prepared.run(text.encode(), limits)
 
@@ -330,7 +330,7 @@ def test_a_fork_whose_end_is_not_told_leaves_time_for_a_second_run(
     assert outcome.ending is Ending.TIME  # and its supervisor was not taken to be stuck
 
 
-def halted_in_a_run(side: Side, number: int) -> Outcome:
+def halted_in_a_run(side: Side, number: int) -> ProgramOutcome:
     """Send what is kept ready a signal in a run of SLOW, and return the outcome, with nothing left of that run."""
     kept, run = side.kept, list[int]()
 
@@ -418,7 +418,7 @@ CAREFUL = (
 )
 
 
-def plain(side: Side, text: str) -> Outcome:
+def plain(side: Side, text: str) -> ProgramOutcome:
     """Run a program that is started beside what is kept ready."""
     with side.warm.prepare(Program(language=Language.PYTHON, source=text.encode())) as prepared:
         return prepared.run(b"", LIMITS)

@@ -9,24 +9,26 @@ from dataclasses import replace
 import pytest
 
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.local.session import Reply, Session
+from sandbox.local.session import Reply, SandboxSession
 from tests.sandbox.conftest import LIMITS
 
 pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")
-def session(sandbox: LocalSandbox) -> Iterator[Session]:
-    made = Session(sandbox, limits=LIMITS)
+def session(sandbox: LocalSandbox) -> Iterator[SandboxSession]:
+    made = SandboxSession(sandbox, limits=LIMITS)
     yield made
     made.close()
 
 
-def call(session: Session, tool: str, text: str, *, deadline_s: float = 20, most_bytes: int = 2000) -> Reply:
+def call(
+    session: SandboxSession, tool: str, text: str, *, deadline_s: float = 20, most_bytes: int = 2000
+) -> Reply:
     return session.call(tool, text, deadline_s=deadline_s, most_bytes=most_bytes)
 
 
-def test_names_variables_and_files_stay_from_call_to_call(session: Session) -> None:
+def test_names_variables_and_files_stay_from_call_to_call(session: SandboxSession) -> None:
     assert call(session, "python", "x = 3").text == ""
     assert call(session, "python", "print('so:')\nx + 1").text == "so:\n4"
     assert call(session, "python", "open('a.txt', 'w').write('written')").text == "7"
@@ -51,7 +53,7 @@ def test_names_variables_and_files_stay_from_call_to_call(session: Session) -> N
     ],
 )
 def test_what_comes_of_a_call_is_told_and_the_session_goes_on(
-    session: Session, tool: str, text: str, *, says: str, failed: bool, monkeypatch: pytest.MonkeyPatch
+    session: SandboxSession, tool: str, text: str, *, says: str, failed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "planted")
     call(session, "python", "kept = 1")
@@ -97,7 +99,7 @@ for pipe in pipes[1:]:
     ],
 )
 def test_a_call_that_is_over_a_limit_ends_the_session_and_the_next_one_begins_anew(
-    session: Session, tool: str, text: str, says: str
+    session: SandboxSession, tool: str, text: str, says: str
 ) -> None:
     call(session, "python", "lost = 1")
     reply = call(session, tool, text, deadline_s=0.5)
@@ -107,14 +109,14 @@ def test_a_call_that_is_over_a_limit_ends_the_session_and_the_next_one_begins_an
     assert "NameError" in call(session, "python", "lost").text
 
 
-def test_replies_that_a_call_forges_for_later_ones_are_passed_over(session: Session) -> None:
+def test_replies_that_a_call_forges_for_later_ones_are_passed_over(session: SandboxSession) -> None:
     call(session, "python", "x = 7")
     call(session, "python", FORGE.replace("PREFIX", "None").replace("NUMBER", "0"))
     assert call(session, "python", "x").text == "7"
 
 
 def test_memory_of_all_that_runs_is_bounded(sandbox: LocalSandbox) -> None:
-    small = Session(sandbox, limits=replace(LIMITS, memory_bytes=64 << 20))
+    small = SandboxSession(sandbox, limits=replace(LIMITS, memory_bytes=64 << 20))
     try:
         hog = "import time\nb = bytearray(b'x') * (100 << 20)\ntime.sleep(20)"
         reply = call(small, "python", hog)
@@ -125,7 +127,7 @@ def test_memory_of_all_that_runs_is_bounded(sandbox: LocalSandbox) -> None:
 
 
 def test_a_long_piece_travels_and_a_closed_session_leaves_no_folder(sandbox: LocalSandbox) -> None:
-    session, before = Session(sandbox, limits=LIMITS), {*sandbox.base.glob("session-*")}
+    session, before = SandboxSession(sandbox, limits=LIMITS), {*sandbox.base.glob("session-*")}
     began = time.monotonic()
     assert call(session, "python", f"len({'z' * 300_000!r})").text == "300000"
     assert time.monotonic() - began < 20

@@ -24,7 +24,15 @@ from config.scorers import ScorersConfig
 from sandbox.choice import tried
 from sandbox.local import launch, processes, supervisors
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
+from sandbox.program import (
+    Ending,
+    Language,
+    Limits,
+    Program,
+    ProgramOutcome,
+    SandboxMissing,
+    SandboxUnavailable,
+)
 from sandbox.walls.seccomp import Walls
 from scorers.code.scorer import CodeTests
 from tests.sandbox.conftest import Run, pids_below, processes_below, programs_left
@@ -341,7 +349,7 @@ def beside(neighbour: LocalSandbox, work: Callable[[], Score]) -> Score:
         with neighbour.prepare(Program(language=Language.PYTHON, source=ALL)) as prepared:
             outcomes.append(prepared.run(b"", Limits(wall_s=2.0)))
 
-    outcomes: list[Outcome] = []
+    outcomes: list[ProgramOutcome] = []
     thread = threading.Thread(target=crowd)
     thread.start()
     try:

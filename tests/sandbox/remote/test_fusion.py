@@ -17,7 +17,15 @@ import pytest
 from broker.messages import ScoreStatus
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
-from sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxMissing, SandboxUnavailable
+from sandbox.program import (
+    Ending,
+    Language,
+    Limits,
+    Program,
+    ProgramOutcome,
+    SandboxMissing,
+    SandboxUnavailable,
+)
 from sandbox.remote.fusion import FusionSandbox
 from sandbox.remote.outcome import WHOLE_OUTPUT_BYTES
 from scorers.code.scorer import CodeTests
@@ -65,7 +73,7 @@ def run(
     *,
     language: Language = Language.PYTHON,
     files: Mapping[str, bytes] = MappingProxyType({}),
-) -> Outcome:
+) -> ProgramOutcome:
     with sandbox.prepare(Program(language=language, source=source, files=files)) as prepared:
         assert prepared.failure is None
         return prepared.run(stdin, limits)

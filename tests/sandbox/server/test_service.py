@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from config.endpoint import is_loopback
-from sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxUnavailable
+from sandbox.program import Ending, Language, Limits, Program, ProgramOutcome, SandboxUnavailable
 from sandbox.remote.fusion import FusionSandbox
 from scorers.__main__ import main
 from scorers.sandbox_service import serve
@@ -49,7 +49,7 @@ def run(
     stdin: bytes = b"",
     limits: Limits | None = None,
     files: Mapping[str, bytes] = MappingProxyType({}),
-) -> Outcome:
+) -> ProgramOutcome:
     with sandbox.prepare(Program(language=Language.PYTHON, source=source.encode(), files=files)) as prepared:
         assert prepared.failure is None
         return prepared.run(stdin, limits)

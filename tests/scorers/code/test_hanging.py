@@ -12,7 +12,7 @@ from benchmarks.rigs.hanging_answers import SHAPES
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
-from sandbox.program import Ending, Language, Limits, Outcome, Program, Sandbox
+from sandbox.program import Ending, Language, Limits, Program, ProgramOutcome, Sandbox
 from scorers.code.scorer import CodeTests
 from scorers.scorer import OVER_LIMIT
 from scorers.swe import package_tests
@@ -97,13 +97,13 @@ class Clock:
         self.compile_s = program.compile_s
         yield self
 
-    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> ProgramOutcome:
         assert limits is not None
         name = stdin.decode()
         self.given.append((name, limits.wall_s))
         wanted_s = self.seconds.get(name, 0.0) if len(self.given) <= self.quick_after else 0.0
         is_over = wanted_s > limits.wall_s
-        return Outcome(
+        return ProgramOutcome(
             ending=Ending.TIME if is_over else Ending.EXITED,
             exit_code=None if is_over else 0,
             stdout=stdin,

@@ -12,7 +12,7 @@ from config.scorers import ScorersConfig
 from sandbox.program import Sandbox, SandboxUnavailable
 from scorers.child.frames import failure
 from scorers.code.scorer import CodeTests
-from scorers.gold.examiner import Candidate, Verdict, _Asked, _ended, examine
+from scorers.gold.examiner import Candidate, RowVerdict, _Asked, _ended, examine
 from scorers.gold.row_check import RowCheck
 from scorers.scorer import Trying
 from scorers.simulation.scorer import Simulation
@@ -170,11 +170,11 @@ def test_the_gold_test_refuses_such_a_row_by_its_stubs_name(monkeypatch: pytest.
     loose, strict = calls(([1], True), ([2], True)), calls(([1], 2), ([2], 3))
     told = "every test passes for a function that returns True: add a case that tells it from a right answer"
     rows = {
-        (0, "def f(x): return x > 0"): Verdict.REFUSED,
-        (0, ""): Verdict.REFUSED,
-        (0, "def f(x): return 3"): Verdict.WRONG,
-        (1, "def f(x): return x + 1"): Verdict.RIGHT,
-        (1, ""): Verdict.UNTESTED,
+        (0, "def f(x): return x > 0"): RowVerdict.REFUSED,
+        (0, ""): RowVerdict.REFUSED,
+        (0, "def f(x): return 3"): RowVerdict.WRONG,
+        (1, "def f(x): return x + 1"): RowVerdict.RIGHT,
+        (1, ""): RowVerdict.UNTESTED,
     }
     candidates = [
         Candidate(
@@ -215,18 +215,18 @@ UNSCORED: dict[str, Any] = {"status": "unscorable", "value": None, "reason": "wh
 def test_a_failure_of_the_machinery_and_a_lack_of_the_machine_are_no_verdict(
     subtests: pytest.Subtests,
 ) -> None:
-    cases: list[tuple[dict[str, Any] | None, dict[str, Any], Verdict]] = [
-        (SCORED, {"stub": ""}, Verdict.RIGHT),
-        (SCORED, {"stub": "a program that prints nothing"}, Verdict.REFUSED),
-        (SCORED, failure("no such row", fault="row"), Verdict.REFUSED),
-        (SCORED, failure("refused the connection", fault="machine"), Verdict.UNTESTED),
-        (SCORED, failure("a bug", fault="scorer"), Verdict.UNTESTED),
-        (UNSCORED, {"stub": ""}, Verdict.WRONG),
-        (UNSCORED | {"components": {"failed_tries": 3.0}}, {"stub": ""}, Verdict.UNTESTED),
-        (UNSCORED | {"components": {"lacking": 1.0}}, {"stub": ""}, Verdict.UNTESTED),
-        (SCORED | {"value": 0.5}, {"stub": "a program that prints nothing"}, Verdict.WRONG),
-        (None, {"stub": ""}, Verdict.UNTESTED),
-        (None, {"stub": "a program that prints nothing"}, Verdict.REFUSED),
+    cases: list[tuple[dict[str, Any] | None, dict[str, Any], RowVerdict]] = [
+        (SCORED, {"stub": ""}, RowVerdict.RIGHT),
+        (SCORED, {"stub": "a program that prints nothing"}, RowVerdict.REFUSED),
+        (SCORED, failure("no such row", fault="row"), RowVerdict.REFUSED),
+        (SCORED, failure("refused the connection", fault="machine"), RowVerdict.UNTESTED),
+        (SCORED, failure("a bug", fault="scorer"), RowVerdict.UNTESTED),
+        (UNSCORED, {"stub": ""}, RowVerdict.WRONG),
+        (UNSCORED | {"components": {"failed_tries": 3.0}}, {"stub": ""}, RowVerdict.UNTESTED),
+        (UNSCORED | {"components": {"lacking": 1.0}}, {"stub": ""}, RowVerdict.UNTESTED),
+        (SCORED | {"value": 0.5}, {"stub": "a program that prints nothing"}, RowVerdict.WRONG),
+        (None, {"stub": ""}, RowVerdict.UNTESTED),
+        (None, {"stub": "a program that prints nothing"}, RowVerdict.REFUSED),
     ]
     for scored, tried, verdict in cases:
         with subtests.test(scored=scored, tried=tried):

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from sandbox.choice import best_local
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Ending, Language, Outcome, SandboxMissing, SandboxUnavailable
+from sandbox.program import Ending, Language, ProgramOutcome, SandboxMissing, SandboxUnavailable
 from sandbox.server import runner_queue
 from sandbox.server.runner_process import run_request
 from sandbox.server.runner_queue import WAITING_PER_RUNNER, RunnerLost, _Runner
@@ -162,7 +162,7 @@ def test_what_the_machinery_can_not_do_costs_one_request_and_not_the_process() -
 @pytest.mark.parametrize(("is_crowded", "status"), [(False, "Success"), (True, "SandboxError")])
 def test_a_run_that_others_left_without_processes_is_none(is_crowded: bool, status: str) -> None:
     ended: dict[str, Any] = {"ending": Ending.EXITED, "exit_code": 0, "detail": "exit code 0"}
-    outcome = Outcome(stdout=b"", stderr=b"", seconds=0.1, is_crowded=is_crowded, **ended)
+    outcome = ProgramOutcome(stdout=b"", stderr=b"", seconds=0.1, is_crowded=is_crowded, **ended)
     prepared = SimpleNamespace(failure=None, run=lambda *_: outcome)
     sandbox = cast("Any", SimpleNamespace(prepare=lambda _: nullcontext(prepared)))
     assert run_request(sandbox, RunRequest(code="", language="python")).status == status

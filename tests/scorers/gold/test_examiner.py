@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config.scorers import ScorersConfig
-from scorers.gold.examiner import Candidate, Examined, Verdict, examine
+from scorers.gold.examiner import Candidate, Examined, RowVerdict, examine
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1), pytest.mark.together("mathematics")]
 
@@ -41,21 +41,25 @@ def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_th
         row("search", "qa_em", ["Paris", "paris, france"]),
         row("grade", "grade", 0.7),
     ]
-    assert [found for found in verdicts(*rows) if found.verdict is not Verdict.RIGHT] == []
+    assert [found for found in verdicts(*rows) if found.verdict is not RowVerdict.RIGHT] == []
 
 
 @pytest.mark.parametrize(
     ("candidate", "verdict", "reason"),
     [
-        (row("logic", "arc", "[[1, 2"), Verdict.REFUSED, ""),
-        (row("choice", "choice", "seven"), Verdict.REFUSED, ""),
-        (row("judge", "judge", "4.5 J", question="how much?"), Verdict.UNTESTED, "no right answer to a row"),
-        (row("math", "math", "\\frac{1}{2"), Verdict.WRONG, "its reference has no score: "),
+        (row("logic", "arc", "[[1, 2"), RowVerdict.REFUSED, ""),
+        (row("choice", "choice", "seven"), RowVerdict.REFUSED, ""),
+        (
+            row("judge", "judge", "4.5 J", question="how much?"),
+            RowVerdict.UNTESTED,
+            "no right answer to a row",
+        ),
+        (row("math", "math", "\\frac{1}{2"), RowVerdict.WRONG, "its reference has no score: "),
     ],
     ids=["no grid", "no letter", "a served model's", "no mathematics"],
 )
 def test_a_useless_row_is_told_from_an_untested_one(
-    candidate: Candidate, verdict: Verdict, reason: str
+    candidate: Candidate, verdict: RowVerdict, reason: str
 ) -> None:
     (found,) = verdicts(candidate)
     assert (found.verdict, reason in found.reason) == (verdict, True), found
@@ -69,22 +73,22 @@ def test_what_an_environment_scores_is_untested_and_says_so(extra: bool) -> None
     config = ScorersConfig.model_validate({"tasks": {"lake": lake}})
     (found,) = examine(config, [row("lake", "math", "5")])
     reason = "task 'lake' is scored by its environment, in which no answer is tried here"
-    assert (found.verdict, found.reason) == (Verdict.UNTESTED, reason)
+    assert (found.verdict, found.reason) == (RowVerdict.UNTESTED, reason)
 
 
 @pytest.mark.usefixtures("scores_here")
 @pytest.mark.parametrize(
     ("played", "verdict", "reason"),
     [
-        ({"episode": 1.0}, Verdict.RIGHT, ""),
-        ({"episode": 0.5}, Verdict.WRONG, "its reference scores 0.75: reward 0.5 of -1 to 1 (for '17')"),
-        ({"wrong": "task lake: it broke"}, Verdict.WRONG, "its reference breaks the environment: task lake: it broke"),
-        ({"untested": "no method"}, Verdict.UNTESTED, "no method"),
+        ({"episode": 1.0}, RowVerdict.RIGHT, ""),
+        ({"episode": 0.5}, RowVerdict.WRONG, "its reference scores 0.75: reward 0.5 of -1 to 1 (for '17')"),
+        ({"wrong": "task lake: it broke"}, RowVerdict.WRONG, "its reference breaks the environment: task lake: it broke"),
+        ({"untested": "no method"}, RowVerdict.UNTESTED, "no method"),
     ],
     ids=["right", "too little", "broken", "none"],
 )  # fmt: skip
 def test_an_episode_is_examined_by_what_came_of_its_reference(
-    played: dict[str, Any], verdict: Verdict, reason: str
+    played: dict[str, Any], verdict: RowVerdict, reason: str
 ) -> None:
     lake = {"environment": {"type": "custom", "import_path": "lake:Lake"}, "scorer": {"type": "environment"}}
     if "episode" in played:
@@ -103,10 +107,10 @@ def test_a_program_is_tested_where_the_row_has_one_beside_its_tests() -> None:
     right, wrong, absent = verdicts(
         *(Candidate(task="code", verification_info=info, solution=solution) for solution in solutions)
     )
-    assert right.verdict is Verdict.RIGHT, right
-    assert wrong.verdict is Verdict.WRONG
+    assert right.verdict is RowVerdict.RIGHT, right
+    assert wrong.verdict is RowVerdict.WRONG
     assert wrong.reason.startswith("its reference scores 0: ")
-    assert absent.verdict is Verdict.UNTESTED
+    assert absent.verdict is RowVerdict.UNTESTED
 
 
 @pytest.mark.prove
@@ -118,4 +122,4 @@ def test_the_half_of_a_program_that_is_asked_for_is_the_reference() -> None:
     asked = {"functional": program, "predict": "input", "output": "{'count': 4}"}
     half = Candidate(task="simulation", verification_info={"type": "cruxeval", "answer": asked})
     found = [one.verdict for one in verdicts(codeio, cruxeval, half)]
-    assert found == [Verdict.RIGHT, Verdict.RIGHT, Verdict.UNTESTED]
+    assert found == [RowVerdict.RIGHT, RowVerdict.RIGHT, RowVerdict.UNTESTED]

@@ -10,7 +10,7 @@ import pytest
 from broker.errors import BadMessage
 from config.scorers import ScorersConfig
 from scorers.gold import row_check
-from scorers.gold.row_check import BATCH, Found, RowCheck, found_in
+from scorers.gold.row_check import BATCH, DoubtfulRow, RowCheck, found_in
 
 pytestmark = pytest.mark.process
 
@@ -60,7 +60,7 @@ def test_what_is_refused_is_told_from_what_could_not_be_looked_at() -> None:
     assert [(one.number, one.is_refused) for one in found] == [(1, True), (2, True), (3, False)]
     assert "seven" in found[0].reason
     assert found[1].reason == "picky"
-    assert found[2] == Found(3, "bug: RuntimeError('choice')", is_refused=False)
+    assert found[2] == DoubtfulRow(3, "bug: RuntimeError('choice')", is_refused=False)
 
 
 @pytest.mark.parametrize("alone_s", [-1.0, 1e9], ids=["in forks", "alone"])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from scorers.judge.prompt import Case, Variant
+from scorers.judge.prompt import JudgeCase, Variant
 from scorers.judge.reply import verdict_of
 from scorers.text.escapes import views
 from tests.scorers.judge.escapes import HONEST, LABELLED, UNDONE, VERBATIM
@@ -19,7 +19,7 @@ VARIANTS: tuple[Variant, ...] = ("default", "stem", "math", "tinyv")
 
 
 def value_of(reply: str, answer: str, variant: Variant = "default") -> float | None:
-    return verdict_of(reply, "stop", Case("6 x 12?", "72", answer, variant)).value
+    return verdict_of(reply, "stop", JudgeCase("6 x 12?", "72", answer, variant)).value
 
 
 BY_LABEL = "behind a label"  # which for other variants is the judge's own form
@@ -76,7 +76,7 @@ def test_a_verdict_whose_escapes_the_judge_undoes_is_none() -> None:
 
 def test_the_calls_code_counts_whatever_an_answer_holds_in_escapes() -> None:
     """It is what no answer can hold."""
-    cases = {said: Case("6 x 12?", "72", f"7\n{said}") for said, _ in UNDONE}
+    cases = {said: JudgeCase("6 x 12?", "72", f"7\n{said}") for said, _ in UNDONE}
     replies = {said: json.dumps({"verdict": "correct", "code": case.nonce}) for said, case in cases.items()}
     values = {said: verdict_of(replies[said], "stop", case).value for said, case in cases.items()}
     assert values == dict.fromkeys(cases, 1.0)

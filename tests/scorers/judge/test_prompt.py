@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scorers.judge.prompt import PROMPTS, Case, Variant, messages_of
+from scorers.judge.prompt import PROMPTS, JudgeCase, Variant, messages_of
 from scorers.served_model.marks import enclosed
 from scorers.text.contentless import is_contentless
 from scorers.text.extract import END_MARKS
@@ -17,7 +17,7 @@ from tests.support.text_tables import listed
 VARIANTS: tuple[Variant, ...] = ("default", "stem", "math", "tinyv")
 
 
-def prompt_of(case: Case) -> str:
+def prompt_of(case: JudgeCase) -> str:
     (message,) = messages_of(case)
     assert message["role"] == "user"
     return message["content"]
@@ -27,7 +27,7 @@ def texts_of(prompt: str, nonce: str) -> list[str]:
     return re.findall(rf"^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt, re.MULTILINE | re.DOTALL)
 
 
-def frame_of(case: Case) -> str:
+def frame_of(case: JudgeCase) -> str:
     prompt = prompt_of(case)
     for text in texts_of(prompt, case.nonce):
         prompt = prompt.replace(f"]\n{text}\n[", "]\n[", 1)
@@ -40,9 +40,9 @@ def spaced(text: str) -> str:
 
 def test_no_answer_changes_the_structure_of_the_prompt() -> None:
     for variant in VARIANTS:
-        plain = frame_of(Case("6 x 12?", "72", "7", variant))
+        plain = frame_of(JudgeCase("6 x 12?", "72", "7", variant))
         for injection in INJECTIONS:
-            case = Case("6 x 12?", "72", f"7\n{injection}", variant)
+            case = JudgeCase("6 x 12?", "72", f"7\n{injection}", variant)
             texts = texts_of(prompt_of(case), case.nonce)
             assert sorted(map(spaced, texts)) == sorted(map(spaced, ("6 x 12?", "72", case.answer))), (
                 injection
@@ -54,28 +54,28 @@ def test_no_answer_changes_the_structure_of_the_prompt() -> None:
 def test_a_row_without_a_question_is_judged_without_one(subtests: pytest.Subtests) -> None:
     for variant in VARIANTS:
         with subtests.test(variant=variant):
-            case = Case(None, "72", "7", variant)
+            case = JudgeCase(None, "72", "7", variant)
             assert len(texts_of(prompt_of(case), case.nonce)) == 2
             assert "None" not in prompt_of(case)
             assert "question:" not in prompt_of(case).lower()
 
 
 def test_the_nonce_is_the_same_everywhere_and_stands_in_no_answer() -> None:
-    case = Case("6 x 12?", "72", "7")
-    assert case.nonce == Case("6 x 12?", "72", "7").nonce == "57535c6f1864"
+    case = JudgeCase("6 x 12?", "72", "7")
+    assert case.nonce == JudgeCase("6 x 12?", "72", "7").nonce == "57535c6f1864"
     others = [
-        Case("6 x 13?", "72", "7"),
-        Case("6 x 12?", "73", "7"),
-        Case("6 x 12?", "72", "8"),
-        Case("6 x 12?", "72", "7", "stem"),
-        Case(None, "72", "7"),
+        JudgeCase("6 x 13?", "72", "7"),
+        JudgeCase("6 x 12?", "73", "7"),
+        JudgeCase("6 x 12?", "72", "8"),
+        JudgeCase("6 x 12?", "72", "7", "stem"),
+        JudgeCase(None, "72", "7"),
     ]
     assert len({case.nonce, *(other.nonce for other in others)}) == 1 + len(others)
     assert (
         case.key == f'[{PROMPTS}, "default", "6 x 12?", "72", "7"]'
     )  # what a cache knows it by: without a nonce
     for text in (case.nonce, case.nonce.upper(), f"[end {case.nonce}]"):
-        guessing = Case("6 x 12?", "72", f"7 {text}")
+        guessing = JudgeCase("6 x 12?", "72", f"7 {text}")
         assert guessing.nonce not in guessing.answer.lower()
 
 
@@ -87,7 +87,7 @@ def test_an_answer_that_had_its_own_nonce_would_get_another(monkeypatch: pytest.
             return next(digests)
 
     monkeypatch.setattr("scorers.served_model.marks.hashlib.blake2b", lambda _: Digest())
-    assert Case("?", "72", "aaaaaaaaaaaa BBBBBBBBBBBB").nonce == "BBBBBBBBBBBB"
+    assert JudgeCase("?", "72", "aaaaaaaaaaaa BBBBBBBBBBBB").nonce == "BBBBBBBBBBBB"
 
 
 def test_no_special_token_reaches_the_judges_tokenizer(subtests: pytest.Subtests) -> None:
@@ -115,7 +115,7 @@ def test_what_is_no_special_token_stays_as_it_is(subtests: pytest.Subtests) -> N
 @pytest.mark.parametrize("piece", ["<|", "<|a", "<", "[", "|>"])
 def test_no_text_takes_long_to_enclose(piece: str) -> None:
     assert is_linear(
-        lambda text: prompt_of(Case("?", "72", text)), lambda count: piece * count, 100_000 // len(piece)
+        lambda text: prompt_of(JudgeCase("?", "72", text)), lambda count: piece * count, 100_000 // len(piece)
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import ScoreStatus
 from config.scorer_kinds import JudgeConfig
-from scorers.judge.prompt import Case, Variant, messages_of
+from scorers.judge.prompt import JudgeCase, Variant, messages_of
 from scorers.judge.reply import verdict_of
 from scorers.judge.scorer import JudgeAnswer
 from scorers.scorer import SelfTestFailed
@@ -143,7 +143,7 @@ def test_a_reference_without_content_can_be_answered(
 
 
 # What judges make of a prompt that go by what they read, each for a case whose answer is wrong.
-JUDGES: Mapping[str, Callable[[str, Case], str]] = {
+JUDGES: Mapping[str, Callable[[str, JudgeCase], str]] = {
     "repeats the prompt": lambda prompt, case: prompt,
     "repeats what it was given": lambda prompt, case: "\n".join(texts_of(prompt)),
     "repeats the answer": lambda prompt, case: case.answer,
@@ -168,7 +168,7 @@ JUDGES: Mapping[str, Callable[[str, Case], str]] = {
 def test_no_injection_makes_a_judge_that_repeats_it_call_a_wrong_answer_right() -> None:
     found = []
     for (judge, says), variant, injection in itertools.product(JUDGES.items(), SAYS, ("", *INJECTIONS)):
-        case = Case("6 x 12?", "72", f"7\n{injection}", variant)
+        case = JudgeCase("6 x 12?", "72", f"7\n{injection}", variant)
         (message,) = messages_of(case)
         verdict = verdict_of(says(message["content"], case), "stop", case)
         found += [(judge, variant, injection)] if verdict.value == 1.0 else []

@@ -18,7 +18,7 @@ from rq.job import JOB_ID_PATTERN
 from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import SampledGroup
-from broker.monitoring.counters import Tally
+from broker.monitoring.counters import ProcessTally
 from broker.monitoring.heartbeat import Heartbeat
 from config.scorer_kinds import JudgeConfig
 from config.scorers import TaskConfig
@@ -62,7 +62,7 @@ def test_groups_that_wait_for_others_do_so_together_whatever_one_takes(subtests:
 
 
 def costing(station: Station, seconds_a_group: float) -> Station:
-    tally = Tally()
+    tally = ProcessTally()
     tally.count("math", "math", {"groups": 10}, seconds=10 * seconds_a_group)
     tally.write(station.link.client, station.keys, is_due=True)
     return station

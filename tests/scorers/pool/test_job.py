@@ -137,13 +137,13 @@ def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(st
         station.work(scorer)
         sweep_later(station, entry)
     assert scorer.seen == ["0"] * 3, "max_attempts"
-    letter = station.letter("0")
-    assert letter["reason"] == (
+    dead_letter = station.dead_letter("0")
+    assert dead_letter["reason"] == (
         "3 scorers began this group and none finished it (broker.max_attempts=3): w 3 times; "
         "the last error: ZeroDivisionError: a bug"
     )
-    assert (letter["attempts"], letter["stage"]) == ("3", ROLLOUTS)
-    assert "in before" in letter["traceback"]
+    assert (dead_letter["attempts"], dead_letter["stage"]) == ("3", ROLLOUTS)
+    assert "in before" in dead_letter["traceback"]
     assert station.hash("tries") == {}
     assert station.rq_queues.carriers() == {}
     station.audit()
@@ -160,9 +160,9 @@ def test_deliveries_are_no_attempts(station: Station) -> None:
 
 def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(pair: Station) -> None:
     pair.work(fail_for("0", UnknownTask("no task 'maths'")))
-    letter = pair.letter("0")
-    assert (letter["reason"], letter["attempts"]) == ("no task 'maths'", "1")
-    assert "Traceback" in letter["traceback"]
+    dead_letter = pair.dead_letter("0")
+    assert (dead_letter["reason"], dead_letter["attempts"]) == ("no task 'maths'", "1")
+    assert "Traceback" in dead_letter["traceback"]
     assert pair.ids("scored") == ["1"]
 
 
@@ -206,9 +206,9 @@ def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
     monkeypatch.setattr(scorer, "score", score)
     station.work(scorer)
     assert station.ids("scored") == ["1"]
-    letter = station.letter("0")
-    assert letter["reason"].startswith("too few scored: 0 of 2, ")
-    assert (letter["attempts"], letter["stage"]) == ("1", ROLLOUTS)
+    dead_letter = station.dead_letter("0")
+    assert dead_letter["reason"].startswith("too few scored: 0 of 2, ")
+    assert (dead_letter["attempts"], dead_letter["stage"]) == ("1", ROLLOUTS)
     station.audit()
 
 
@@ -289,7 +289,7 @@ def test_one_worker_keeps_64_calls_to_a_judge_under_way(link: RedisLink, keys: K
         station = Station(link, keys, make_run(scorers={"tasks": {"judge": {"scorer": judge}}}))
         row = {"type": "llm_judge", "answer": {"value": "a long reference", "question": "What is it?"}}
         for number in range(10):
-            texts = [f"\\boxed{{answer {number} {letter} }}" for letter in "abcdefgh"]
+            texts = [f"\\boxed{{answer {number} {dead_letter} }}" for dead_letter in "abcdefgh"]
             station.roll_out(number, texts=texts, task="judge", verification_info=row)
         station.deliver()
         assert [len(entries) for entries in station.queued()] == [10]
@@ -356,9 +356,9 @@ def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
     station.work(scorer := ScriptedScorer())
     assert (scorer.seen, station.ids("scored"), station.ids("dead")) == ([next_one], [next_one], bad)
     for what, group_id in zip(HARMS, bad, strict=True):
-        letter = station.letter(group_id)
-        assert HARMS[what][1].replace("'0'", f"'{group_id}'") in letter["reason"], what
-        assert letter["stage"] == ROLLOUTS
+        dead_letter = station.dead_letter(group_id)
+        assert HARMS[what][1].replace("'0'", f"'{group_id}'") in dead_letter["reason"], what
+        assert dead_letter["stage"] == ROLLOUTS
     station.audit()
 
 

@@ -298,13 +298,13 @@ def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
         scorers.until(lambda: station.ids("scored") == ["1"])
     finally:
         stop(scorers.process, 0)
-    letter = codec.decode_dead(station.entry("0").raw)
+    dead_letter = codec.decode_dead(station.entry("0").raw)
     said = "2 scorers began this group and none finished it (broker.max_attempts=2): "
-    assert letter.reason.startswith(said)
-    assert letter.reason.count(" (was killed by SIGSEGV)") == 2
-    assert (letter.attempts, letter.stage, letter.original) == (2, ROLLOUTS, payload)
-    assert "Fatal Python error: Segmentation fault" in letter.traceback
-    assert "tests/support/sleeper.py" in letter.traceback
+    assert dead_letter.reason.startswith(said)
+    assert dead_letter.reason.count(" (was killed by SIGSEGV)") == 2
+    assert (dead_letter.attempts, dead_letter.stage, dead_letter.original) == (2, ROLLOUTS, payload)
+    assert "Fatal Python error: Segmentation fault" in dead_letter.traceback
+    assert "tests/support/sleeper.py" in dead_letter.traceback
     assert "Fatal Python error: Segmentation fault" in scorers.log.read_text(), "passed on, as ever"
     station.audit()
 

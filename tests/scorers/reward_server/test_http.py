@@ -23,7 +23,7 @@ from broker.errors import BadMessage
 from broker.joining import Joined, state_of
 from broker.keys import DEAD, ROLLOUTS, SCORED, Keys
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
-from broker.protocol.streams import bury, entries_of, hand_over
+from broker.protocol.streams import dead_letter_entry, entries_of, hand_over
 from config.endpoint import is_loopback
 from config.explanations import ConfigError
 from config.loading import load_run
@@ -36,7 +36,7 @@ from scorers.reward_server.command import LINGERS_S, LONGEST_WITHIN_S, serve
 from scorers.reward_server.pending_requests import PendingRequests
 from scorers.reward_server.questions import (
     NotServed,
-    Question,
+    RewardQuestion,
     RewardResult,
     question_of,
     reward_result_of,
@@ -62,9 +62,9 @@ class FakePending:
 
     def __init__(self, result: RewardResult | None = None) -> None:
         self.result = result or RewardResult(status="scored", value=1.0, reason="as scripted")
-        self.asked: list[Question] = []
+        self.asked: list[RewardQuestion] = []
 
-    async def ask(self, question: Question, within_s: float) -> RewardResult:
+    async def ask(self, question: RewardQuestion, within_s: float) -> RewardResult:
         self.asked.append(question)
         return self.result
 
@@ -161,7 +161,7 @@ def test_no_body_brings_about_a_500(monkeypatch: pytest.MonkeyPatch, content: by
 
 
 def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(text: str, *given: Any) -> Question:
+    def broken(text: str, *given: Any) -> RewardQuestion:
         if text == "odd":
             raise OverflowError("int too large")
         return question_of(text, *given)
@@ -288,8 +288,8 @@ def scored(rollout: SampledGroup, value: float | None, **components: float) -> S
     return ScoredGroup(rollout=rollout, scores=(score,), rewards=(value,), worker="w", seconds=0.0)
 
 
-def question(text: str) -> Question:
-    return Question(text, "math", MATH, text.encode())
+def question(text: str) -> RewardQuestion:
+    return RewardQuestion(text, "math", MATH, text.encode())
 
 
 def test_each_server_answers_its_own_and_equal_questions_are_one(joined: Joined, link: RedisLink) -> None:
@@ -334,8 +334,8 @@ def test_what_is_ten_minutes_old_is_forgotten_and_nothing_younger(joined: Joined
     for number in range(3):
         admit(link, KEYS, rollout_of(f"gone-{number}", "math", "x", MATH))
     client: Any = link.client
-    (buried, unread, _) = entries_of(ROLLOUTS, client.xrange(KEYS(ROLLOUTS)))
-    bury(link, KEYS, buried, reason="because")
+    (dead_lettered, unread, _) = entries_of(ROLLOUTS, client.xrange(KEYS(ROLLOUTS)))
+    dead_letter_entry(link, KEYS, dead_lettered, reason="because")
     hand_over(link, KEYS, unread, SCORED, codec.encode_scored(scored(codec.decode_rollout(unread.raw), 1.0)))
     seconds = client.time()[0]
     assert discard_old(link, KEYS) == 0

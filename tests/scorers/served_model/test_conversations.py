@@ -14,7 +14,7 @@ from broker.messages import End, SampledGroup, ScoreStatus, Turn
 from config.scorer_kinds import JudgeConfig
 from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
-from scorers.judge.prompt import Case
+from scorers.judge.prompt import JudgeCase
 from scorers.judge.prompt import messages_of as judged
 from scorers.judge.reply import verdict_of
 from scorers.rubric.prompt import RubricCase
@@ -62,7 +62,7 @@ def prompt_of(variant: str, transcript: Transcript) -> tuple[str, str]:
     if variant == "rubric":
         case = RubricCase("Which number?", "1. Looks (10 points)", transcript.text, transcript)
         return graded(case)[0]["content"], case.nonce
-    question = Case("Which number?", "7041", transcript.text, variant, transcript)  # type: ignore[arg-type]
+    question = JudgeCase("Which number?", "7041", transcript.text, variant, transcript)  # type: ignore[arg-type]
     return judged(question)[0]["content"], question.nonce
 
 
@@ -155,7 +155,7 @@ def test_what_a_tool_says_is_no_verdict_of_a_judge_that_says_it_back(variant: st
                 case = RubricCase("Which number?", "1. Looks (10 points)", transcript.text, transcript)
                 found = grade_of(reply, "stop", case)
             else:
-                asked = Case("Which number?", "7041", transcript.text, variant, transcript)  # type: ignore[arg-type]
+                asked = JudgeCase("Which number?", "7041", transcript.text, variant, transcript)  # type: ignore[arg-type]
                 found = verdict_of(reply, "stop", asked)
             assert found.value in {None, 0.0}, (text, reply)
 

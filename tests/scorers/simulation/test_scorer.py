@@ -16,7 +16,7 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import SimulationConfig
 from config.scorers import ScorersConfig
-from sandbox.program import Prepared, Program, Sandbox, SandboxUnavailable
+from sandbox.program import Program, ReadyProgram, Sandbox, SandboxUnavailable
 from scorers.code.scorer import CodeTests
 from scorers.scorer import SelfTestFailed
 from scorers.simulation.answers import answered_value
@@ -212,7 +212,7 @@ class Failing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sandbox, name)
 
-    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
+    def prepare(self, program: Program) -> AbstractContextManager[ReadyProgram]:
         raise SandboxUnavailable("away")
 
 

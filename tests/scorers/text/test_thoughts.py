@@ -15,7 +15,7 @@ from scorers.choice.scorer import ChoiceAnswer
 from scorers.format.completion_shape import CompletionShape
 from scorers.format.scorer import FormatAnswer
 from scorers.instructions.scorer import InstructionFollowing
-from scorers.judge.prompt import Case
+from scorers.judge.prompt import JudgeCase
 from scorers.judge.reply import verdict_of
 from scorers.judge.rows import JudgeRow, answer_to_judge
 from scorers.rubric.rows import VerifiedRow, solution_of
@@ -113,7 +113,7 @@ def test_a_thought_that_is_asked_for_may_have_any_models_marks(subtests: pytest.
 def test_the_verdict_of_a_judge_is_read_behind_its_own_marks_and_a_quotation_is_no_thought(
     subtests: pytest.Subtests,
 ) -> None:
-    case = Case(None, "Paris", "Lyon")
+    case = JudgeCase(None, "Paris", "Lyon")
     for opening, closing in SPOKEN.values():
         with subtests.test(opening=opening, closing=closing):
             assert verdict_of(f"{opening}True?\nTrue{closing}False", "stop", case).value == 0.0

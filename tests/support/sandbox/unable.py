@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from sandbox.program import Language, Prepared, Program, SandboxUnavailable
+from sandbox.program import Language, Program, ReadyProgram, SandboxUnavailable
 
 
 class Unable:
@@ -19,7 +19,7 @@ class Unable:
         self.error = error or SandboxUnavailable("http://sandbox:8080 refused the connection")
         self.languages = languages
 
-    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
+    def prepare(self, program: Program) -> AbstractContextManager[ReadyProgram]:
         raise self.error
 
     def self_test(self) -> None: ...

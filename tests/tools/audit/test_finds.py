@@ -15,7 +15,7 @@ from broker import codec
 from broker.group_ids import retried
 from broker.protocol.run_owner import NewGroup
 from config.loading import to_yaml
-from learner.journal.ledger import DEAD, DROPPED, Ledger, Outcome, read_ledger
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome, Ledger, read_ledger
 from learner.journal.records import FRAME, Whole, scan
 from learner.journal.writer import Journal
 from learner.training.checkpoint import MANIFEST
@@ -240,7 +240,10 @@ def test_outcomes_that_the_cursor_does_not_name_are_no_loss_and_are_said(chain: 
 
 def test_a_dead_group_that_was_begun_anew_is_one_more_issued(chain: Chain) -> None:
     chain.issue(2)
-    dead, dropped = Outcome(DEAD, "deadline: 900 s", tokens=12), Outcome(DROPPED, "config", tokens=5)
+    dead, dropped = (
+        GroupOutcome(DEAD, "deadline: 900 s", tokens=12),
+        GroupOutcome(DROPPED, "config", tokens=5),
+    )
     chain.journal.end({"0": dead, "1": dropped})
     chain.run_owner.retire(["0", "1"])
     chain.client.hset(chain.keys("retries"), "0", "1-0")

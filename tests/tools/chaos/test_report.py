@@ -23,7 +23,7 @@ from tools.chaos.command import Chaos, as_object
 from tools.chaos.monkey import Monkey, Orders
 from tools.chaos.targets import ROLES
 from tools.up.redis_keeper import redis_of
-from tools.up.supervisor import Outcome
+from tools.up.supervisor import RunEnd
 
 pytestmark = pytest.mark.process
 
@@ -58,7 +58,7 @@ def test_the_json_has_the_audits_keys_and_kills_of_every_role(run: Run, link: Re
         storm.monkey.record.kills.update(scorer=2, redis=1)
         storm.monkey.record.disturbances.update({"kill scorer": 2, "kill redis": 1, "stop learner": 1})
         storm.monkey.returns.seconds = {"scorer": [3.0, 9.0], "redis": [0.5]}
-        found = json.loads(json.dumps(as_object(run, storm, orders, Outcome(code=0, reason=""))))
+        found = json.loads(json.dumps(as_object(run, storm, orders, RunEnd(code=0, reason=""))))
     assert found.keys() == OWN | {field.name for field in fields(Audit)}
     assert (found["trained"], found["lost"], found["twice"]) == (1, 0, 0)
     assert found["kills"] == dict.fromkeys(ROLES, 0) | {"scorer": 2, "redis": 1}
@@ -71,7 +71,7 @@ def test_the_json_has_the_audits_keys_and_kills_of_every_role(run: Run, link: Re
 def test_a_run_that_never_began_has_no_audit_and_no_rate(run: Run, link: RedisLink) -> None:
     orders = Orders(seconds=60)
     with stormed(run, link, orders) as storm:
-        found = as_object(run, storm, orders, Outcome(code=1, reason="no model"))
+        found = as_object(run, storm, orders, RunEnd(code=1, reason="no model"))
     assert found.keys() == OWN
     assert not any(found["kills"].values())
     assert (found["eval_pass_rate"], found["back_s"], found["reason"]) == (None, {}, "no model")

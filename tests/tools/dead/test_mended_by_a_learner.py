@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.streams import bury
+from broker.protocol.streams import dead_letter_entry
 from learner.groups.feeder import Feeder
 from learner.groups.while_waiting import Operator
 from learner.resume.recovery import Recovery
@@ -84,7 +84,7 @@ def test_a_dead_group_that_is_asked_for_is_trained_on_under_its_new_id(
     chain: Chain, start_learner: StartLearner, at_redis: str, millrace: Millrace
 ) -> None:
     chain.issue(2)
-    bury(chain.link, chain.keys, chain.entry("0"), reason="deadline")
+    dead_letter_entry(chain.link, chain.keys, chain.entry("0"), reason="deadline")
     chain.read()  # the learner records it
     words = ["test", "--runs-dir", chain.run.runs_dir]
     assert millrace("dead", "retry", *words, "--group", "0").code == 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tools.difficulty.rates import Histogram, Rate, Summary
+from tools.difficulty.rates import Histogram, Rate, RateSummary
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,6 @@ def test_a_histogram_as_text_is_as_wide_as_its_longest_bar() -> None:
 def test_a_summary_counts_rows_and_samples_without_a_score_apart() -> None:
     of_rows: list[list[float | None]] = [[1.0, 0.0], [None, 1.0], [None, None], []]
     rates = {(0, number): Rate.of(scores, full=1.0) for number, scores in enumerate(of_rows)}
-    found = Summary.of(rates)
+    found = RateSummary.of(rates)
     assert (found.rows, found.without_rate, found.samples, found.unscorable) == (4, 2, 6, 3)
     assert found.mean == 0.75

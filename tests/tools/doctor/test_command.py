@@ -14,22 +14,22 @@ from tests.conftest import RedisServer
 from tests.support.findings import OK, PROBLEM
 from tests.support.told import Millrace, Patch
 from tools.doctor import command, machine
-from tools.doctor.findings import Finding, lines_of, readable
-from tools.doctor.questions import Answer, Question, ask
+from tools.doctor.findings import CheckFinding, lines_of, readable
+from tools.doctor.questions import ProbeAnswer, ProbeQuestion, ask
 
 pytestmark = pytest.mark.process
 
 
 def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_own() -> None:
-    def python(text: str) -> Question:
-        return Question(name="q", command=(sys.executable, "-c", text))
+    def python(text: str) -> ProbeQuestion:
+        return ProbeQuestion(name="q", command=(sys.executable, "-c", text))
 
     talks = "import tools.doctor.probe as p; p.QUESTIONS = {'q': lambda _: print('noise') or {'a': 1}}; p.main(['q'])"
     raises = "import tools.doctor.probe as p; p.QUESTIONS = {'q': lambda _: 1 / 0}; p.main(['q'])"
     dies = "import os, sys; print('last words', file=sys.stderr, flush=True); os.abort()"
     found = [answer for _, answer in ask([python(talks), python(raises), python(dies)], deadline_s=60)]
-    assert found[0] == Answer({"a": 1})
-    assert found[1] == Answer(trouble="ZeroDivisionError: division by zero")
+    assert found[0] == ProbeAnswer({"a": 1})
+    assert found[1] == ProbeAnswer(trouble="ZeroDivisionError: division by zero")
     assert found[2].trouble.startswith("its process ended with code -6: last words")
     ((_, late),) = ask([python("import time; time.sleep(60)")], deadline_s=0.2)
     assert late.trouble == "no answer in 0 s"
@@ -37,7 +37,7 @@ def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_
 
 def test_findings_are_read_in_a_hundred_columns_and_a_command_follows_an_arrow() -> None:
     do = "redis-cli CONFIG SET a b"
-    finding = Finding(area="redis", name="persistence", level=PROBLEM, seen="word " * 60, do=do)
+    finding = CheckFinding(area="redis", name="persistence", level=PROBLEM, seen="word " * 60, do=do)
     lines = list(lines_of([finding, replace(finding, level=OK, seen="short", do="")]))
     assert (lines[0], lines[-1]) == ("redis", "  ok       persistence   short")
     assert max(map(len, lines)) <= 100
@@ -58,7 +58,7 @@ def guarded(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def _only_quick(monkeypatch: Patch) -> None:
     """No child is asked: what they find has tests of its own."""
-    late = Answer(trouble="no answer in 0 s")
+    late = ProbeAnswer(trouble="no answer in 0 s")
     monkeypatch.setattr(command, "ask", lambda asked: [(one, late) for one in asked])
 
 

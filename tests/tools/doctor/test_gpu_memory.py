@@ -15,7 +15,7 @@ from generators.engines.vllm.memory import wait_for_room
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.support.paths import RECIPES
 from tests.tools.conftest import MakeRun
-from tools.doctor.findings import Finding, Level
+from tools.doctor.findings import CheckFinding, Level
 from tools.doctor.gpu_memory import check_gpu_memory
 from tools.estimates.needs import Size, size_of
 from tools.estimates.rank_memory import GIB, rank_memory, shape_of
@@ -39,7 +39,7 @@ def shared(make_run: MakeRun, **learner: Any) -> Run:
     )
 
 
-def found(run: Run, seen: tuple[Card, ...], size: Size | None = HALF_A_BILLION) -> list[Finding]:
+def found(run: Run, seen: tuple[Card, ...], size: Size | None = HALF_A_BILLION) -> list[CheckFinding]:
     return list(check_gpu_memory(run, size, seen))
 
 

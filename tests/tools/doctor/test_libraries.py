@@ -14,7 +14,7 @@ from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor import libraries, sandbox
-from tools.doctor.questions import Answer, Question, ask
+from tools.doctor.questions import ProbeAnswer, ProbeQuestion, ask
 
 pytestmark = pytest.mark.process
 
@@ -53,7 +53,7 @@ TORCHES: list[Any] = [
 @pytest.mark.parametrize("case", TORCHES)
 def test_torch_is_judged_by_what_it_sees_and_what_the_run_wants(make_run: MakeRun, case: Any) -> None:
     name, facts, sections, level, seen, do = case
-    found = libraries.torch("torch", Answer(facts), make_run(**sections))
+    found = libraries.torch("torch", ProbeAnswer(facts), make_run(**sections))
     assert_found(only(found, name), level, seen, do)
 
 
@@ -70,18 +70,18 @@ LIBRARIES: list[Any] = [
     ("flash-attn", None, {}, OK, "only GPUs have a use for it", ""),
     ("flash-attn", None, {"learner": {"attention": "flash"}}, PROBLEM, "not installed",
         "make setup GPU=1 FLASH_ATTN=1"),
-    ("deepspeed", Answer(trouble="ImportError: no ninja"), {}, PROBLEM, "can't be imported: ImportError",
+    ("deepspeed", ProbeAnswer(trouble="ImportError: no ninja"), {}, PROBLEM, "can't be imported: ImportError",
         "make setup"),
-    ("deepspeed", Answer(trouble="no answer in 180 s"), {}, NOTE, "this machine is busy", "ask again later"),
-    ("vllm", Answer(trouble="OSError: libnuma.so.1: cannot open"), {"generators": {"engine": VLLM}}, PROBLEM,
+    ("deepspeed", ProbeAnswer(trouble="no answer in 180 s"), {}, NOTE, "this machine is busy", "ask again later"),
+    ("vllm", ProbeAnswer(trouble="OSError: libnuma.so.1: cannot open"), {"generators": {"engine": VLLM}}, PROBLEM,
         "libnuma", "apt-get install libnuma1"),
-    ("vllm", Answer({"version": "1", "platform": "cpu", "libnuma": False}), {"generators": {"engine": VLLM}},
+    ("vllm", ProbeAnswer({"version": "1", "platform": "cpu", "libnuma": False}), {"generators": {"engine": VLLM}},
         PROBLEM, "its kernels need libnuma.so.1", "libnuma1"),
-    ("vllm", Answer({"version": "1", "platform": "cuda", "libnuma": False}), {}, OK, "1, for CUDA", ""),
-    ("KV cache", Answer({"version": "1", "platform": "cpu", "libnuma": True}), {"generators": {"engine": VLLM}},
+    ("vllm", ProbeAnswer({"version": "1", "platform": "cuda", "libnuma": False}), {}, OK, "1, for CUDA", ""),
+    ("KV cache", ProbeAnswer({"version": "1", "platform": "cpu", "libnuma": True}), {"generators": {"engine": VLLM}},
         PROBLEM, "kv_cache_mb is not set", "kv_cache_mb=1024"),
-    ("flash-attn", Answer({"version": "2"}), {}, OK, "2", ""),
-    ("transformers", Answer({"version": "5"}), {}, OK, "5", ""),
+    ("flash-attn", ProbeAnswer({"version": "2"}), {}, OK, "2", ""),
+    ("transformers", ProbeAnswer({"version": "5"}), {}, OK, "5", ""),
 ]  # fmt: skip
 
 
@@ -101,7 +101,7 @@ REFUSED = {"reason": "bubblewrap: bwrap is not installed"}
 
 @pytest.mark.parametrize("sections", [{}, {"learner": {"attention": "varlen"}}])
 def test_a_gpu_without_flash_attn_is_in_order(make_run: MakeRun, sections: dict[str, Any]) -> None:
-    answers, run = {"torch": Answer(ON_GPU)}, make_run(**sections)
+    answers, run = {"torch": ProbeAnswer(ON_GPU)}, make_run(**sections)
     found = list(libraries.check_libraries(answers, run, has=installed("torch")))
     assert_found(only(found, "flash-attn"), OK, "the learner takes torch's own varlen kernels")
     assert "attention" not in {finding.name for finding in found}
@@ -132,7 +132,7 @@ SANDBOXES: list[Any] = [
 @pytest.mark.parametrize("case", SANDBOXES)
 def test_the_sandbox_is_judged_by_what_holds_and_what_the_tasks_need(make_run: MakeRun, case: Any) -> None:
     facts, scorers, name, level, seen, do = case
-    answer = Answer({"landlock_abi": 7} | facts)
+    answer = ProbeAnswer({"landlock_abi": 7} | facts)
     assert_found(only(sandbox.check_sandbox(answer, make_run(scorers=scorers)), name), level, seen, do)
 
 
@@ -147,7 +147,7 @@ def test_a_sandbox_that_could_not_be_tried_says_why(make_run: MakeRun) -> None:
             "sandbox --port 8080",
         ),
     ):
-        found = sandbox.check_sandbox(Answer(trouble=trouble), make_run(scorers=scorers))
+        found = sandbox.check_sandbox(ProbeAnswer(trouble=trouble), make_run(scorers=scorers))
         assert_found(only(found, name), PROBLEM, seen, do)
 
 
@@ -160,7 +160,7 @@ def test_programs_are_missed_where_the_path_is_empty(monkeypatch: Patch, tmp_pat
         f"toolchain.PATH = sys.prefix = {str(tmp_path)!r}; probe.main(['sandbox'])"
     )
     monkeypatch.setenv("PATH", str(tmp_path))
-    ((_, answer),) = ask([Question(name="sandbox", command=(sys.executable, "-c", program))])
+    ((_, answer),) = ask([ProbeQuestion(name="sandbox", command=(sys.executable, "-c", program))])
     found = list(sandbox.check_sandbox(answer, None))
     assert_found(only(found, "bubblewrap"), NOTE, "bwrap is not installed")
     if "version" in answer.facts["landlock"]:

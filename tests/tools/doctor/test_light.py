@@ -15,13 +15,13 @@ from config.loading import load_run
 from tests.support.paths import RECIPES, ROOT
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
-from tools.doctor.light import Machine, check_light
+from tools.doctor.light import CheckedMachine, check_light
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
-CPU = Machine(has_gpu=False, has=lambda _name: "1")
-GPU = Machine(has_gpu=True, has=lambda _name: "1")
-BARE = Machine(has_gpu=True, has=lambda _name: "")
+CPU = CheckedMachine(has_gpu=False, has=lambda _name: "1")
+GPU = CheckedMachine(has_gpu=True, has=lambda _name: "1")
+BARE = CheckedMachine(has_gpu=True, has=lambda _name: "")
 WORKS = """
 from scorers.custom import SimpleScorer
 
@@ -41,7 +41,7 @@ class Game:
 HF = {"engine": {"type": "hf"}}
 
 
-def refused(said: str, run: object, machine: Machine, words: tuple[str, ...] = ()) -> str:
+def refused(said: str, run: object, machine: CheckedMachine, words: tuple[str, ...] = ()) -> str:
     """Return why a run is refused, which has `said` in it: "" where it is not."""
     found = ""
     try:
@@ -81,7 +81,7 @@ def refused_in(folder: Path, patch: Patch, said: str, task: Any, mine: str = PLA
     ],
 )
 def test_an_engine_that_cant_start_here_is_refused_with_what_to_set(
-    make_run: MakeRun, machine: Machine, sections: dict[str, object], said: str
+    make_run: MakeRun, machine: CheckedMachine, sections: dict[str, object], said: str
 ) -> None:
     refused(said, make_run(**sections), machine)
 

@@ -14,7 +14,7 @@ from tests.conftest import RedisServer, free_port
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.tools.conftest import MakeRun
 from tools.doctor import redis
-from tools.doctor.findings import Finding, Level
+from tools.doctor.findings import CheckFinding, Level
 
 GIB = 1 << 30
 
@@ -111,7 +111,7 @@ OWN_WORDS: list[Any] = [
 
 
 @pytest.mark.parametrize(("finding", "level", "seen"), OWN_WORDS)
-def test_what_redis_says_of_itself_is_judged(finding: Finding, level: Level, seen: str) -> None:
+def test_what_redis_says_of_itself_is_judged(finding: CheckFinding, level: Level, seen: str) -> None:
     assert_found(finding, level, seen)
 
 

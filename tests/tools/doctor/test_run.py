@@ -21,8 +21,8 @@ from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor import light, probe
 from tools.doctor import run as doctor_run
-from tools.doctor.findings import Finding, Level, lines_of
-from tools.doctor.questions import Answer, Question, ask
+from tools.doctor.findings import CheckFinding, Level, lines_of
+from tools.doctor.questions import ProbeAnswer, ProbeQuestion, ask
 
 pytestmark = pytest.mark.process
 
@@ -129,14 +129,14 @@ def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, 
     assert found == [(PROBLEM, "model.path=./none"), (PROBLEM, "data.train.path=rows.jsonl")]
     nobody = only(doctor_run.check_endpoints(run), "endpoint")
     assert_found(nobody, PROBLEM, "urls names no server", "endpoint.urls=")
-    trouble = Answer(trouble="OSError: none")
+    trouble = ProbeAnswer(trouble="OSError: none")
     assert_found(doctor_run.tokenizer(trouble, run), PROBLEM, "OSError", "save_pretrained")
     assert_found(doctor_run.data(trouble, run), PROBLEM, "OSError", "data.train")
     hub = make_run(model={"path": "me/model"}, data={"train": away | {"path": "me/rows"}})
     assert_found(doctor_run.tokenizer(trouble, hub), NOTE, "not on this machine", "hf download me/model")
     assert_found(doctor_run.data(trouble, hub), NOTE, "fetched", "hf download --repo-type dataset me/rows")
-    assert_found(doctor_run.tokenizer(Answer({"size": 5}), hub), OK, "5 tokens")
-    assert_found(doctor_run.data(Answer({"train": 5}), hub), OK, "train 5 rows")
+    assert_found(doctor_run.tokenizer(ProbeAnswer({"size": 5}), hub), OK, "5 tokens")
+    assert_found(doctor_run.data(ProbeAnswer({"train": 5}), hub), OK, "train 5 rows")
     assert only(doctor_run.check_paths(make_run(model={"path": str(tmp_path)})), "paths").level is OK
 
 
@@ -156,11 +156,11 @@ def test_what_a_models_files_will_cost_is_said_before_the_start(
     assert_found(files_of(model), level, seen, "")
 
 
-def files_of(model: Path) -> Finding:
+def files_of(model: Path) -> CheckFinding:
     """Return what is found of a model's files, asked in this process."""
     words = _words(model.parent, model)
     facts = probe.answer("model", words)
-    answer = Answer(facts, facts.pop("trouble", ""))
+    answer = ProbeAnswer(facts, facts.pop("trouble", ""))
     return only(doctor_run.model_files(answer, load_run(words)), "model files")
 
 
@@ -185,7 +185,7 @@ def test_settings_that_an_engine_refuses_are_said_before_the_start(
 ) -> None:
     given = _words(tmp_path, write_tiny_model(tmp_path / "tiny"))
     given += [f"generators.engine.{word}" for word in words]
-    ((_, answer),) = ask([Question(name="engine", words=given)])
+    ((_, answer),) = ask([ProbeQuestion(name="engine", words=given)])
     found = only(doctor_run.settings(answer, load_run(given)), "settings")
     assert_found(found, level, seen)
     assert "[type=" not in found.seen
@@ -194,9 +194,11 @@ def test_settings_that_an_engine_refuses_are_said_before_the_start(
 def test_an_engine_that_is_away_or_a_hubs_model_is_no_finding(make_run: MakeRun, tmp_path: Path) -> None:
     here = make_run(model={"path": str(tmp_path)})
     hub = make_run(model={"path": "me/model"})
-    assert list(doctor_run.settings(Answer({"is_here": False}), here)) == []
-    assert list(doctor_run.settings(Answer(trouble="OSError: none"), hub)) == []
-    assert only(doctor_run.settings(Answer(trouble="no answer in 180 s"), here), "settings").level is NOTE
+    assert list(doctor_run.settings(ProbeAnswer({"is_here": False}), here)) == []
+    assert list(doctor_run.settings(ProbeAnswer(trouble="OSError: none"), hub)) == []
+    assert (
+        only(doctor_run.settings(ProbeAnswer(trouble="no answer in 180 s"), here), "settings").level is NOTE
+    )
 
 
 def _words(folder: Path, model: Path) -> list[str]:
@@ -214,7 +216,7 @@ def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch:
     config.write_text("name: own\nmodel: {path: tiny}\ndata: {train: {type: dataset, path: rows.jsonl}}\n")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    ((_, answer),) = ask([Question(name="data", words=("--config", str(config)))])
+    ((_, answer),) = ask([ProbeQuestion(name="data", words=("--config", str(config)))])
     found = doctor_run.data(answer, load_run(["--config", str(config)]))
     assert found.level is PROBLEM
     shown = " ".join(" ".join(lines_of([found])).split())
@@ -233,7 +235,7 @@ def test_a_policy_that_would_not_see_its_tools_is_found(
     make_run: MakeRun, answer: dict[str, Any], level: Level, said: str
 ) -> None:
     told = {"failed": {}, "refused": {}, "objections": {}, "untold": "", **answer}
-    _, found = light.check_environments(Answer(told), make_run())
+    _, found = light.check_environments(ProbeAnswer(told), make_run())
     assert_found(found, level, said)
 
 
@@ -246,7 +248,7 @@ def test_a_model_whose_template_shows_no_tools_is_asked_in_a_process_of_its_own(
         f"name: own\nmodel: {{path: {RECIPES / 'demo_model'}}}\ndata: {{train: {{type: procedural}}}}\n"
         f"scorers: {{tasks: {{find: {tools}, away: {{environment: {away}}}}}}}\n"
     )
-    ((_, answer),) = ask([Question(name="environments", words=("--config", str(config)))])
+    ((_, answer),) = ask([ProbeQuestion(name="environments", words=("--config", str(config)))])
     assert answer.trouble == ""
     assert answer.facts["tools"] == {"find": 1}
     assert "does not say its routes" in answer.facts["failed"]["away"], (

@@ -12,11 +12,11 @@ from config.run import ModelConfig, Run
 from tests.support.measured_ranks import MEASURED, SHAPE, Measured, run_of, without_bucket
 from tests.tools.conftest import MakeRun
 from tools.estimates.needs import Size
-from tools.estimates.rank_memory import GIB, KNOWN, RUNTIME_BYTES, Shape, rank_memory, shape_of
+from tools.estimates.rank_memory import GIB, KNOWN, RUNTIME_BYTES, DecoderShape, rank_memory, shape_of
 
 SMALL_CARD, LARGE_CARD = 24 * GIB, 80 * GIB
 HEADS: dict[str, Any] = {"heads": 2, "key_value_heads": 1, "head_width": 5, "vocabulary": 1000}
-MILLION = Shape(parameters=1_000_000, hidden=10, layers=4, intermediate=30, **HEADS, source="made up")
+MILLION = DecoderShape(parameters=1_000_000, hidden=10, layers=4, intermediate=30, **HEADS, source="made up")
 
 
 def run_with(make_run: MakeRun, learner: dict[str, Any], dtype: str = "bfloat16") -> Run:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.evaluated import a_result, a_row, a_set
 from tests.support.told import Capsys
 from tools.evaluate.comparison import compare
-from tools.evaluate.results import ResultError, Row, as_tree, unsampled_row, write_result
+from tools.evaluate.results import EvaluatedRow, ResultError, as_tree, unsampled_row, write_result
 from tools.main import main
 
 NAMES = ("A.json", "B.json")
@@ -60,7 +60,7 @@ def test_rows_in_another_order_and_rows_without_a_score_are_no_difference() -> N
     ([a_row("a", 7, [1.0])], "share no problem that both have a score of"),
     ([a_row("a", 0, [None])], "share no problem that both have a score of"),
 ])  # fmt: skip
-def test_what_can_not_be_compared_is_refused_by_name(second: list[Row], said: str) -> None:
+def test_what_can_not_be_compared_is_refused_by_name(second: list[EvaluatedRow], said: str) -> None:
     with pytest.raises(ResultError, match=said):
         compare(a_result(FIRST), a_result(second), names=NAMES)
 

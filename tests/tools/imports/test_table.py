@@ -12,7 +12,7 @@ from config.explanations import ConfigError
 from config.other_names.foreign_names import NOT_HERE, OURS
 from tests.support.config_keys import is_key
 from tools.imports.known_keys import BELOW_SECTIONS
-from tools.imports.theirs import Said, Theirs, overlaid
+from tools.imports.theirs import Theirs, VerlSetting, overlaid
 from tools.imports.translation import RULES, rule_for, todays_defaults, translate
 
 BASE = {
@@ -29,7 +29,8 @@ def settings_of(**keys: Any) -> dict[str, Any]:
     """Translate a base and these keys, `__` for their dots, and return our settings."""
     said = BASE | {key.replace("__", "."): value for key, value in keys.items()}
     layer = [
-        Said(key=key, value=value, where=f"c.yaml:{at}") for at, (key, value) in enumerate(said.items(), 1)
+        VerlSetting(key=key, value=value, where=f"c.yaml:{at}")
+        for at, (key, value) in enumerate(said.items(), 1)
     ]
     merged = overlaid([layer])
     theirs = Theirs(said=merged, defaults=todays_defaults())

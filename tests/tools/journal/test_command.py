@@ -18,7 +18,7 @@ from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup,
 from config.loading import to_yaml
 from config.run import Run
 from learner.groups.episodes import as_tree
-from learner.journal.ledger import DEAD, DROPPED, Outcome, read_ledger, read_step
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome, read_ledger, read_step
 from learner.journal.writer import Journal
 from learner.reporting.conversations import told_as_text
 from tests.conftest import ROOT
@@ -75,9 +75,9 @@ def run(make_run: MakeRun) -> Run:
     journal = Journal(run.folder / "journal", 3, run=run.name)
     journal.end(
         {
-            "10": Outcome(DROPPED, "zero_variance: all 0", 40),
-            "11": Outcome(DEAD, "deadline"),
-            "12": Outcome(DROPPED, "pass_rate", 22, group=group("12")),
+            "10": GroupOutcome(DROPPED, "zero_variance: all 0", 40),
+            "11": GroupOutcome(DEAD, "deadline"),
+            "12": GroupOutcome(DROPPED, "pass_rate", 22, group=group("12")),
         }
     )
     journal.retry("11", 1)

@@ -21,7 +21,7 @@ from tests.support.endpoint_server import FAILING, Call, Saying, ScriptedEndpoin
 from tests.support.scripted_judge import says, server
 from tests.support.told import Millrace, Patch
 from tools.judge_check import command
-from tools.judge_check.agreement import Agreement, Share
+from tools.judge_check.agreement import Agreement, CountedShare
 from tools.judge_check.labelled_rows import Labelled, read_labelled
 
 __all__ = ["server"]
@@ -264,9 +264,9 @@ def test_ones_own_graded_verifier_has_an_error(
     ],
 )
 def test_an_interval_is_wilsons(number: int, of: int, low: float, high: float) -> None:
-    assert Share(number, of).interval() == pytest.approx((low, high), abs=5e-5)
-    assert Share(0, 0).interval() is None
-    assert str(Share(0, 0)) == "-"
+    assert CountedShare(number, of).interval() == pytest.approx((low, high), abs=5e-5)
+    assert CountedShare(0, 0).interval() is None
+    assert str(CountedShare(0, 0)) == "-"
 
 
 SCORED: dict[str, Any] = {"status": "scored", "value": 1.0, "reason": "", "components": {}, "seconds": 0.0}

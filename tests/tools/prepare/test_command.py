@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scorers.gold.examiner import Candidate, Examined, Verdict
+from scorers.gold.examiner import Candidate, Examined, RowVerdict
 from tests.support.told import Millrace, Patch, Told
 from tests.tools.prepare.published import PUBLISHED
 from tools.prepare.catalogue import find
 from tools.prepare.spool import Spool
-from tools.prepare.stages import Request
+from tools.prepare.stages import PrepareRequest
 from tools.prepare.stages import prepare as carry_out
 
 pytestmark = pytest.mark.process
@@ -156,7 +156,7 @@ class Characters:
 def test_prompts_longer_than_asked_are_counted_and_left_out(source: Path, tmp_path: Path) -> None:
     tokenizer: Any = Characters()
     write_lines(source, [question(1), {**question(2), "question": "2" * 400}])
-    request = Request(path=source, tokenizer=tokenizer, max_prompt_tokens=400)
+    request = PrepareRequest(path=source, tokenizer=tokenizer, max_prompt_tokens=400)
     with Spool(tmp_path) as spool:
         prepared = carry_out(find("gsm8k"), request, spool)
     assert prepared.chosen == [0]
@@ -193,7 +193,7 @@ class BrokenMachine:
     def __call__(self, config: Any, rows: Iterable[Candidate]) -> Iterator[Examined]:
         for number, _ in enumerate(rows):
             failed = number in self.broken
-            yield Examined(Verdict.UNTESTED, "no sandbox") if failed else Examined(Verdict.RIGHT, "")
+            yield Examined(RowVerdict.UNTESTED, "no sandbox") if failed else Examined(RowVerdict.RIGHT, "")
 
 
 def test_references_over_which_the_machinery_failed_are_counted_apart_and_if_over_all_nothing_is_written(

@@ -25,7 +25,7 @@ from tools.main import main
 from tools.prepare.catalogue import PREPARATIONS
 from tools.prepare.preparation import Made, Preparation
 from tools.prepare.spool import Spool
-from tools.prepare.stages import Prepared, Request, prepare
+from tools.prepare.stages import PreparedRows, PrepareRequest, prepare
 
 pytestmark = pytest.mark.process
 
@@ -48,7 +48,7 @@ CONFIG = all_tasks()
 class Outcome:
     """What became of a set's source."""
 
-    prepared: Prepared
+    prepared: PreparedRows
     rows: list[dict[str, Any]]
 
 
@@ -60,7 +60,7 @@ def untested(preparation: Preparation) -> Preparation:
     return replace(preparation, tests_references=False)
 
 
-def rows_of(spool: Spool, prepared: Prepared, path: Path) -> list[dict[str, Any]]:
+def rows_of(spool: Spool, prepared: PreparedRows, path: Path) -> list[dict[str, Any]]:
     spool.write(path, prepared.chosen)
     rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
     return rows
@@ -72,7 +72,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
     for name in SETS:
         folder = tmp_path_factory.mktemp(name)
         published = PUBLISHED[name]
-        request = Request(split=published.split, path=published.write(folder / "source"))
+        request = PrepareRequest(split=published.split, path=published.write(folder / "source"))
         with Spool(folder) as spool:
             prepared = prepare(untested(PREPARATIONS[name]), request, spool)
             found[name] = Outcome(prepared, rows_of(spool, prepared, folder / "rows.parquet"))
@@ -150,7 +150,7 @@ def test_a_row_has_the_keys_that_reasoning360_gives_it(name: str, outcomes: Outc
     row = outcomes[name].rows[0]
     if name == "webinstruct":  # whose answers are counted by a tokenizer
         tokenizer: Any = Letters()
-        request = Request(path=PUBLISHED[name].write(tmp_path / "source"), tokenizer=tokenizer)
+        request = PrepareRequest(path=PUBLISHED[name].write(tmp_path / "source"), tokenizer=tokenizer)
         with Spool(tmp_path) as spool:
             prepared = prepare(PREPARATIONS[name], request, spool)
             row = rows_of(spool, prepared, tmp_path / "rows.parquet")[0]
@@ -166,7 +166,7 @@ def test_a_prediction_of_cruxeval_passes_the_gold_test_without_a_program_to_test
     """Its `reference` is the output, as Reasoning360's is, and no program of its own."""
     path = PUBLISHED["cruxeval-i"].write(tmp_path / "source")
     with Spool(tmp_path) as spool:
-        request = Request(split="test", path=path, is_gold_tested=True)
+        request = PrepareRequest(split="test", path=path, is_gold_tested=True)
         prepared = prepare(PREPARATIONS["cruxeval-i"], request, spool)
     assert (prepared.chosen, prepared.quarantined) == ([0], [])
 

@@ -17,7 +17,7 @@ from tools.main import main
 from tools.prepare.catalogue import find
 from tools.prepare.preparation import Hub, Preparation
 from tools.prepare.spool import Spool
-from tools.prepare.stages import Prepared, Request, prepare
+from tools.prepare.stages import PreparedRows, PrepareRequest, prepare
 
 pytestmark = pytest.mark.process
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def carried_out(preparation: Preparation, request: Request, folder: Path) -> Prepared:
+def carried_out(preparation: Preparation, request: PrepareRequest, folder: Path) -> PreparedRows:
     with Spool(folder) as spool:
         return prepare(preparation, request, spool)
 
@@ -52,23 +52,23 @@ def test_a_hub_name_is_loaded_by_datasets_at_the_commit_that_the_hub_names(
     monkeypatch.setattr("tools.prepare.source.commit_of", commit_of)
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     one = replace(find("deepscaler_preview"), source=Hub(path=str(folder), revision="v1"))
-    found = carried_out(one, Request(), tmp_path)
+    found = carried_out(one, PrepareRequest(), tmp_path)
     assert len(found.chosen) == 5
     origin = {"hub": str(folder), "config": None, "split": "train", "file": None, "revision": "5" * 40}
     assert found.origin == origin
-    carried_out(one, Request(revision="main"), tmp_path)
+    carried_out(one, PrepareRequest(revision="main"), tmp_path)
     assert asked == [(str(folder), "v1"), (str(folder), "main")]
 
 
 def test_a_folder_of_the_hubs_shape_and_a_saved_one_have_the_split(folder: Path, tmp_path: Path) -> None:
     one = find("math_500")
     (tmp_path / "out").mkdir()
-    found = carried_out(one, Request(split="test", path=folder), tmp_path / "out")
+    found = carried_out(one, PrepareRequest(split="test", path=folder), tmp_path / "out")
     assert len(found.chosen) == 2
     assert [file["name"] for file in found.origin["files"]] == ["data/test-00000-of-00001.parquet"]
     saved = datasets.DatasetDict({"test": datasets.Dataset.from_list(RECORDS[:3])})
     saved.save_to_disk(str(tmp_path / "saved"))
-    assert len(carried_out(one, Request(split="test", path=tmp_path / "saved"), tmp_path).chosen) == 3
+    assert len(carried_out(one, PrepareRequest(split="test", path=tmp_path / "saved"), tmp_path).chosen) == 3
 
 
 def test_rows_of_unlike_shape_in_one_file_go_into_one_schema(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from broker.messages import Score
 from tests.support.chain import make_prompt, make_scored
 from tests.support.episodes import MESSAGES, episodes
 from tests.support.scores import a_score
-from tools.rescore.comparison import Comparison, Rescored, score_json
+from tools.rescore.comparison import Rescored, ScoringComparison, score_json
 
 pytestmark = pytest.mark.process
 
@@ -24,9 +24,9 @@ def scored(value: Value, version: str = "2") -> Score:
 
 def compare(
     *groups: tuple[Sequence[Value], Sequence[Value]], samples: int = 10, version: str = "2"
-) -> Comparison:
+) -> ScoringComparison:
     """Return each group's old values, which are its rewards, and its new ones."""
-    comparison = Comparison(samples)
+    comparison = ScoringComparison(samples)
     for number, (old, new) in enumerate(groups):
         group = make_scored(make_prompt(str(number), n=len(old)), old)
         comparison.add(
@@ -111,7 +111,7 @@ def test_another_score_of_the_same_version_is_pointed_at() -> None:
 
 
 def test_a_completion_without_a_new_score_is_counted_by_reason_and_its_group_is_not_compared() -> None:
-    comparison = Comparison(10)
+    comparison = ScoringComparison(10)
     group = make_scored(make_prompt("0"), [1.0, 0.0])
     new = Rescored(score=scored(0.0), reward=0.0)
     comparison.add(0, group, [new, replace(new, score=None, error="no tests")], "none")
@@ -121,7 +121,7 @@ def test_a_completion_without_a_new_score_is_counted_by_reason_and_its_group_is_
 
 
 def test_the_most_different_episodes_have_their_conversation() -> None:
-    comparison = Comparison(samples=2)
+    comparison = ScoringComparison(samples=2)
     news = [Rescored(score=scored(value), reward=value) for value in (0.0, 1.0)]
     comparison.add(1, episodes("0"), news, "none")
     episode, answer = comparison.as_json()["samples"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.run_view.bottleneck import BUDGET, Budget, Stage, find_bottleneck, utilisation_of
+from tools.run_view.bottleneck import BUDGET, Budget, ProcessStage, find_bottleneck, utilisation_of
 
 WIDE = Budget(bound=80, raised=96)  # steps of 16 groups and a lag of 4
 NARROW = Budget(bound=4, raised=8)  # steps of 4 groups and no lag
@@ -18,13 +18,15 @@ def stages(
     scorers: tuple[int, float],
     learner: tuple[int, float],
     step: int = 16,
-) -> list[Stage]:
+) -> list[ProcessStage]:
     """Of workers, utilisation, and of a generator its room for groups."""
     (count, share, room), (judges, judging), (ranks, training) = generators, scorers, learner
     return [
-        Stage(name="generators", workers=count, utilisation=share, in_hand=count * share * room),
-        Stage(name="scorers", workers=judges, utilisation=judging, in_hand=judges * judging),
-        Stage(name="learner", workers=ranks, utilisation=training, in_hand=training * step, is_shared=True),
+        ProcessStage(name="generators", workers=count, utilisation=share, in_hand=count * share * room),
+        ProcessStage(name="scorers", workers=judges, utilisation=judging, in_hand=judges * judging),
+        ProcessStage(
+            name="learner", workers=ranks, utilisation=training, in_hand=training * step, is_shared=True
+        ),
     ]
 
 
@@ -58,7 +60,7 @@ BOTTLENECKS: list[Any] = [
 
 @pytest.mark.parametrize(("found", "budget", "name", "gain", "then"), BOTTLENECKS)
 def test_the_bottleneck_is_what_is_used_most_and_its_gain_is_bounded_by_the_next(
-    found: list[Stage], budget: Budget | None, name: str, gain: float, then: str
+    found: list[ProcessStage], budget: Budget | None, name: str, gain: float, then: str
 ) -> None:
     narrow = find_bottleneck(found, budget)
     assert narrow is not None
@@ -70,7 +72,7 @@ def test_the_bottleneck_is_what_is_used_most_and_its_gain_is_bounded_by_the_next
     ("found", "budget"),
     [([], None), ([], WIDE), (stages(generators=(1, 0.4, 16), scorers=(2, 0.3), learner=(1, 0.2)), WIDE)],
 )
-def test_with_nothing_near_its_limit_there_is_none(found: list[Stage], budget: Budget | None) -> None:
+def test_with_nothing_near_its_limit_there_is_none(found: list[ProcessStage], budget: Budget | None) -> None:
     assert find_bottleneck(found, budget) is None
 
 

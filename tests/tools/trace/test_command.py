@@ -22,9 +22,9 @@ from broker.monitoring.crash_reports import record_death
 from broker.private_redis import server as embedded
 from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import NewGroup
-from broker.protocol.streams import Entry, bury, hand_over, read_entry
+from broker.protocol.streams import Entry, dead_letter_entry, hand_over, read_entry
 from learner.groups.discarded import dropped
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import DROPPED, GroupOutcome
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import RqQueues
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -128,7 +128,7 @@ def come_to(chain: Chain, stage: str) -> Entry:
 def die(chain: Chain, stage: str, reason: str, attempts: int = 1) -> None:
     """Let group 0 die in a stream; the learner has not read it."""
     come_to(chain, stage)
-    bury(chain.link, chain.keys, chain.entry("0"), reason=reason, attempts=attempts)
+    dead_letter_entry(chain.link, chain.keys, chain.entry("0"), reason=reason, attempts=attempts)
 
 
 def beat(chain: Chain, role: str, name: str, **fields: str) -> None:
@@ -322,7 +322,7 @@ def test_of_a_payload_that_is_gone_the_ledger_tells_the_step(chain: Chain, trace
 
 def test_a_dropped_group_names_the_reason_and_who_worked_for_nothing(chain: Chain, trace: Trace) -> None:
     why = "zero_variance: every reward is 0.5"
-    chain.journal.end({"0": dropped(a_scored(), why), "1": Outcome(DROPPED, "config: no room", 4)})
+    chain.journal.end({"0": dropped(a_scored(), why), "1": GroupOutcome(DROPPED, "config: no room", 4)})
     told = trace("0")
     assert told.of("state", "says", "tokens") == (0, "dropped", f"dropped: {why}", 4)
     who = {PROMPTS: "", SAMPLED: GENERATOR, ROLLOUTS: "", JUDGED: WORKER, "dropped": ""}
@@ -334,11 +334,13 @@ def test_a_dropped_group_names_the_reason_and_who_worked_for_nothing(chain: Chai
 @pytest.mark.parametrize(
     ("stage", "stages"), [(PROMPTS, [PROMPTS, DEAD]), (SCORED, [PROMPTS, SAMPLED, ROLLOUTS, JUDGED, DEAD])]
 )
-def test_a_dead_group_names_its_letter(chain: Chain, trace: Trace, stage: str, stages: list[str]) -> None:
+def test_a_dead_group_names_its_dead_letter(
+    chain: Chain, trace: Trace, stage: str, stages: list[str]
+) -> None:
     die(chain, stage, "it was poison", attempts=3)
     told = trace("0")
-    letter = "`millrace dead show test --group 0` has its letter"
-    says = f"dead, and the learner has not recorded it yet: it was poison. {letter}"
+    dead_letter = "`millrace dead show test --group 0` has its letter"
+    says = f"dead, and the learner has not recorded it yet: it was poison. {dead_letter}"
     assert told.of("state", "says") == (0, "letter", says)
     assert told.names[-len(stages[1:]) :] == stages[1:]
     chain.read()
@@ -350,8 +352,8 @@ def test_a_dead_group_names_its_letter(chain: Chain, trace: Trace, stage: str, s
 def test_a_dead_group_that_was_begun_anew_and_the_new_one_name_each_other(chain: Chain, trace: Trace) -> None:
     die(chain, PROMPTS, "deadline")
     chain.read()
-    letter = chain.client.xrange(chain.keys(DEAD))[0][0].decode()
-    chain.client.hset(chain.keys("retries"), "0", letter)
+    dead_letter = chain.client.xrange(chain.keys(DEAD))[0][0].decode()
+    chain.client.hset(chain.keys("retries"), "0", dead_letter)
     assert trace("0")["notes"] == [
         "an operator wants it again, and no learner has issued that yet",
         "its letter: millrace dead show test --group 0",
@@ -373,7 +375,7 @@ def test_a_group_that_was_over_and_the_new_one_name_each_other(chain: Chain, tra
     assert trace("0-r1")["notes"] == ["begun anew after 0 was over: the run was given more steps"]
 
 
-def test_a_purged_letter_is_told_of_by_its_note(chain: Chain, trace: Trace, millrace: Millrace) -> None:
+def test_a_purged_dead_letter_is_told_of_by_its_note(chain: Chain, trace: Trace, millrace: Millrace) -> None:
     die(chain, PROMPTS, "deadline")
     chain.read()
     words = ("--all", "--yes", "--runs-dir", chain.run.runs_dir)
@@ -451,12 +453,12 @@ def test_a_redis_that_does_not_know_the_run_is_left(chain: Chain, trace: Trace, 
     assert "this Redis knows nothing of run test" in trace("0", runs_dir=tmp_path / "elsewhere").err
 
 
-def test_without_the_journal_redis_says_what_is_out(chain: Chain, trace: Trace, tmp_path: Path) -> None:
+def test_without_the_journal_redis_says_what_is_in_flight(chain: Chain, trace: Trace, tmp_path: Path) -> None:
     chain.issue(2)
     elsewhere = tmp_path / "elsewhere"
     (note,) = trace("0", runs_dir=elsewhere)["notes"]
     assert note.startswith("the journal is not on this machine")
-    chain.journal.end({"1": Outcome(DROPPED, "config")})
+    chain.journal.end({"1": GroupOutcome(DROPPED, "config")})
     chain.run_owner.retire(["1"])
     told = trace("1", runs_dir=elsewhere)
     gone = "was issued and is in flight no more, and the journal of run test is not here: give --runs-dir"

@@ -23,7 +23,7 @@ from tests.support.watched import WORKER, Watched, command, living
 from tests.tools.conftest import MakeRun
 from tools.up.role_commands import Command, commands
 from tools.up.served_judge import free_port, served_judge
-from tools.up.supervisor import Outcome
+from tools.up.supervisor import RunEnd
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
@@ -53,7 +53,7 @@ def test_nothing_starts_before_the_judge_answers(tmp_path: Path, caplog: pytest.
     watched = Watched(
         tmp_path, server(tmp_path, delay_s=1.0), command("learner", "exit 0"), command("scorers-0", WORKER)
     )
-    assert watched.run() == Outcome(code=0, reason="")
+    assert watched.run() == RunEnd(code=0, reason="")
     events = [record.getMessage().split(" took_s")[0].split(" pid")[0] for record in caplog.records]
     roles = ["started role=judge", "ready role=judge", "started role=learner", "started role=scorers-0"]
     assert events[:4] == roles
@@ -64,7 +64,7 @@ def test_a_judge_that_does_not_answer_in_time_ends_the_run_and_is_named(tmp_path
     judge = server(tmp_path, delay_s=60.0, start_timeout_s=0.4)
     watched = Watched(tmp_path, judge, command("learner", "echo begun"))
     reason = f"judge has not answered at {judge.health_url} for 0.4 s"
-    assert watched.run() == Outcome(code=1, failed_role="judge", reason=reason)
+    assert watched.run() == RunEnd(code=1, failed_role="judge", reason=reason)
     assert not watched.lines, "the learner never began"
     assert not living(started(tmp_path))
 
@@ -73,7 +73,7 @@ def test_a_judge_that_cant_start_ends_the_run_with_its_reason(tmp_path: Path) ->
     judge = replace(server(tmp_path), args=("bash", "-c", "echo no such model; exit 2"))
     watched = Watched(tmp_path, judge, command("learner", "echo begun"))
     reason = "judge ended with code 2: another start would change nothing"
-    assert watched.run() == Outcome(code=1, failed_role="judge", reason=reason)
+    assert watched.run() == RunEnd(code=1, failed_role="judge", reason=reason)
     assert watched.lines == [("judge", "no such model")]
 
 
@@ -83,7 +83,7 @@ def test_a_judge_that_falls_silent_is_killed_and_started_again_while_the_run_goe
     watched = Watched(
         tmp_path, server(tmp_path, silence_s=0.8), command("learner", f"touch {tmp_path}/silent; {finish}")
     )
-    assert watched.run() == Outcome(code=0, reason="")
+    assert watched.run() == RunEnd(code=0, reason="")
     assert [role for role, _, _ in watched.deaths] == ["judge"]
 
 
@@ -92,7 +92,7 @@ def test_a_judge_without_a_fault_that_ends_is_started_again(tmp_path: Path) -> N
     once = server(tmp_path)
     script = f"[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; exit 0; }}; exec {' '.join(once.args)}"
     again = replace(once, args=("bash", "-c", script))
-    assert Watched(tmp_path, again, command("learner", "exit 0")).run() == Outcome(code=0, reason="")
+    assert Watched(tmp_path, again, command("learner", "exit 0")).run() == RunEnd(code=0, reason="")
 
 
 def test_a_stop_while_the_judge_is_awaited_ends_it(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_stop_while_the_judge_is_awaited_ends_it(tmp_path: Path) -> None:
             watched.stop.set()
 
     watched = Watched(tmp_path, server(tmp_path, delay_s=60.0), command("learner", "exit 0"), on_tick=stop)
-    assert watched.run() == Outcome(code=143, reason="stopped")
+    assert watched.run() == RunEnd(code=143, reason="stopped")
     wait_until(lambda: not living(started(tmp_path)))
 
 

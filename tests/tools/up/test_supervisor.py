@@ -17,26 +17,26 @@ from tests.support.forked_program import fork_text
 from tests.support.waiting import wait_until
 from tests.support.watched import WORKER, Watched, command, living
 from tools.up.role_commands import Command
-from tools.up.supervisor import Outcome
+from tools.up.supervisor import RunEnd
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
 
 # Until the generator has said that it is there.
 UNTIL_UP = "until grep -q up {}/logs/generator-0.log; do sleep 0.02; done"
-FINE = Outcome(code=0, reason="")
+FINE = RunEnd(code=0, reason="")
 
 
 @pytest.mark.parametrize(
     ("script", "outcome"),
     [
         ("exit 0", FINE),
-        ("exit 3", Outcome(code=3, reason="learner ended with code 3", failed_role="learner")),
-        ("kill -TERM $$", Outcome(code=143, reason="learner was killed by SIGTERM", failed_role="learner")),
-        ("exit 143", Outcome(code=143, reason="learner ended with code 143", failed_role="learner")),
+        ("exit 3", RunEnd(code=3, reason="learner ended with code 3", failed_role="learner")),
+        ("kill -TERM $$", RunEnd(code=143, reason="learner was killed by SIGTERM", failed_role="learner")),
+        ("exit 143", RunEnd(code=143, reason="learner ended with code 143", failed_role="learner")),
     ],
 )
-def test_the_learners_end_is_the_runs_end(script: str, outcome: Outcome, tmp_path: Path) -> None:
+def test_the_learners_end_is_the_runs_end(script: str, outcome: RunEnd, tmp_path: Path) -> None:
     watched = Watched(
         tmp_path, command("learner", f"{UNTIL_UP.format(tmp_path)}; {script}"), command("generator-0", WORKER)
     )
@@ -89,7 +89,7 @@ def test_a_learner_of_several_ranks_says_by_its_code_that_one_was_killed(tmp_pat
 def test_a_learner_that_keeps_being_killed_ends_the_run(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", "echo big; kill -9 $$"))
     reason = f"learner {BY_KERNEL} 3 times within 60 s"
-    assert watched.run() == Outcome(code=1, failed_role="learner", reason=reason)
+    assert watched.run() == RunEnd(code=1, failed_role="learner", reason=reason)
 
 
 @pytest.mark.prove
@@ -109,7 +109,7 @@ def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
 def test_a_process_that_keeps_dying_ends_the_run_and_the_learner_may_finish(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", WORKER), command("generator-0", "echo no GPU; exit 1"))
     reason = "generator-0 ended with code 1 3 times within 60 s"
-    assert watched.run() == Outcome(code=1, failed_role="generator-0", reason=reason)
+    assert watched.run() == RunEnd(code=1, failed_role="generator-0", reason=reason)
     assert [line for line in watched.lines if line[0] == "generator-0"] == [("generator-0", "no GPU")] * 3
     assert ("learner", "asked") in watched.lines
 
@@ -117,7 +117,7 @@ def test_a_process_that_keeps_dying_ends_the_run_and_the_learner_may_finish(tmp_
 def test_bad_config_ends_the_run_at_once(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", WORKER), command("scorers-0", "echo no module; exit 2"))
     reason = "scorers-0 ended with code 2: another start would change nothing"
-    assert watched.run() == Outcome(code=1, failed_role="scorers-0", reason=reason)
+    assert watched.run() == RunEnd(code=1, failed_role="scorers-0", reason=reason)
     assert [text for role, text in watched.lines if role == "scorers-0"] == ["no module"]
 
 
@@ -213,7 +213,7 @@ def members(groups: set[int]) -> list[int]:
 def test_a_learner_that_is_stopped_before_it_can_commit_has_not_failed(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", "echo up; sleep 300"))
     threading.Timer(0.3, watched.stop.set).start()
-    assert watched.run() == Outcome(code=143, reason="stopped")
+    assert watched.run() == RunEnd(code=143, reason="stopped")
 
 
 PATIENT = RestartPolicy(most=50, window_s=0.01, first_pause_s=0.01)  # as for a start that takes minutes

@@ -9,7 +9,7 @@ import pytest
 
 from broker.messages import Score
 from scorers.gym.scorer import GymAnswer
-from verdicts.gym.rows import DataSet, Row
+from verdicts.gym.rows import DataSet, GymRow
 from verdicts.gym.rules import counted, refusal
 
 needs_library = pytest.mark.skipif(
@@ -25,12 +25,12 @@ def scores(scorer: GymAnswer, row: dict[str, Any], texts: list[str]) -> list[Sco
     return [scorer.score(text, row) for text in texts]
 
 
-def row_of(row: dict[str, Any]) -> Row:
+def row_of(row: dict[str, Any]) -> GymRow:
     """Return a row without asking the library whether it has the data set."""
     answer = row["answer"]
     entry = answer["entry"]
     metadata = entry["metadata"]
-    return Row(
+    return GymRow(
         dataset=DataSet(name=answer["dataset"], module="?", packages=()),
         entry=entry,
         metadata=metadata,

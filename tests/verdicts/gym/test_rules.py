@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.support.text_tables import right_and_wrong
-from verdicts.gym.rows import DataSet, Row
+from verdicts.gym.rows import DataSet, GymRow
 from verdicts.gym.rules import counted, refusal
 
 
-def of(dataset: str, answer: str | None, **metadata: Any) -> Row:
-    return Row(
+def of(dataset: str, answer: str | None, **metadata: Any) -> GymRow:
+    return GymRow(
         dataset=DataSet(name=dataset, module=f"reasoning_gym.{dataset}", packages=()),
         metadata=metadata,
         entry={"question": "?", "answer": answer, "metadata": metadata},

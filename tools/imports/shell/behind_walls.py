@@ -24,9 +24,9 @@ from typing import Final
 from config.explanations import ConfigError
 from sandbox.choice import best_local
 from sandbox.local.sandbox import ENVIRONMENT, LocalSandbox
-from sandbox.program import Ending, Language, Limits, Outcome, SandboxMissing, SandboxUnavailable
+from sandbox.program import Ending, Language, Limits, ProgramOutcome, SandboxMissing, SandboxUnavailable
 from sandbox.walls.seccomp import Walls
-from tools.imports.shell.view import View, make_view, place
+from tools.imports.shell.view import ScriptView, make_view, place
 
 LIMITS: Final = Limits(wall_s=30.0, processes=256, output_bytes=16 << 20)
 ANSWERS: Final = ("many", "few", "absent")  # of programs that report a machine's resources
@@ -72,7 +72,7 @@ class Ran:
 class Shell:
     """Run a script any number of times, each time fresh."""
 
-    def __init__(self, sandbox: LocalSandbox, view: View, script: Path, start: Path) -> None:
+    def __init__(self, sandbox: LocalSandbox, view: ScriptView, script: Path, start: Path) -> None:
         """Store the walls, the script's view of files, its name, and its start folder."""
         self._sandbox, self._view, self._script, self._start = sandbox, view, script, start
         self._prefix = "" if sandbox.walls is Walls.BUBBLEWRAP else str(view.mirror)
@@ -151,7 +151,7 @@ def _named(script: Path, start: Path) -> Path:
     return Path(os.path.normpath(start / script))
 
 
-def _read(outcome: Outcome, prefix: str, script: str, tools: str) -> Ran:
+def _read(outcome: ProgramOutcome, prefix: str, script: str, tools: str) -> Ran:
     """Read the prelude's record; `prefix` is where the real folders are shown."""
     text, said = (raw.decode(errors="replace") for raw in (outcome.stdout, outcome.stderr))
     if prefix:

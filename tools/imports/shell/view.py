@@ -34,7 +34,7 @@ _NOT_SHOWN: Final = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ScriptView:
     """The folders that a script sees."""
 
     mirror: Path  # contains all of them at their own paths
@@ -48,7 +48,7 @@ def top_of(folder: Path) -> Path:
     return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
 
 
-def make_view(base: Path, script: Path, start: Path) -> View:
+def make_view(base: Path, script: Path, start: Path) -> ScriptView:
     """Copy the files that the script may see.
 
     Args:
@@ -77,7 +77,7 @@ def make_view(base: Path, script: Path, start: Path) -> View:
     place(script, mirror).write_text(without_writes(written), encoding="utf-8")
     for folder in (base, *(one for one in mirror.rglob("*") if one.is_dir())):
         folder.chmod(0o755)
-    return View(mirror=mirror, roots=roots, tools=tools, top=top)
+    return ScriptView(mirror=mirror, roots=roots, tools=tools, top=top)
 
 
 def _places(name: str) -> Iterator[Path]:

@@ -7,8 +7,8 @@ from typing import Any, Final
 from config.learner.objective import VERL_ESTIMATORS
 from tools.imports.hardware import REQUIRED, is_async, split
 from tools.imports.rule import (
-    Outcome,
-    Rule,
+    KeyRule,
+    KeyTranslation,
     flag,
     mapped,
     nothing,
@@ -62,7 +62,7 @@ def batch(theirs: Theirs) -> int:
     return theirs.whole(BATCH)
 
 
-def _loss_mode(value: Any, theirs: Theirs) -> Outcome:
+def _loss_mode(value: Any, theirs: Theirs) -> KeyTranslation:
     if value not in _MODES:
         return refused(f"{value!r} is none of {', '.join(_MODES)}, which are here: docs/objectives.md")
     correction = correction_of(theirs)
@@ -112,7 +112,7 @@ def _clips(theirs: Theirs) -> tuple[float, float, float | None]:
     return low, high, None if theirs.get(f"{both}_c") is None else theirs.number(f"{both}_c")
 
 
-def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
+def _objective(ours: dict[str, Any], theirs: Theirs) -> KeyTranslation:
     mode = theirs.text(f"{ACTOR}.loss_agg_mode")
     scale = theirs.get(f"{ACTOR}.loss_scale_factor")
     length = (
@@ -129,13 +129,13 @@ def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
     if mode not in aggregates:
         raise WrongValue(f"{mode!r} is none of {', '.join(aggregates)}", f"{ACTOR}.loss_agg_mode")
     ours |= aggregates[mode]
-    return Outcome(
+    return KeyTranslation(
         verdict=settings().verdict,
         settings={f"learner.objective.{key}": value for key, value in ours.items()},
     )
 
 
-def group(value: Any, theirs: Theirs) -> Outcome:
+def group(value: Any, theirs: Theirs) -> KeyTranslation:
     """Return the groups per step and the answers of each, for the key of a group's answers."""
     size, groups = group_size(theirs), groups_per_step(theirs)
     steps, left = divmod(batch(theirs), max(1, theirs.whole(MINI)))
@@ -156,7 +156,7 @@ def group(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _kl_loss(value: Any, theirs: Theirs) -> Outcome:
+def _kl_loss(value: Any, theirs: Theirs) -> KeyTranslation:
     if not flag(value):
         return nothing_here("no term in the loss")
     if not theirs.number(f"{ACTOR}.kl_loss_coef") and theirs.flag(KL_REWARD):
@@ -166,7 +166,7 @@ def _kl_loss(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def kl_term(theirs: Theirs, coef: float, estimator: str, place: str) -> Outcome:
+def kl_term(theirs: Theirs, coef: float, estimator: str, place: str) -> KeyTranslation:
     """Return a KL term in the loss or in the reward, from a coefficient and an estimator of verl's."""
     is_straight = estimator.endswith("+")
     estimator = estimator.removesuffix("+")
@@ -177,7 +177,7 @@ def kl_term(theirs: Theirs, coef: float, estimator: str, place: str) -> Outcome:
     ours = {"coef": coef, "estimator": VERL_ESTIMATORS.get(estimator, estimator), "place": place}
     if any(theirs.flag(key) for key in REF_OFFLOAD):
         ours["offload"] = True
-    return Outcome(
+    return KeyTranslation(
         verdict=settings().verdict,
         settings={f"learner.objective.kl.{key}": value for key, value in ours.items()},
         words="verl's `+` has the gradient of k2 under that value; here it is the estimator's own"
@@ -193,7 +193,7 @@ REF_OFFLOAD: Final = (
 )
 
 
-def _ref_offload(value: Any, theirs: Theirs) -> Outcome:
+def _ref_offload(value: Any, theirs: Theirs) -> KeyTranslation:
     if not flag(value):
         return nothing_here("off here, too")
     has_kl = theirs.flag(KL_LOSS) or theirs.flag(KL_REWARD)
@@ -204,7 +204,7 @@ def _ref_offload(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _tokens(value: Any, theirs: Theirs) -> Outcome:
+def _tokens(value: Any, theirs: Theirs) -> KeyTranslation:
     if theirs.flag(DYNAMIC):
         return settings(learner__tokens_per_micro_batch=whole(value))
     if (rows := next((theirs.whole(key) for key in ROWS if theirs.get(key) is not None), 0)) > 0:
@@ -221,7 +221,7 @@ def _tokens(value: Any, theirs: Theirs) -> Outcome:
     return settings(learner__tokens_per_micro_batch=whole(value))
 
 
-def _rows(value: Any, theirs: Theirs) -> Outcome:
+def _rows(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None:
         return nothing_here("null")
     if theirs.flag(DYNAMIC):
@@ -229,7 +229,7 @@ def _rows(value: Any, theirs: Theirs) -> Outcome:
     return settings(f"with {TOKENS}")
 
 
-def _sequence(value: Any, theirs: Theirs) -> Outcome:
+def _sequence(value: Any, theirs: Theirs) -> KeyTranslation:
     ranks, wanted = split(theirs).ranks, max(1, whole(value))
     width = next(size for size in range(min(wanted, ranks), 0, -1) if ranks % size == 0)
     return settings(
@@ -238,23 +238,23 @@ def _sequence(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _offload(name: str, ours: str) -> Any:
-    def convert(value: Any, _theirs: Theirs) -> Outcome:
+    def convert(value: Any, _theirs: Theirs) -> KeyTranslation:
         if not flag(value):
             return nothing_here("off here, too")
         stage = {"learner.zero.stage": 3} if name == "param" else {}
-        return Outcome(verdict=settings().verdict, settings={f"learner.zero.{ours}": True, **stage})
+        return KeyTranslation(verdict=settings().verdict, settings={f"learner.zero.{ours}": True, **stage})
 
     return convert
 
 
-def _strategy(_value: Any, theirs: Theirs) -> Outcome:
+def _strategy(_value: Any, theirs: Theirs) -> KeyTranslation:
     stage = 3 if theirs.flag(f"{ACTOR}.fsdp_config.param_offload") or split(theirs).ranks > 1 else 1
     return settings(
         "all is partitioned, as FSDP does it" if stage == 3 else "one rank", learner__zero__stage=stage
     )
 
 
-def _lora(value: Any, theirs: Theirs) -> Outcome:
+def _lora(value: Any, theirs: Theirs) -> KeyTranslation:
     if not whole(value or 0):
         return nothing_here("0: all weights train")
     targets = theirs.get(f"{MODEL}.target_modules")
@@ -269,7 +269,7 @@ def _lora(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _warmup(value: Any, theirs: Theirs) -> Outcome:
+def _warmup(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is not None and whole(value) >= 0:
         return settings(learner__optimizer__warmup_steps=whole(value))
     share = theirs.number(f"{ACTOR}.optim.lr_warmup_steps_ratio")
@@ -280,7 +280,7 @@ def _warmup(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _schedule(value: Any, theirs: Theirs) -> Outcome:
+def _schedule(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None:
         return nothing_here("null: constant, unless another key says it")
     if value not in (None, "constant", "cosine", "linear"):
@@ -289,30 +289,30 @@ def _schedule(value: Any, theirs: Theirs) -> Outcome:
     ours: dict[str, Any] = {"learner.optimizer.schedule": value or "constant"}
     if value == "cosine" and ratio is not None:
         ours["learner.optimizer.final_share"] = number(ratio)
-    return Outcome(verdict=settings().verdict, settings=ours)
+    return KeyTranslation(verdict=settings().verdict, settings=ours)
 
 
-def _attention(value: Any, _theirs: Theirs) -> Outcome:
+def _attention(value: Any, _theirs: Theirs) -> KeyTranslation:
     names = {"flash_attention_2": "flash", "flash_attention_3": "flash", "sdpa": "sdpa", "eager": "sdpa"}
     if value not in names:
         return refused(f"{value!r} is none of {', '.join(names)}")
     return settings(learner__attention=names[value])
 
 
-def _betas(value: Any, _theirs: Theirs) -> Outcome:
+def _betas(value: Any, _theirs: Theirs) -> KeyTranslation:
     if not isinstance(value, list) or len(value) != 2:
         return refused("two numbers are expected")
     return settings(learner__optimizer__betas=[number(one) for one in value])
 
 
-def _override(value: Any, _theirs: Theirs) -> Outcome:
+def _override(value: Any, _theirs: Theirs) -> KeyTranslation:
     """Refuse settings that change the model in its folder."""
     if value in (None, {}, "", False) or str(value).lower() in ("false", "0", "0.0"):
         return nothing_here("off, or empty")
     return refused(f"the model's config is its folder's: write it into config.json there, as {value!r}")
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     taken(f"{MODEL}.path", "model.path", default="~/models/deepseek-llm-7b-chat"),
     taken(f"{MODEL}.enable_gradient_checkpointing", "learner.gradient_checkpointing", flag, default=True),
     taken(f"{MODEL}.enable_activation_offload", "learner.offload_activations", flag),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tools.imports.rule import (
-    Outcome,
-    Rule,
+    KeyRule,
+    KeyTranslation,
     flag,
     mapped,
     nothing,
@@ -42,19 +42,19 @@ _ADVANTAGES: Final[dict[str, tuple[dict[str, str], str]]] = {
 }
 
 
-def _estimator(value: Any, theirs: Theirs) -> Outcome:
+def _estimator(value: Any, theirs: Theirs) -> KeyTranslation:
     if value not in _ADVANTAGES:
         return refused(f"{value!r} is none of {', '.join(_ADVANTAGES)}, which are here")
     ours, words = _ADVANTAGES[value]
     scale = "std" if theirs.flag("algorithm.norm_adv_by_std_in_grpo") else "none"
-    return Outcome(
+    return KeyTranslation(
         verdict=settings().verdict,
         settings={f"learner.advantage.{key}": one for key, one in {"scale": scale, **ours}.items()},
         words=words,
     )
 
 
-def _kl_reward(value: Any, theirs: Theirs) -> Outcome:
+def _kl_reward(value: Any, theirs: Theirs) -> KeyTranslation:
     if not flag(value):
         return nothing_here("no term in the reward")
     if theirs.flag(KL_LOSS) and theirs.number(f"{ACTOR}.kl_loss_coef"):
@@ -68,11 +68,11 @@ def _kl_reward(value: Any, theirs: Theirs) -> Outcome:
             "learner.objective.kl.target": theirs.number("algorithm.kl_ctrl.target_kl"),
             "learner.objective.kl.horizon": theirs.whole("algorithm.kl_ctrl.horizon"),
         }
-        return Outcome(verdict=outcome.verdict, settings={**outcome.settings, **adaptive})
+        return KeyTranslation(verdict=outcome.verdict, settings={**outcome.settings, **adaptive})
     return outcome
 
 
-def _filter_groups(value: Any, theirs: Theirs) -> Outcome:
+def _filter_groups(value: Any, theirs: Theirs) -> KeyTranslation:
     if not flag(value):
         return settings(learner__filters__zero_variance="keep")
     if theirs.get(f"{FILTER}.metric") in _BY_SCORE and any(
@@ -86,7 +86,7 @@ def _filter_groups(value: Any, theirs: Theirs) -> Outcome:
     return settings(learner__filters__zero_variance="replace")
 
 
-def _most_batches(value: Any, theirs: Theirs) -> Outcome:
+def _most_batches(value: Any, theirs: Theirs) -> KeyTranslation:
     if not theirs.flag(f"{FILTER}.enable") or value is None or whole(value) <= 0:
         return nothing_here("nothing is filtered, or without a bound")
     return settings(
@@ -95,7 +95,7 @@ def _most_batches(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     nothing("critic.*", NO_CRITIC),
     mapped(
         ESTIMATOR,

@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tools.imports.rule import Outcome, Rule, flag, mapped, nothing, nothing_here, only, part_of, settings
+from tools.imports.rule import (
+    KeyRule,
+    KeyTranslation,
+    flag,
+    mapped,
+    nothing,
+    nothing_here,
+    only,
+    part_of,
+    settings,
+)
 from tools.imports.theirs import Theirs, WrongValue
 
 SECTION: Final = "algorithm.rollout_correction"
@@ -151,7 +161,7 @@ def _old(theirs: Theirs) -> Correction:
     return Correction(weights=str(level), threshold=upper)
 
 
-def _weights(value: Any, theirs: Theirs) -> Outcome:
+def _weights(value: Any, theirs: Theirs) -> KeyTranslation:
     found = correction_of(theirs)
     if value is None or (not isinstance(value, str) and not found.weights):
         return nothing_here("null: no weights")
@@ -160,11 +170,11 @@ def _weights(value: Any, theirs: Theirs) -> Outcome:
     return settings(f"with {_LOSS_MODE}: {'reinforce' if found.is_reinforce else 'decoupled_ppo'}")
 
 
-def _rejects(value: Any, theirs: Theirs) -> Outcome:
+def _rejects(value: Any, theirs: Theirs) -> KeyTranslation:
     found = correction_of(theirs)
     if value is None or not found.kept:
         return nothing_here("null: nothing is rejected")
-    return Outcome(
+    return KeyTranslation(
         verdict=settings().verdict,
         settings={
             f"{OURS}.rollout_rs": list(found.kept),
@@ -174,20 +184,20 @@ def _rejects(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _old_switch(value: Any, theirs: Theirs) -> Outcome:
+def _old_switch(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None or not flag(value):
         return nothing_here("off")
     return _rejects(True, theirs) if correction_of(theirs).kept else _weights(value, theirs)
 
 
-def _cap(value: Any, theirs: Theirs) -> Outcome:
+def _cap(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None or theirs.number(CAP) <= 0:
         return nothing_here("off")
     return settings(f"with {_LOSS_MODE}: decoupled_ppo")
 
 
 _TYPE: Final = "learner.objective.type, learner.objective.correction.rollout_is"
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(IS, _TYPE, "decoupled_ppo; in bypass mode with loss_type reinforce: reinforce", _weights),
     part_of(IS_THRESHOLD, IS, f"{OURS}.rollout_is_threshold, max_weight", "as it is"),
     mapped(RS, f"{OURS}.rollout_rs", "token_k1, seq_sum_k1, seq_mean_k1, and their older names", _rejects),

@@ -9,9 +9,9 @@ from typing import Any, Final
 from config.places import is_there
 from tools.imports.hardware import is_async, updates
 from tools.imports.rule import (
-    Outcome,
-    Rule,
-    Verdict,
+    KeyRule,
+    KeyTranslation,
+    KeyVerdict,
     flag,
     mapped,
     nothing,
@@ -68,7 +68,7 @@ def is_greedy(theirs: Theirs) -> bool:
     return not theirs.flag(f"{VAL}.do_sample") or not theirs.number(f"{VAL}.temperature")
 
 
-def _train(value: Any, theirs: Theirs) -> Outcome:
+def _train(value: Any, theirs: Theirs) -> KeyTranslation:
     files = [file for file in texts(value) if file.strip()] if value is not None else []
     if not files:
         return refused("no file: name one")
@@ -76,7 +76,7 @@ def _train(value: Any, theirs: Theirs) -> Outcome:
     return settings(data__train=sources if len(files) > 1 else sources[0])
 
 
-def _held_out(value: Any, theirs: Theirs) -> Outcome:
+def _held_out(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None:
         return nothing_here("null: nothing is held out")
     if every(theirs) <= 0:
@@ -103,13 +103,13 @@ def _names(files: list[str]) -> list[str]:
     return names
 
 
-def _filter(value: Any, _theirs: Theirs) -> Outcome:
+def _filter(value: Any, _theirs: Theirs) -> KeyTranslation:
     if flag(value):
         return nothing_here("longer prompts are always left out, and counted")
     return settings("longer prompts are left out and counted here; verl stops at the first, or cuts it")
 
 
-def _generated(value: Any, theirs: Theirs) -> Outcome:
+def _generated(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None or is_async(theirs) or whole(value) == theirs.whole("data.train_batch_size"):
         return nothing_here(
             "generators sample on while the learner trains; learner.groups_in_flight bounds them"
@@ -120,7 +120,7 @@ def _generated(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _seed(value: Any, _theirs: Theirs) -> Outcome:
+def _seed(value: Any, _theirs: Theirs) -> KeyTranslation:
     return nothing_here("null: the seed is 0") if value is None else settings(seed=whole(value))
 
 
@@ -144,7 +144,7 @@ def reads_images(theirs: Theirs) -> bool:
     return _OF_IMAGES.search("/".join(name.rstrip("/").split("/")[-2:])) is not None
 
 
-def _images(value: Any, theirs: Theirs) -> Outcome:
+def _images(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is not None and reads_images(theirs):
         return refused(
             f"{theirs.text('actor_rollout_ref.model.path')} reads images: models of text are trained here"
@@ -152,7 +152,7 @@ def _images(value: Any, theirs: Theirs) -> Outcome:
     return nothing_here("prompts are text; a row's images and videos are not read")
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(
         TRAIN, "data.train", "a file, folder or hub name", _train, default="~/data/rlhf/gsm8k/train.parquet"
     ),
@@ -208,9 +208,9 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing("data.audio_key", "prompts are text; a row's sounds are not read"),
     nothing("data.mm_processor_kwargs", "prompts are text"),
     *(
-        Rule(
+        KeyRule(
             key=key,
-            verdict=Verdict.NOTHING,
+            verdict=KeyVerdict.NOTHING,
             about="the tools are those of multi_turn; refused where that is off",
             convert=data_tools,
         )

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from tools.imports.rule import (
     Convert,
-    Outcome,
-    Rule,
+    KeyRule,
+    KeyTranslation,
     flag,
     mapped,
     nothing,
@@ -63,7 +63,7 @@ def environment_of(theirs: Theirs) -> dict[str, Any] | None:
     return section
 
 
-def _enable(value: Any, theirs: Theirs) -> Outcome:
+def _enable(value: Any, theirs: Theirs) -> KeyTranslation:
     if not flag(value):
         return nothing_here("off: an answer is one turn")
     if not plays(theirs):
@@ -74,26 +74,26 @@ def _enable(value: Any, theirs: Theirs) -> Outcome:
 def _part(words: str) -> Convert:
     """Leave a value to the section that all keys make together."""
 
-    def convert(_value: Any, theirs: Theirs) -> Outcome:
+    def convert(_value: Any, theirs: Theirs) -> KeyTranslation:
         return settings(words) if plays(theirs) else nothing_here(f"{ENABLE} is off")
 
     return convert
 
 
-def _side(value: Any, theirs: Theirs) -> Outcome:
+def _side(value: Any, theirs: Theirs) -> KeyTranslation:
     if text(value) not in KEPT:
         return refused(f"none of {', '.join(KEPT)}")
     return _part("result_kept")(value, theirs)
 
 
-def data_tools(value: Any, theirs: Theirs) -> Outcome:
+def data_tools(value: Any, theirs: Theirs) -> KeyTranslation:
     """Find no meaning for the tool settings of `data`, except those of an episode."""
     if not value or plays(theirs):
         return nothing_here("tools count in a prompt's length, wherever an episode has them")
     return refused(f"an answer is one turn without tools: {ENABLE} and {FILES[0]} say which tools there are")
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(ENABLE, OURS, "with tools: an environment of type verl_tools; without any it is refused", _enable),
     mapped(FILES[0], f"{OURS}.tool_config_path", "as it is, where it is on", _part("tool_config_path")),
     mapped(FILES[1], f"{OURS}.function_tool_path", "as it is, where it is on", _part("function_tool_path")),

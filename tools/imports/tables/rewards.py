@@ -12,8 +12,8 @@ from typing import Any, Final, get_args
 from config.scorer_kinds import VerifierMode
 from config.scorers import ScorersConfig
 from tools.imports.rule import (
-    Outcome,
-    Rule,
+    KeyRule,
+    KeyTranslation,
     flag,
     mapped,
     nothing,
@@ -169,7 +169,7 @@ def _reward_scale(theirs: Theirs) -> float:
     return 0.5 if theirs.paid and not has_function(theirs) else 1.0
 
 
-def _factor(_value: Any, theirs: Theirs) -> Outcome:
+def _factor(_value: Any, theirs: Theirs) -> KeyTranslation:
     if not any(theirs.flag(f"{section}.enable") for section in OVERLONG):
         return nothing_here("the buffer is off")
     if _reward_scale(theirs) < 1:
@@ -177,7 +177,7 @@ def _factor(_value: Any, theirs: Theirs) -> Outcome:
     return settings("as it is: a right answer is 1 and a wrong one 0; half of it where verl paid +1 and -1")
 
 
-def _enable(value: Any, theirs: Theirs) -> Outcome:
+def _enable(value: Any, theirs: Theirs) -> KeyTranslation:
     if not flag(value):
         return nothing_here("off: the scorers here score")
     if not theirs.text(f"{API}.api_url"):
@@ -186,25 +186,25 @@ def _enable(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _of_api(words: str) -> Any:
-    def convert(_value: Any, theirs: Theirs) -> Outcome:
+    def convert(_value: Any, theirs: Theirs) -> KeyTranslation:
         return settings(words) if asks_server(theirs) else nothing_here(f"{API}.enable is off")
 
     return convert
 
 
-def _dumps(value: Any, theirs: Theirs) -> Outcome:
+def _dumps(value: Any, theirs: Theirs) -> KeyTranslation:
     if not value or not asks_server(theirs):
         return nothing_here("null: none are written" if not value else f"{API}.enable is off")
     return settings(learner__dumps__parquet=value, data__columns=["id"])
 
 
-def _dumps_every(value: Any, theirs: Theirs) -> Outcome:
+def _dumps_every(value: Any, theirs: Theirs) -> KeyTranslation:
     if not asks_server(theirs) or not theirs.get(f"{API}.save_dir"):
         return nothing_here(f"{API}.enable is off, or save_dir is unset")
     return settings(learner__dumps__parquet_every=max(0, whole(value)))
 
 
-def _setup(value: Any, _theirs: Theirs) -> Outcome:
+def _setup(value: Any, _theirs: Theirs) -> KeyTranslation:
     if value is None:
         return nothing_here("null: the scorers of the rows score")
     if text(value) in MODES:
@@ -216,20 +216,20 @@ def _setup(value: Any, _theirs: Theirs) -> Outcome:
     return refused(f"none of {', '.join(sorted(MODES))}, nor {UNUSED_SETUP}, which RRM sets and never reads")
 
 
-def _path(value: Any, _theirs: Theirs) -> Outcome:
+def _path(value: Any, _theirs: Theirs) -> KeyTranslation:
     if not value:
         return nothing_here("null: the scorers here score")
     return settings(f"scorers.tasks.{TASK}, of type verl_function: every row goes to it")
 
 
 def _of_function(words: str) -> Any:
-    def convert(_value: Any, theirs: Theirs) -> Outcome:
+    def convert(_value: Any, theirs: Theirs) -> KeyTranslation:
         return settings(words) if has_function(theirs) else nothing_here(f"{FUNCTION}.path is null")
 
     return convert
 
 
-def _manager(value: Any, theirs: Theirs) -> Outcome:
+def _manager(value: Any, theirs: Theirs) -> KeyTranslation:
     if value == "batch" and has_function(theirs):
         return settings("takes_lists: true: the function gets lists")
     if value is not None and text(value) not in MANAGERS:
@@ -240,14 +240,14 @@ def _manager(value: Any, theirs: Theirs) -> Outcome:
     return nothing_here("scorers are a pool of processes beside the learner, whoever scores")
 
 
-def _sandbox(value: Any, _theirs: Theirs) -> Outcome:
+def _sandbox(value: Any, _theirs: Theirs) -> KeyTranslation:
     if not value:
         return nothing_here("null: the sandbox of this machine")
     url = str(value).rstrip("/").removesuffix("/run_code")
     return settings(scorers__sandbox_urls=[url])
 
 
-def _memory(value: Any, _theirs: Theirs) -> Outcome:
+def _memory(value: Any, _theirs: Theirs) -> KeyTranslation:
     return (
         nothing_here("null")
         if value is None
@@ -255,11 +255,11 @@ def _memory(value: Any, _theirs: Theirs) -> Outcome:
     )
 
 
-def _buffer(value: Any, _theirs: Theirs) -> Outcome:
+def _buffer(value: Any, _theirs: Theirs) -> KeyTranslation:
     return settings("penalties.overlong of each task") if flag(value) else nothing_here("off")
 
 
-def of_overlong(section: str) -> tuple[Rule, ...]:
+def of_overlong(section: str) -> tuple[KeyRule, ...]:
     """Return the rules of DAPO's buffer, in one of verl's two places for it."""
     lead, ours = f"{section}.enable", "scorers.tasks.*.penalties.overlong"
     return (
@@ -277,7 +277,7 @@ def of_overlong(section: str) -> tuple[Rule, ...]:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(f"{API}.enable", "scorers.tasks", "a scorer of type reward_api", _enable),
     mapped(f"{API}.api_url", "scorers.tasks.*.scorer.urls", "one, or a list", _of_api("urls")),
     mapped(f"{API}.timeout", "scorers.tasks.*.scorer.timeout_s", "seconds", _of_api("timeout_s")),

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from tools.imports.hardware import WIDTH, split
 from tools.imports.rule import (
-    Outcome,
-    Rule,
+    KeyRule,
+    KeyTranslation,
     flag,
     mapped,
     nothing,
@@ -28,7 +28,7 @@ from tools.imports.theirs import Theirs
 ROLLOUT: Final = "actor_rollout_ref.rollout"
 
 
-def _engine(value: Any, _theirs: Theirs) -> Outcome:
+def _engine(value: Any, _theirs: Theirs) -> KeyTranslation:
     if value == "hf":
         return settings(generators__engine__type="hf")
     words = "" if value == "vllm" else f"{value!r} is not here: vLLM samples"
@@ -40,17 +40,19 @@ def is_vllm(theirs: Theirs) -> bool:
     return theirs.text(f"{ROLLOUT}.name") != "hf"
 
 
-def of_vllm(key: str, ours: str, read: Any, about: str = "as it is") -> Rule:
+def of_vllm(key: str, ours: str, read: Any, about: str = "as it is") -> KeyRule:
     """Take a key of vLLM only."""
 
-    def convert(value: Any, theirs: Theirs) -> Outcome:
+    def convert(value: Any, theirs: Theirs) -> KeyTranslation:
         if value is None or not is_vllm(theirs):
             return nothing_here(
                 "null: unset here, too" if value is None else "the engine is hf, which has none"
             )
-        return Outcome(verdict=taken("", "").verdict, settings={f"generators.engine.{ours}": read(value)})
+        return KeyTranslation(
+            verdict=taken("", "").verdict, settings={f"generators.engine.{ours}": read(value)}
+        )
 
-    return Rule(
+    return KeyRule(
         key=f"{ROLLOUT}.{key}",
         verdict=taken("", "").verdict,
         ours=f"generators.engine.{ours}",
@@ -59,13 +61,13 @@ def of_vllm(key: str, ours: str, read: Any, about: str = "as it is") -> Rule:
     )
 
 
-def _width(_value: Any, theirs: Theirs) -> Outcome:
+def _width(_value: Any, theirs: Theirs) -> KeyTranslation:
     if not is_vllm(theirs):
         return nothing_here("the engine is hf, which has none")
     return settings(generators__engine__tensor_parallel=split(theirs).tensor_parallel)
 
 
-def _memory(value: Any, theirs: Theirs) -> Outcome:
+def _memory(value: Any, theirs: Theirs) -> KeyTranslation:
     if not is_vllm(theirs):
         return nothing_here("the engine is hf, which has none")
     if split(theirs).learner_gpus == (0,):
@@ -81,13 +83,13 @@ def _memory(value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _held_out_temperature(value: Any, theirs: Theirs) -> Outcome:
+def _held_out_temperature(value: Any, theirs: Theirs) -> KeyTranslation:
     if not is_greedy(theirs):
         return settings(evaluation__temperature=number(value))
     return settings("0: greedy", evaluation__temperature=0.0)
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(
         f"{ROLLOUT}.name",
         "generators.engine.type",

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from tools.imports.hardware import APART, REQUIRED, STALENESS, SYNC_STEP, is_async, updates
 from tools.imports.rule import (
-    Outcome,
-    Rule,
+    KeyRule,
+    KeyTranslation,
     mapped,
     nothing,
     nothing_here,
@@ -36,19 +36,19 @@ _PARTS: Final = re.compile(
 _TIME: Final = "`millrace top` and `millrace trace` say where time goes"
 
 
-def _engine(value: Any, _theirs: Theirs) -> Outcome:
+def _engine(value: Any, _theirs: Theirs) -> KeyTranslation:
     if text(value) not in _ENGINES:
         return refused(f"none of {', '.join(sorted(_ENGINES))}")
     return nothing_here(DEEPSPEED)
 
 
-def _group(value: Any, _theirs: Theirs) -> Outcome:
+def _group(value: Any, _theirs: Theirs) -> KeyTranslation:
     if value is None or _PARTS.fullmatch(text(value)):
         return nothing_here("a part of verl's own configuration: its defaults are known here")
     return refused("a part that is none of verl's own: `--verl FOLDER` reads it with verl's configuration")
 
 
-def _lag(_value: Any, theirs: Theirs) -> Outcome:
+def _lag(_value: Any, theirs: Theirs) -> KeyTranslation:
     """Map staleness: samples of that many updates, plus a share, are in flight between two synchronizations."""
     if not is_async(theirs):
         return nothing_here("of verl's fully asynchronous trainer")
@@ -62,7 +62,7 @@ def _lag(_value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _steps(value: Any, theirs: Theirs) -> Outcome:
+def _steps(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None or theirs.get("trainer.total_training_steps") is not None:
         return nothing_here("trainer.total_training_steps says it")
     batch = max(1, theirs.whole(MINI) * _required(theirs))
@@ -75,7 +75,7 @@ def _required(theirs: Theirs) -> int:
     return theirs.whole(REQUIRED) if theirs.get(REQUIRED) is not None else 1
 
 
-def _trainer_mode(value: Any, theirs: Theirs) -> Outcome:
+def _trainer_mode(value: Any, theirs: Theirs) -> KeyTranslation:
     match text(value):
         case "sync":
             return nothing_here("generators sample on while the learner trains: learner.max_lag")
@@ -87,11 +87,11 @@ def _trainer_mode(value: Any, theirs: Theirs) -> Outcome:
     return refused(f"{value!r} is none of sync, colocate_async and separate_async")
 
 
-def _eps(value: Any, _theirs: Theirs) -> Outcome:
+def _eps(value: Any, _theirs: Theirs) -> KeyTranslation:
     return settings(learner__optimizer__eps=number(value)) if value is not None else nothing_here("null")
 
 
-def _decay(value: Any, theirs: Theirs) -> Outcome:
+def _decay(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None or theirs.get(f"{ACTOR}.strategy") != "torchtitan":
         return nothing_here("TorchTitan's: lr_scheduler_type says it")
     if value not in ("linear", "cosine"):
@@ -106,7 +106,7 @@ GROUP: Final = mapped(
     "Hydra's parts: verl's own mean verl's defaults; refused otherwise, but with --verl",
     _group,
 )
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped("model_engine", "", "the learner is DeepSpeed's, whichever engine verl has", _engine),
     *(
         part_of(key, "trainer.n_gpus_per_node", _LEARNERS, "GPUs that generate")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from tools.imports.hardware import GPUS, split, updates
 from tools.imports.rule import (
-    Outcome,
-    Rule,
+    KeyRule,
+    KeyTranslation,
     mapped,
     nothing,
     nothing_here,
@@ -37,20 +37,20 @@ def run_name(written: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", known).strip("-_")[:100] or "imported"
 
 
-def _name(value: Any, _theirs: Theirs) -> Outcome:
+def _name(value: Any, _theirs: Theirs) -> KeyTranslation:
     name = run_name(str(value))
     return settings("" if name == value else "letters, digits, `_` and `-`", name=name)
 
 
-def _gpus(_value: Any, theirs: Theirs) -> Outcome:
+def _gpus(_value: Any, theirs: Theirs) -> KeyTranslation:
     found = split(theirs)
     ours: dict[str, Any] = {"generators.count": found.generators, "learner.ranks": found.ranks}
     if found.generator_gpus:
         ours |= {"generators.gpus": list(found.generator_gpus), "learner.gpus": list(found.learner_gpus)}
-    return Outcome(verdict=settings().verdict, settings=ours, words=found.words)
+    return KeyTranslation(verdict=settings().verdict, settings=ours, words=found.words)
 
 
-def _validation(value: Any, theirs: Theirs) -> Outcome:
+def _validation(value: Any, theirs: Theirs) -> KeyTranslation:
     if value is None:
         return nothing_here("null: none are written")
     if value == theirs.get(ROLLOUTS):
@@ -61,14 +61,14 @@ def _validation(value: Any, theirs: Theirs) -> Outcome:
     return settings(learner__dumps__held_out=value)
 
 
-def _save(value: Any, theirs: Theirs) -> Outcome:
+def _save(value: Any, theirs: Theirs) -> KeyTranslation:
     contents = (
         theirs.get(f"{ACTOR}.checkpoint.save_contents") or theirs.get(f"{ACTOR}.checkpoint.contents") or []
     )
     ours: dict[str, Any] = {"learner.checkpoint.every": max(0, whole(value) * updates(theirs))}
     if "hf_model" in texts(contents):
         ours["learner.checkpoint.export"] = True
-    return Outcome(
+    return KeyTranslation(
         verdict=settings().verdict,
         settings=ours,
         words=_of_versions(theirs)[2:] if whole(value) > 0 else "only the last one",
@@ -80,7 +80,7 @@ def _of_versions(theirs: Theirs) -> str:
     return f"; counted there in versions of the weights, of {count} steps each" if count > 1 else ""
 
 
-def _test(_value: Any, theirs: Theirs) -> Outcome:
+def _test(_value: Any, theirs: Theirs) -> KeyTranslation:
     if every(theirs) <= 0:
         return nothing_here("no evaluation")
     if theirs.get(HELD_OUT) in (None, "", []):
@@ -92,7 +92,7 @@ def _test(_value: Any, theirs: Theirs) -> Outcome:
     )
 
 
-def _resume(value: Any, theirs: Theirs) -> Outcome:
+def _resume(value: Any, theirs: Theirs) -> KeyTranslation:
     if value == "resume_path":
         return refused(
             "verl's checkpoints can't be read: export the model, and name its folder as the model's path"
@@ -101,7 +101,7 @@ def _resume(value: Any, theirs: Theirs) -> Outcome:
     return settings(learner__resume="never" if value == "disable" else "auto")
 
 
-def _loggers(value: Any, theirs: Theirs) -> Outcome:
+def _loggers(value: Any, theirs: Theirs) -> KeyTranslation:
     names = texts(value)
     ours: list[dict[str, Any]] = [{"type": "metrics_file"}, {"type": "tensorboard"}]
     offline = (
@@ -129,13 +129,13 @@ def _loggers(value: Any, theirs: Theirs) -> Outcome:
     return settings(words, learner__loggers=ours)
 
 
-def _project(_value: Any, theirs: Theirs) -> Outcome:
+def _project(_value: Any, theirs: Theirs) -> KeyTranslation:
     if "wandb" in texts(theirs.get("trainer.logger")):
         return settings("with trainer.logger")
     return nothing_here("no logger has projects")
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[KeyRule, ...]] = (
     mapped(NAME, "name", "other characters become `-`", _name, default="imported"),
     mapped("trainer.project_name", "learner.loggers", "of Weights & Biases and trackio", _project),
     mapped(

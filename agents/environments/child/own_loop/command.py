@@ -24,17 +24,17 @@ from agents.environments.child.own_loop.function import (
     variables_of,
 )
 from agents.environments.child.own_loop.walled import Walled
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Find the command, and walls. Raises FileNotFoundError, and the errors of `sandbox.choice`."""
     if section["sandbox"]:
-        return Prepared(Walled(section).agent, False)
+        return PreparedKind(Walled(section).agent, False)
     program = section["command"][0]
     if shutil.which(program) is None:
         raise FileNotFoundError(f"there is no program {program}")
-    return Prepared(functools.partial(CommandAgent, section["command"]), False)
+    return PreparedKind(functools.partial(CommandAgent, section["command"]), False)
 
 
 class CommandAgent:

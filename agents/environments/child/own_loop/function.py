@@ -14,7 +14,7 @@ import signal
 from typing import Any, Dict
 
 from agents.environments.child.imports import imported
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.schemas import ServerGone
 
 REWARD = "reward"  # key of a result, or of a reward file, that is an object
@@ -29,7 +29,7 @@ class Unmeasured(ServerGone):
     """The source of an episode's reward failed itself, so there is no reward."""
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import the function. Raises the import's errors, and TypeError."""
     path = section["import_path"]
     solve = imported(path)
@@ -38,7 +38,7 @@ def prepare(section: Dict[str, Any]) -> Prepared:
     is_async = inspect.iscoroutinefunction(solve)
     if section["episodes_per_child"] > 1 and not is_async:
         raise TypeError(f"{path} blocks its process: agents.episodes_per_child is 1 then, or say `async def`")
-    return Prepared(functools.partial(FunctionAgent, solve), is_async)
+    return PreparedKind(functools.partial(FunctionAgent, solve), is_async)
 
 
 class FunctionAgent:

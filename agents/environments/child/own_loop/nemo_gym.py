@@ -19,8 +19,8 @@ from urllib.parse import quote
 import aiohttp
 
 from agents.environments.child.own_loop.function import AgentFailed, Unmeasured, finish_of
-from agents.environments.child.prepared import Prepared
-from agents.environments.child.schemas import ServerGone, Unfit, arguments_of
+from agents.environments.child.prepared import PreparedKind
+from agents.environments.child.schemas import ServerGone, UnfitArguments, arguments_of
 from agents.environments.child.tools import cut
 
 Items = List[Dict[str, Any]]
@@ -34,19 +34,19 @@ GONE = (502, 503, 504)  # a proxy returns these where no server is behind it
 SHOWN = 400  # characters of an error's body
 
 
-class Said(NamedTuple):
+class NemoGymReply(NamedTuple):
     """A server's answer."""
 
     status: int
     text: str
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Return the environment; its server is first contacted at an episode's beginning."""
-    return Prepared(functools.partial(NemoGym, section), is_async=True)
+    return PreparedKind(functools.partial(NemoGym, section), is_async=True)
 
 
-class Server:
+class NemoGymServer:
     """A server within one session, identified by its cookies."""
 
     def __init__(self, section: Dict[str, Any]) -> None:
@@ -70,13 +70,13 @@ class Server:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    async def post(self, path: str, body: Any, seconds: Optional[float] = None) -> Said:
+    async def post(self, path: str, body: Any, seconds: Optional[float] = None) -> NemoGymReply:
         """Return the answer to a POST. Raises ServerGone."""
         seconds = seconds or self._section["step_deadline_s"]
         try:
             limit = aiohttp.ClientTimeout(total=seconds)
             async with self._client.post(self._url + path, json=body, timeout=limit) as reply:
-                said = Said(reply.status, await reply.text(errors="replace"))
+                said = NemoGymReply(reply.status, await reply.text(errors="replace"))
         except asyncio.TimeoutError as error:
             what = f"gives no answer to {path} within step_deadline_s={seconds:g}"
             raise ServerGone(f"the NeMo Gym server at {self._url} {what}") from error
@@ -148,7 +148,7 @@ class NemoGym:
 
     async def reset(self, row: Dict[str, Any], seed: int) -> None:  # noqa: ARG002
         """Begin a session. Raises ServerGone, and LookupError for a row or a server that is not NeMo Gym's."""
-        self._server = Server(self._section)
+        self._server = NemoGymServer(self._section)
         kind = self._section["agent"] or _agent_for(await self._server.routes(), self._section["url"])
         found = row.get(ROW) or {}
         if ASKED not in found:
@@ -239,7 +239,7 @@ class NemoGym:
             return _result(call["call_id"], f"there is no tool {name!r}; there is {there}")
         try:
             arguments = arguments_of(call["arguments"])
-        except Unfit as error:
+        except UnfitArguments as error:
             return _result(call["call_id"], f"{name}: {error}")
         said = await self._server.post(f"/{quote(name, safe='')}", arguments)
         return _result(call["call_id"], cut(said.text, self._most))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:  # noqa: ARG001
+def prepare(section: Dict[str, Any]) -> PreparedKind:  # noqa: ARG001
     """Import nothing."""
-    return Prepared(Elsewhere, False)
+    return PreparedKind(Elsewhere, False)
 
 
 class Elsewhere:

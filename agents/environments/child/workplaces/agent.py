@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.environments.child.imports import imported
 from agents.environments.child.workplaces import bash_agent
-from agents.environments.child.workplaces.place import Environment, Place
+from agents.environments.child.workplaces.place import Workplace, WorkplaceEnvironment
 
 if TYPE_CHECKING:
     from agents.environments.child.own_loop.walled import Walled
@@ -50,14 +50,14 @@ class PlacedAgent:
 
     def __init__(self, section: Mapping[str, Any], solve: Any) -> None:
         self._section, self._solve = section, solve
-        self._place: Place | None = None
+        self._place: Workplace | None = None
         self._env: Mapping[str, str] = {}  # of the agent's processes
         self._words: tuple[str, ...] = ()  # of a command, for the inside
         self._row: dict[str, Any] = {}  # without what the agent may not see
         self._seed = 0
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Workplace:
         """Return the place, once it exists."""
         if self._place is None:
             raise RuntimeError("there is no place before reset")
@@ -70,7 +70,7 @@ class PlacedAgent:
                 self._words, row=self._row, key=key, socket=socket, seed=self._seed, env=self._env
             )
         else:
-            environment = Environment(
+            environment = WorkplaceEnvironment(
                 self.place, deadline_s=self._section["command_deadline_s"], env=self._env
             )
             await self._solve(base_url + "/v1", key, self._row, environment)

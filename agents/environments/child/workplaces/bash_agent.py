@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from agents.environments.child.workplaces.place import Environment, ExecResult
+from agents.environments.child.workplaces.place import ExecResult, WorkplaceEnvironment
 
 TOOL = {
     "type": "function",
@@ -36,7 +36,9 @@ def solver(section: Mapping[str, Any]) -> Any:
     """Return the agent with the settings of a section."""
     most = section["result_characters"]
 
-    async def solve(base_url: str, api_key: str, row: Mapping[str, Any], environment: Environment) -> None:
+    async def solve(
+        base_url: str, api_key: str, row: Mapping[str, Any], environment: WorkplaceEnvironment
+    ) -> None:
         chat: list[dict[str, Any]] = list(row["messages"])
         headers = {"Authorization": f"Bearer {api_key}"}
         limits = aiohttp.ClientTimeout(total=CALL_S)
@@ -58,7 +60,7 @@ def solver(section: Mapping[str, Any]) -> Any:
     return solve
 
 
-async def _said(function: Mapping[str, Any], environment: Environment, most: int) -> str:
+async def _said(function: Mapping[str, Any], environment: WorkplaceEnvironment, most: int) -> str:
     """Return the answer to a call."""
     if function["name"] != "bash":
         return f"Error: there is no tool {function['name']!r}; there is bash"

@@ -22,7 +22,7 @@ from typing import Any
 
 from agents.environments.child.own_loop.function import REWARD_FILE, ROW, AgentFailed, variables_of
 from agents.environments.child.own_loop.walled import FORWARDER, PORT, REPORT, SHOWN, SOCKET, reward_in
-from agents.environments.child.workplaces.engine import Engine, new_name
+from agents.environments.child.workplaces.engine import ContainerEngine, new_name
 from agents.environments.child.workplaces.place import ENDED_BY_LIMIT, ExecResult, Tested, readable_by_all
 from sandbox.local.folders import remove_folder
 from sandbox.local.supervisors import own_folder
@@ -43,7 +43,7 @@ class ContainerPlace:
         section: of the environment.
     """
 
-    def __init__(self, engine: Engine, task: HarborTask, section: Mapping[str, Any]) -> None:
+    def __init__(self, engine: ContainerEngine, task: HarborTask, section: Mapping[str, Any]) -> None:
         self._engine, self._task, self._section = engine, task, section
         self._name = new_name()
         self._image = ""

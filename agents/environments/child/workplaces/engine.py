@@ -32,7 +32,7 @@ NUMBERS = count(1)
 UNLIMITED = 'ulimit -S -v "$(ulimit -H -v)" 2> /dev/null; exec "$@"'
 
 
-class Engine:
+class ContainerEngine:
     """The container engine."""
 
     def __init__(self, program: str, build_words: Sequence[str]) -> None:
@@ -104,11 +104,11 @@ class Engine:
                 await self.call("rm", "--force", name)
 
 
-def find_engine(wanted: str | None, build_words: Sequence[str]) -> Engine:
+def find_engine(wanted: str | None, build_words: Sequence[str]) -> ContainerEngine:
     """Return the requested engine, or the first one installed. Raises PlaceBroken."""
     for program in [wanted] if wanted else ENGINES:
         if shutil.which(program) is not None:
-            return Engine(program, build_words)
+            return ContainerEngine(program, build_words)
     names = wanted or " or ".join(ENGINES)
     raise PlaceBroken(f"the task asks for an image, and there is no {names} where the agents run")
 

@@ -18,14 +18,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.workplaces.agent import Finish, PlacedAgent, seen, solver_of, walls_of
-from agents.environments.child.workplaces.place import Place, PlaceBroken, UnfitRow
+from agents.environments.child.workplaces.place import PlaceBroken, UnfitRow, Workplace
 from agents.environments.child.workplaces.rewards import NoReward, reward_in
 
 if TYPE_CHECKING:
     from agents.environments.child.own_loop.walled import Walled
-    from agents.environments.child.workplaces.engine import Engine
+    from agents.environments.child.workplaces.engine import ContainerEngine
     from tasks.harbor import HarborTask
 
 TEMPLATE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")  # ${NAME}, ${NAME:-default}
@@ -35,13 +35,13 @@ class VerifierBroke(Exception):
     """The tests of a task did not reward the agent's work; the message says why."""
 
 
-def prepare(section: dict[str, Any]) -> Prepared:
+def prepare(section: dict[str, Any]) -> PreparedKind:
     """Import the agent, and find walls: without them, tasks that need them fail by name."""
     sys.path.append(section["source"])  # permanently: some of it is imported on first use
-    return Prepared(functools.partial(HarborAgent, Kind(section)), is_async=True)
+    return PreparedKind(functools.partial(HarborAgent, HarborKind(section)), is_async=True)
 
 
-class Kind:
+class HarborKind:
     """The common part of a task's episodes."""
 
     def __init__(self, section: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ class Kind:
         return self._walls
 
     @functools.cached_property
-    def engine(self) -> Engine:
+    def engine(self) -> ContainerEngine:
         """Return the container engine. Raises PlaceBroken, where there is none."""
         from agents.environments.child.workplaces.engine import find_engine
 
@@ -94,7 +94,7 @@ class Kind:
 class HarborAgent(PlacedAgent):
     """An agent in a task directory."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: HarborKind) -> None:
         super().__init__(kind.section, kind.solve)
         self._kind = kind
 
@@ -106,7 +106,7 @@ class HarborAgent(PlacedAgent):
         self.deadline_s = task.agent_s
         self._place = await (self._in_container(task) if task.needs_image else self._behind_walls(task))
 
-    async def _behind_walls(self, task: HarborTask) -> Place:
+    async def _behind_walls(self, task: HarborTask) -> Workplace:
         if task.agent_user or task.verifier_user:
             raise UnfitRow(
                 f"{task.folder}: [agent] and [verifier] user need an image: behind walls there is one user"
@@ -125,7 +125,7 @@ class HarborAgent(PlacedAgent):
         )
         return place
 
-    async def _in_container(self, task: HarborTask) -> Place:
+    async def _in_container(self, task: HarborTask) -> Workplace:
         from agents.environments.child.workplaces.container import ContainerPlace
 
         place = ContainerPlace(self._kind.engine, task, self._section)

@@ -43,7 +43,7 @@ class Tested:
     ended: str  # "" where they ended by themselves, whatever their exit code; else the limit
 
 
-class Place(Protocol):
+class Workplace(Protocol):
     """A place where an agent works."""
 
     workdir: str  # initial folder of commands
@@ -88,10 +88,10 @@ class Place(Protocol):
         ...
 
 
-class Environment:
+class WorkplaceEnvironment:
     """The place, as given to an agent that is a function."""
 
-    def __init__(self, place: Place, *, deadline_s: float, env: Mapping[str, str]) -> None:
+    def __init__(self, place: Workplace, *, deadline_s: float, env: Mapping[str, str]) -> None:
         self._place, self._deadline_s, self._env = place, deadline_s, env
 
     @property

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.workplaces.agent import Finish, PlacedAgent, seen, solver_of, walls_of
 from agents.environments.child.workplaces.place import UnfitRow
 
@@ -40,7 +40,7 @@ class TooMuch(Exception):
     """The agent's changes are too large for an answer."""
 
 
-def prepare(section: dict[str, Any]) -> Prepared:
+def prepare(section: dict[str, Any]) -> PreparedKind:
     """Import the agent, and find walls. Raises the errors of `sandbox.choice`, where there are none."""
     sys.path.append(section["source"])  # permanently: some of it is imported on first use
     walls = walls_of(section)
@@ -48,7 +48,7 @@ def prepare(section: dict[str, Any]) -> Prepared:
 
     solve = None if section["command"] else solver_of(section)
     make = functools.partial(WalledPlace, walls, is_command=bool(section["command"]), env={})
-    return Prepared(functools.partial(SweAgent, section, solve, walls, make), is_async=True)
+    return PreparedKind(functools.partial(SweAgent, section, solve, walls, make), is_async=True)
 
 
 class SweAgent(PlacedAgent):

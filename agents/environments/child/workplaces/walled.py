@@ -39,7 +39,7 @@ from agents.environments.child.workplaces.place import (
 from sandbox.local.folders import give_folder
 from sandbox.local.supervisors import Supervisor
 from sandbox.local.toolchain import PATH
-from sandbox.program import Ending, Outcome, SandboxUnavailable
+from sandbox.program import Ending, ProgramOutcome, SandboxUnavailable
 
 WORK, SCRATCH, TESTS, LOGS = "/app", "/tmp", "/tests", "/logs"  # noqa: S108 - inside
 GRACE_S = 30.0  # beyond a command's own time: for the walls' setup and teardown
@@ -186,7 +186,7 @@ class WalledPlace:
         readable: Mapping[Path, str] | None = None,
         writable: Mapping[Path, str] | None = None,
         has_own_scratch: bool = False,
-    ) -> Outcome:
+    ) -> ProgramOutcome:
         """Run one command line to its end, alone. Raises PlaceBroken."""
         scratch = {} if has_own_scratch else {self._folder / "tmp": SCRATCH}
         async with self._lock:

@@ -22,7 +22,7 @@ from config.generators import HfEngineConfig
 from generators.answers import params_of
 from generators.engine import Sample
 from generators.engines.hf.engine import HfEngine
-from generators.engines.hf.sampling import Request, nucleus, sample_groups
+from generators.engines.hf.sampling import SampleRequest, nucleus, sample_groups
 from tests.support import byte_model
 from tests.support.byte_model import STOP_ID, VOCABULARY, make_prompt, random_model, save_weights
 from tests.support.sampled import sample
@@ -228,7 +228,7 @@ def test_a_batch_has_room_for_completions_not_for_requests(
     """A call of an episode asks for one completion of a group's 8; a held-out prompt may ask for more than a group."""
     batches: list[list[int]] = []
 
-    def noted(engine: HfEngine, requests: list[Request]) -> list[tuple[Sample, ...]]:
+    def noted(engine: HfEngine, requests: list[SampleRequest]) -> list[tuple[Sample, ...]]:
         batches.append([request.n for request in requests])
         return sample_batch(engine, requests)
 
@@ -307,7 +307,7 @@ def test_among_equals_the_smaller_id_is_in_the_nucleus() -> None:
 
 def sampled(model: Qwen2ForCausalLM, *prompts: Prompt) -> list[list[list[tuple[int, float]]]]:
     """Return the tokens of each prompt's completions with their log-probabilities."""
-    requests = [Request(prompt.token_ids, params_of(prompt, ENDS), prompt.n) for prompt in prompts]
+    requests = [SampleRequest(prompt.token_ids, params_of(prompt, ENDS), prompt.n) for prompt in prompts]
     groups = sample_groups(model, requests, lambda: False)
     return [
         [list(zip(each.token_ids.tolist(), each.logprobs.tolist(), strict=True)) for each in group]

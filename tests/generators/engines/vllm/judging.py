@@ -23,7 +23,7 @@ from config.scorer_kinds import JudgeConfig, RubricConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers import score
 from scorers.group import GroupScorer
-from scorers.judge.prompt import Case
+from scorers.judge.prompt import JudgeCase
 from scorers.judge.prompt import messages_of as judge_messages
 from scorers.rubric.prompt import RubricCase
 from scorers.rubric.prompt import messages_of as rubric_messages
@@ -65,7 +65,7 @@ def prompt_of(row: Mapping[str, Any], text: str) -> str:
     answer = row["answer"]
     if row["type"] == "rubric":
         return rubric_messages(RubricCase(answer["question"], answer["criteria"], text))[0]["content"]
-    return judge_messages(Case(answer["question"], answer["value"], text))[0]["content"]
+    return judge_messages(JudgeCase(answer["question"], answer["value"], text))[0]["content"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ from agents.environments.child.imports import find_beside_the_start
 from agents.environments.child.own_loop.verifiers.episodes import package_of
 from agents.environments.child.own_loop.verifiers.loaded import LoadedAgent, LoadedEnvironment
 from agents.environments.child.own_loop.verifiers.tasksets import Taskset, TasksetAgent
-from agents.environments.child.prepared import Prepared
+from agents.environments.child.prepared import PreparedKind
 
 # Names of functions that pass text to sympy's parser, which evaluates it.
 EVALUATES = ("math_verify", "MathRubric", "verify_boxed_math_answer", "parse_expr", "sympify")
 
 
-def prepare(section: Dict[str, Any]) -> Prepared:
+def prepare(section: Dict[str, Any]) -> PreparedKind:
     """Import the environment and load its rows. Raises LookupError for unplayable ones, and import errors."""
     find_beside_the_start()
     if importlib.util.find_spec("verifiers") is None:
@@ -49,8 +49,10 @@ def prepare(section: Dict[str, Any]) -> Prepared:
             f"{section['id']} {what} load_environment; verifiers {version} can't play it, {other} can"
         )
     if is_old:
-        return Prepared(functools.partial(LoadedAgent, LoadedEnvironment(section, package)), is_async=True)
-    return Prepared(functools.partial(TasksetAgent, Taskset(section)), is_async=True)
+        return PreparedKind(
+            functools.partial(LoadedAgent, LoadedEnvironment(section, package)), is_async=True
+        )
+    return PreparedKind(functools.partial(TasksetAgent, Taskset(section)), is_async=True)
 
 
 def _refuse_evaluation(environment: str, package: str) -> None:

@@ -1,9 +1,10 @@
-"""Read the letters of the stream `dead`, and retry or purge them.
+"""Read the dead letters of the stream `dead`, and retry or purge them.
 
-In: a run's keys and its ledger. Out: `Letter`s, the oldest first, each with the possible actions. They are read a page
-at a time; a letter's payload, which may be a whole group, is kept only on request. A letter's group may be retried: a
-request in the hash `retries`, which the learner turns into a new group (17 becomes 17-r1). Or a letter is purged, after
-a note in the journal that is on disk before. Neither changes an outcome: a group that died stays dead in the ledger.
+In: a run's keys and its ledger. Out: `ListedDeadLetter`s, the oldest first, each with the possible actions. They are
+read a page at a time; a dead letter's payload, which may be a whole group, is kept only on request. A dead letter's
+group may be retried: a request in the hash `retries`, which the learner turns into a new group (17 becomes 17-r1). Or a
+dead letter is purged, after a note in the journal that is on disk before. Neither changes an outcome: a group that died
+stays dead in the ledger.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from broker.errors import Permanent
 from broker.joining import FINISHED, has_learner, state_of
 from broker.keys import DEAD as STREAM
 from broker.keys import Keys
-from broker.protocol import dead_letters
+from broker.protocol import dead_letters as protocol
 from learner.groups.evaluation import version_of
 from learner.journal.ledger import DEAD, Ledger, read_ledger
 from tools.audit.notes import write_note
 
 _ENTRY = re.compile(r"\d+-\d+")
 POLL_S = 0.2  # between two reads while waiting for groups to be issued
-PAGE = 50  # letters read at once: each may carry a whole group
+PAGE = 50  # dead letters read at once: each may carry a whole group
 
 
 class NoRun(Permanent):
     """Neither Redis nor the disk knows the run."""
 
 
-class NoLetter(Permanent):
-    """A named letter does not exist."""
+class NoDeadLetter(Permanent):
+    """A named dead letter does not exist."""
 
 
 class NotIssued(Permanent):
@@ -44,10 +45,10 @@ class NotIssued(Permanent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class ListedDeadLetter:
     """A dead letter: what could not be processed, where, and why."""
 
-    entry: str  # the letter's id in the stream
+    entry: str  # the dead letter's id in the stream
     group: str  # "?": the entry belongs to no group
     stage: str  # prompts | rollouts | scored: the stream in which the group died
     reason: str
@@ -60,34 +61,34 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The chosen letters; by default all."""
+class DeadLetterChoice:
+    """The chosen dead letters; by default all."""
 
     entries: tuple[str, ...] = ()
     stage: str | None = None
     reason: str | None = None  # a part of the reason, ignoring case
     group: str | None = None
 
-    def takes(self, letter: Letter) -> bool:
-        """Return whether a letter is chosen."""
+    def takes(self, dead_letter: ListedDeadLetter) -> bool:
+        """Return whether a dead letter is chosen."""
         return (
-            (not self.entries or letter.entry in self.entries)
-            and (self.stage is None or letter.stage == self.stage)
-            and (self.reason is None or self.reason.lower() in letter.reason.lower())
-            and (self.group is None or letter.group == self.group)
+            (not self.entries or dead_letter.entry in self.entries)
+            and (self.stage is None or dead_letter.stage == self.stage)
+            and (self.reason is None or self.reason.lower() in dead_letter.reason.lower())
+            and (self.group is None or dead_letter.group == self.group)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Facts about dead groups outside their letters."""
+    """Facts about dead groups outside their dead letters."""
 
     ledger: Ledger | None  # None: the journal is not on this machine
-    requests: Mapping[str, str]  # group with a requested retry -> entry of its letter
+    requests: Mapping[str, str]  # group with a requested retry -> entry of its dead letter
     retries: Mapping[int, int]  # ordinal -> number of issued retries
 
     def is_recorded(self, group: str) -> bool:
-        """Return whether the ledger has the group's outcome, so that its letter is no longer needed."""
+        """Return whether the ledger has the group's outcome, so that its dead letter is no longer needed."""
         if self.ledger is None:
             return False
         if (version := version_of(group)) >= 0:
@@ -95,7 +96,7 @@ class Records:
         return group in self.ledger.outcomes
 
     def state(self, entry: str, group: str) -> str:
-        """Describe the possible actions for a letter in a few words."""
+        """Describe the possible actions for a dead letter in a few words."""
         if version_of(group) >= 0:
             return "evaluation"
         if not group_ids.is_training(group):
@@ -121,7 +122,7 @@ def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> 
     Raises:
         NoRun: neither Redis nor the disk knows the run.
     """
-    found = dead_letters.read_retries(link, keys)
+    found = protocol.read_retries(link, keys)
     if not found.is_known and not folder.is_dir():
         raise NoRun(
             f"no run {keys.name} in redis at {link.address}, and no journal in {folder}; `millrace runs` lists "
@@ -134,29 +135,29 @@ def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> 
     )
 
 
-def read_letters(
-    link: RedisLink, keys: Keys, records: Records, choice: Choice, *, with_payload: bool = False
-) -> Iterator[Letter]:
-    """Yield the chosen letters, the oldest first.
+def read_dead_letters(
+    link: RedisLink, keys: Keys, records: Records, choice: DeadLetterChoice, *, with_payload: bool = False
+) -> Iterator[ListedDeadLetter]:
+    """Yield the chosen dead letters, the oldest first.
 
     Raises:
-        NoLetter: one named by its entry does not exist.
+        NoDeadLetter: one named by its entry does not exist.
     """
     missing = set(choice.entries)
     for entry, raw in _entries(link, keys, choice.entries):
         missing.discard(entry)
-        letter = _letter(entry, raw, records, with_payload=with_payload)
-        if choice.takes(letter):
-            yield letter
+        dead_letter = _dead_letter(entry, raw, records, with_payload=with_payload)
+        if choice.takes(dead_letter):
+            yield dead_letter
     if missing:
-        raise NoLetter(
+        raise NoDeadLetter(
             f"no letter {', '.join(sorted(missing))} in {keys.stream(STREAM)}: `millrace dead list {keys.name}` "
             "names those that are there"
         )
 
 
 def _entries(link: RedisLink, keys: Keys, wanted: Sequence[str]) -> Iterator[tuple[str, codec.Raw]]:
-    page = partial(dead_letters.read_page, link, keys, count=PAGE)
+    page = partial(protocol.read_page, link, keys, count=PAGE)
     if wanted:
         for entry in dict.fromkeys(wanted):
             if _ENTRY.fullmatch(entry):
@@ -168,44 +169,48 @@ def _entries(link: RedisLink, keys: Keys, wanted: Sequence[str]) -> Iterator[tup
         first = f"({found[-1][0]}"
 
 
-def _letter(entry: str, raw: codec.Raw, records: Records, *, with_payload: bool) -> Letter:
-    letter = codec.decode_dead(raw)
+def _dead_letter(entry: str, raw: codec.Raw, records: Records, *, with_payload: bool) -> ListedDeadLetter:
+    dead_letter = codec.decode_dead(raw)
     kept = raw if with_payload else {field: value for field, value in raw.items() if field != b"payload"}
-    return Letter(
+    return ListedDeadLetter(
         entry=entry,
-        group=letter.group_id,
-        stage=letter.stage,
-        reason=letter.reason,
-        attempts=letter.attempts,
-        traceback=letter.traceback,
+        group=dead_letter.group_id,
+        stage=dead_letter.stage,
+        reason=dead_letter.reason,
+        attempts=dead_letter.attempts,
+        traceback=dead_letter.traceback,
         at=int(entry.partition("-")[0]) / 1000,
-        bytes=len(letter.original),
-        state=records.state(entry, letter.group_id),
+        bytes=len(dead_letter.original),
+        state=records.state(entry, dead_letter.group_id),
         raw=kept,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """Letters that an action applies to, and why it does not apply to the others."""
+    """Dead letters that an action applies to, and why it does not apply to the others."""
 
-    good: Sequence[Letter]
+    good: Sequence[ListedDeadLetter]
     refused: Mapping[str, str]  # entry -> reason
 
 
-def for_retry(letters: Sequence[Letter], records: Records) -> Sorted:
-    """Choose the letters whose groups may be retried: training groups that are dead in the ledger."""
-    return _sorted(letters, [_why_not_again(letter, records) for letter in letters])
+def for_retry(dead_letters: Sequence[ListedDeadLetter], records: Records) -> Sorted:
+    """Choose the dead letters whose groups may be retried: training groups that are dead in the ledger."""
+    return _sorted(dead_letters, [_why_not_again(dead_letter, records) for dead_letter in dead_letters])
 
 
-def for_purge(letters: Sequence[Letter], records: Records) -> Sorted:
-    """Choose the letters that may be deleted: of groups with an outcome, and of no group of the run."""
-    return _sorted(letters, [_why_not_away(letter, records) for letter in letters])
+def for_purge(dead_letters: Sequence[ListedDeadLetter], records: Records) -> Sorted:
+    """Choose the dead letters that may be deleted: of groups with an outcome, and of no group of the run."""
+    return _sorted(dead_letters, [_why_not_away(dead_letter, records) for dead_letter in dead_letters])
 
 
-def ask_again(link: RedisLink, keys: Keys, letters: Sequence[Letter], records: Records) -> list[str]:
-    """Request retries of the letters' groups. Returns the new ids; none for a letter that is gone."""
-    asked = dead_letters.request(link, keys, [(letter.group, letter.entry) for letter in letters])
+def ask_again(
+    link: RedisLink, keys: Keys, dead_letters: Sequence[ListedDeadLetter], records: Records
+) -> list[str]:
+    """Request retries of the dead letters' groups. Returns the new ids; none for a dead letter that is gone."""
+    asked = protocol.request(
+        link, keys, [(dead_letter.group, dead_letter.entry) for dead_letter in dead_letters]
+    )
     return [records.next_id(group) for group in asked]
 
 
@@ -219,7 +224,7 @@ def wait_until_issued(
     """
     deadline = time.monotonic() + deadline_s
     while True:
-        issued, places = dead_letters.read_issued(link, keys, ids)
+        issued, places = protocol.read_issued(link, keys, ids)
         late = [group_id for group_id in ids if group_id not in issued]
         if not late:
             return places
@@ -239,51 +244,56 @@ def who_issues(link: RedisLink, keys: Keys) -> str:
     return "No learner runs: they are issued when one starts"
 
 
-def purge(link: RedisLink, keys: Keys, letters: Sequence[Letter], folder: Path) -> int:
-    """Note the letters in the journal in `folder`, then delete them and their requests. Returns how many.
+def purge(link: RedisLink, keys: Keys, dead_letters: Sequence[ListedDeadLetter], folder: Path) -> int:
+    """Note the dead letters in the journal in `folder`, then delete them and their requests. Returns how many.
 
     Raises:
-        RunFailed: the note can't be written; no letter was deleted.
+        RunFailed: the note can't be written; no dead letter was deleted.
     """
     write_note(
         folder,
         "purge",
-        count=len(letters),
+        count=len(dead_letters),
         letters=[
-            {"entry": letter.entry, "group": letter.group, "stage": letter.stage, "reason": letter.reason}
-            for letter in letters
+            {
+                "entry": dead_letter.entry,
+                "group": dead_letter.group,
+                "stage": dead_letter.stage,
+                "reason": dead_letter.reason,
+            }
+            for dead_letter in dead_letters
         ],
     )
-    asked = [letter.group for letter in letters if letter.state == "asked again"]
-    return dead_letters.remove(link, keys, [letter.entry for letter in letters], requests=asked)
+    asked = [dead_letter.group for dead_letter in dead_letters if dead_letter.state == "asked again"]
+    return protocol.remove(link, keys, [dead_letter.entry for dead_letter in dead_letters], requests=asked)
 
 
-def _sorted(letters: Sequence[Letter], reasons: Sequence[str]) -> Sorted:
-    pairs = list(zip(letters, reasons, strict=True))
+def _sorted(dead_letters: Sequence[ListedDeadLetter], reasons: Sequence[str]) -> Sorted:
+    pairs = list(zip(dead_letters, reasons, strict=True))
     return Sorted(
-        good=[letter for letter, reason in pairs if not reason],
-        refused={letter.entry: reason for letter, reason in pairs if reason},
+        good=[dead_letter for dead_letter, reason in pairs if not reason],
+        refused={dead_letter.entry: reason for dead_letter, reason in pairs if reason},
     )
 
 
-def _why_not_again(letter: Letter, records: Records) -> str:
-    if version_of(letter.group) >= 0:
-        return f"{letter.group} is of an evaluation round, which the learner asks for again by itself"
-    if not group_ids.is_training(letter.group):
+def _why_not_again(dead_letter: ListedDeadLetter, records: Records) -> str:
+    if version_of(dead_letter.group) >= 0:
+        return f"{dead_letter.group} is of an evaluation round, which the learner asks for again by itself"
+    if not group_ids.is_training(dead_letter.group):
         return "a foreign entry, of no group of this run"
-    outcome = records.ledger.outcomes.get(letter.group) if records.ledger else None
+    outcome = records.ledger.outcomes.get(dead_letter.group) if records.ledger else None
     if outcome is None:
-        return (
-            f"group {letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
-        )
+        return f"group {dead_letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
     if outcome.kind != DEAD:
-        return f"group {letter.group} is {outcome.kind} in the ledger, not dead"
+        return f"group {dead_letter.group} is {outcome.kind} in the ledger, not dead"
     return ""
 
 
-def _why_not_away(letter: Letter, records: Records) -> str:
-    if version_of(letter.group) < 0 and not group_ids.is_training(letter.group):
+def _why_not_away(dead_letter: ListedDeadLetter, records: Records) -> str:
+    if version_of(dead_letter.group) < 0 and not group_ids.is_training(dead_letter.group):
         return ""
-    if records.is_recorded(letter.group):
+    if records.is_recorded(dead_letter.group):
         return ""
-    return f"group {letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
+    return (
+        f"group {dead_letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
+    )

@@ -26,11 +26,11 @@ W = TypeVar("W", bound=Counted)
 
 @dataclass(frozen=True, slots=True)
 class _Heard(Generic[W]):
-    wish: W
+    request: W
     at: float  # monotonic seconds when it was new
 
 
-class HeardWishes(Generic[W]):
+class HeardRequests(Generic[W]):
     """The last request of each generator, and when it was new.
 
     Args:
@@ -44,19 +44,19 @@ class HeardWishes(Generic[W]):
         self._heard: dict[str, _Heard[W]] = {}
         self.has_looked = False
 
-    def listen(self, wishes: Mapping[str, W]) -> None:
+    def listen(self, requests: Mapping[str, W]) -> None:
         """Record the current requests, by generator."""
         now = time.monotonic()
         new_at = now if self.has_looked else now - self._old_s
         self.has_looked = True
         self._heard = {
             generator: before
-            if (before := self._heard.get(generator)) and before.wish.count == wish.count
-            else _Heard(wish, new_at)
-            for generator, wish in wishes.items()
+            if (before := self._heard.get(generator)) and before.request.count == request.count
+            else _Heard(request, new_at)
+            for generator, request in requests.items()
         }
 
     def since(self, seconds: float) -> dict[str, W]:
         """Return the last request of each generator that has asked within that many seconds."""
         since = time.monotonic() - seconds
-        return {generator: heard.wish for generator, heard in self._heard.items() if heard.at > since}
+        return {generator: heard.request for generator, heard in self._heard.items() if heard.at > since}

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Turnstile:
+class ExclusiveGate:
     """Admit groups concurrently, or one alone; first come, first served."""
 
     def __init__(self) -> None:
