@@ -1,4 +1,4 @@
-"""`make prove-compose`: the demo in containers: scaled, killed, down and up.
+"""`make prove-compose`: the demo in containers: scaled, killed, down and up; and the demo of the agents.
 
 In: a compose command. Out: a table of every bar with what was measured, which `--write` puts at the end of
 benchmarks/RESULTS.md. Exit code 0 if all held. It builds the images, and runs a project and volumes of its own, which

@@ -1,4 +1,4 @@
-"""`make prove-slurm`: the demo under a Slurm of this machine; each of its jobs is taken away once, and goes on.
+"""`make prove-slurm`: both demos under a Slurm of this machine; a job of each role is taken away once, and goes on.
 
 In: Debian's Slurm and a redis-server with TLS. Out: a table of every bar with what was measured, which `--write` puts
 at the end of benchmarks/RESULTS.md. Exit code 0 if all held, or where there is no Slurm, which is said. The jobs are
@@ -154,12 +154,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)}; default: all")
     results.add_write(parser)
     args = parser.parse_args(argv)
-    if lacks := missing():
+    server = args.redis_server.absolute()
+    if lacks := (*missing(), *(() if server.is_file() else (str(server),))):
         sys.stdout.write(
-            f"SKIP: no {', '.join(lacks)}: apt-get install slurmctld slurmd slurm-client munge\n"
+            f"SKIP: no {', '.join(lacks)}: apt-get install slurmctld slurmd slurm-client munge redis-server\n"
         )
         return 0
-    server = args.redis_server.absolute()
     commit = results.commit()
     heading = results.heading("The demo under Slurm", redis=results.redis_version(server))
     found: list[Held] = []
