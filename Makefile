@@ -120,14 +120,14 @@ prove-protocol: $(INSTALLED)    ## 200,000 random actions of the protocol and 10
 
 COMPOSE ?= docker compose
 CONTAINERS ?= docker
-prove-compose: $(INSTALLED)    ## the demo in containers: scaled, killed, taken down and up (COMPOSE="docker compose", CONTAINERS=docker); as root
+prove-compose: $(INSTALLED)    ## the demo in containers: scaled, killed, taken down and up, and that of the agents (COMPOSE="docker compose", CONTAINERS=docker); as root
 	@$(PYTHON_IN_VENV) -m benchmarks.compose.proof --compose "$(COMPOSE)" --engine $(CONTAINERS) --write $(ARGS)
 
 prove-fleet: $(INSTALLED)      ## the demo over two machines that share nothing but a Redis behind TLS: one generator killed, one joins (CONTAINERS=docker)
 	@$(PYTHON_IN_VENV) -m benchmarks.fleet.proof --engine $(CONTAINERS) --build "$(BUILD)" --write $(ARGS)
 
 REDIS_SERVER ?= /usr/bin/redis-server
-prove-slurm: $(INSTALLED)      ## the demo under a Slurm of this machine: each job is requeued once, and goes on; skipped where there is no sbatch (REDIS_SERVER=one with TLS)
+prove-slurm: $(INSTALLED)      ## both demos under a Slurm of this machine: a job of each role is requeued once, and goes on; skipped where there is no sbatch (REDIS_SERVER=one with TLS)
 	@$(PYTHON_IN_VENV) -m benchmarks.slurm.proof --redis-server "$(REDIS_SERVER)" --write $(ARGS)
 
 prove-agents: $(INSTALLED)     ## every kind of environment, played with the real package, and unmodified clients, trained (ARGS="gem verl": those); each is installed in a Python of its own; the table goes to benchmarks/RESULTS.md

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
 from config.episodes.environment_section import RewardingSection
-from config.episodes.environments import CodeTriesConfig, EnvironmentConfig, GymTriesConfig
+from config.episodes.environments import CodeTriesConfig, EnvironmentConfig, GymTriesConfig, ToolsConfig
 from config.episodes.own_loop import SweAgentConfig
 from config.rewards import FormatConfig, PenaltiesConfig
 from config.scorer_kinds import (
@@ -243,5 +243,18 @@ class ScorersConfig(Section):
                 raise ValueError(
                     f"{first[0]} and {place} are the same servers, so their `concurrency` and "
                     f"`requests_per_minute` have to be the same: {first[1:]} and {said[1:]}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _walls_for_programs(self) -> ScorersConfig:
+        """Refuse tools that run programs where programs are to be sent away: their state stays with the episode."""
+        for name, task in self.tasks.items():
+            tools = task.environment
+            if self.sandbox == "fusion" and isinstance(tools, ToolsConfig) and tools.programs:
+                raise ValueError(
+                    f"tasks.{name}.environment.programs run behind walls where agents run, and `sandbox: fusion` sends "
+                    "programs to servers: say `auto`, with which scorers ask `sandbox_urls`, and these tools take the "
+                    "best walls of their machine"
                 )
         return self

@@ -43,6 +43,14 @@ REQUESTS = tuple(  # what is asked, with which body, and its score
         ("a wrong program", "```python\nprint(int(input()))\n```", "code", _CASES, 0.0),
     )
 )
+TOKENS = """
+import sys
+from pathlib import Path
+from learner.journal.ledger import read_ledger
+ledger = read_ledger(Path(sys.argv[1]))
+trained = sum(int(record["tokens"]) for record in ledger.steps)
+print("tokens", trained + sum(outcome.tokens for outcome in ledger.outcomes.values()))
+"""
 SCRAPE = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9090/metrics', timeout=10).read().decode())"
 
 
@@ -59,26 +67,39 @@ def audit(stack: Stack) -> Any:
     return json.loads(text[text.index("{") : text.rindex("}") + 1])
 
 
-def pass_rate(stack: Stack) -> float:
-    """Return the pass rate of the last round of held-out problems."""
+def pass_rates(stack: Stack) -> list[float]:
+    """Return the pass rates of the rounds of held-out problems, in their order."""
     lines = _tool(stack, "cat", f"/runs/{stack.variables['RUN']}/metrics.jsonl").splitlines()
     rounds = [
         result for line in lines if line.startswith("{") for result in json.loads(line).get("evaluations", ())
     ]
-    return float(rounds[-1]["pass_rate"]) if rounds else 0.0
+    return [float(one["pass_rate"]) for one in rounds] or [0.0]
+
+
+def pass_rate(stack: Stack) -> float:
+    """Return the pass rate of the last round of held-out problems."""
+    return pass_rates(stack)[-1]
+
+
+def sampled_tokens(stack: Stack) -> int:
+    """Count the tokens that were sampled of training groups, those that were thrown away included."""
+    text = _tool(stack, "python", "-c", TOKENS, f"/runs/{stack.variables['RUN']}/journal")
+    return int(re.findall(r"^tokens (\d+)$", text, re.MULTILINE)[-1])
+
+
+def processes(stack: Stack) -> list[Any]:
+    """Return the processes that `millrace top` shows; none while it shows nothing."""
+    container = stack.containers("scorer")[0]
+    asked = stack.execute(container, "millrace", "top", stack.variables["RUN"], "--once", "--json")
+    if asked.returncode or "{" not in asked.stdout:
+        return []
+    found: list[Any] = json.loads(asked.stdout)["processes"]
+    return found
 
 
 def newcomers(stack: Stack) -> str | None:
     """Name the containers that have done groups, once the added ones are among them."""
-    container = stack.containers("scorer")[0]
-    asked = stack.execute(container, "millrace", "top", stack.variables["RUN"], "--once", "--json")
-    if asked.returncode or "{" not in asked.stdout:
-        return None
-    working = {
-        (process["role"], process["host"])
-        for process in json.loads(asked.stdout)["processes"]
-        if process["groups"] > 0
-    }
+    working = {(process["role"], process["host"]) for process in processes(stack) if process["groups"] > 0}
     hosts = {name: sum(role == name for role, _ in working) for name in ("generator", "scorer")}
     told = f"{hosts['generator']} containers of generators and {hosts['scorer']} of scorers have done groups"
     return told if hosts["generator"] >= 2 and hosts["scorer"] >= 3 else None

@@ -1,4 +1,4 @@
-"""`make prove-compose`: the demo in containers: scaled, killed, down and up.
+"""`make prove-compose`: the demo in containers: scaled, killed, down and up; and the demo of the agents.
 
 In: a compose command. Out: a table of every bar with what was measured, which `--write` puts at the end of
 benchmarks/RESULTS.md. Exit code 0 if all held. It builds the images, and runs a project and volumes of its own, which
@@ -18,8 +18,10 @@ from functools import partial
 
 from benchmarks import results
 from benchmarks.compose import asks
+from benchmarks.compose.agents import agents
 from benchmarks.compose.pages import pages
 from benchmarks.compose.stack import MeasuredBar, NotInTime, Stack, moment, wait_for
+from benchmarks.compose.walls import reach, rights
 
 PROJECT = "millrace-proof"
 BASE = "python:3.11-slim-bookworm"
@@ -40,7 +42,6 @@ SLEEPY = {
     "OWN": "./benchmarks/compose/own",
     "LEARNER_ARGS": "generators.engine.type=fake generators.engine.answers=[one,other]",
 }
-PLACES = "/ /etc /usr /srv/millrace /root /var"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,7 +87,7 @@ def as_table(found: Sequence[MeasuredBar]) -> list[str]:
 
 def images(stack: Stack) -> Iterator[MeasuredBar]:
     """Build the images, and compare the size of each with its base."""
-    stack.compose("build", timeout_s=3600.0)
+    stack.compose("--profile", "agents", "build", timeout_s=3600.0)
     base = stack.size_bytes(BASE)
     for image, at_most in LIMITS_MB.items():
         above = (stack.size_bytes(image) - base) / MB
@@ -117,7 +118,9 @@ def operated(stack: Stack) -> Iterator[MeasuredBar]:
     stack.compose("up", "-d", "--no-build")
     wait_for("version 3", RUN_S, lambda: asks.version(stack) >= 3)
     yield from _scaled(stack)
-    yield from walls(stack)
+    yield reach(stack)
+    for service in SERVICES:
+        yield rights(stack, service)
     for service in SERVICES:
         before = asks.version(stack)
         took_s = stack.kill_main_process(stack.containers(service)[0])
@@ -204,41 +207,6 @@ def extras(stack: Stack) -> Iterator[MeasuredBar]:
     yield MeasuredBar("`--profile ops` serves what Prometheus reads", said, is_held=True)
 
 
-def walls(stack: Stack) -> Iterator[MeasuredBar]:
-    """Try what a container must not be able to do."""
-    (sandbox,) = stack.containers("sandbox")
-    hosts = [
-        "redis",
-        "learner",
-        "1.1.1.1",
-        *(
-            address
-            for service in ("redis", "learner")
-            for address in stack.addresses(stack.containers(service)[0])
-        ),
-    ]
-    asked = stack.execute(sandbox, "python", "-c", asks.REACH, *hosts)
-    yield MeasuredBar(
-        "the sandbox's container reaches no Redis, no learner, nothing outside, by name or by number",
-        asked.stderr.strip()[-100:] or f"none of {len(hosts)}",
-        asked.returncode == 0,
-    )
-    for service in SERVICES:
-        container = stack.containers(service)[0]
-        user = stack.execute(container, "id", "-u").stdout.strip()
-        tried = stack.execute(
-            container,
-            "sh",
-            "-c",
-            f"for place in {PLACES}; do touch $place/probe 2>/dev/null && echo $place; done; true",
-        ).stdout.split()
-        yield MeasuredBar(
-            f"{service}: not root, writes nowhere outside its volumes",
-            f"uid {user}, wrote {' '.join(tried) or 'nothing'}",
-            user not in {"", "0"} and not tried,
-        )
-
-
 def _scaled(stack: Stack) -> Iterator[MeasuredBar]:
     """Add scorers and a generator, then stop one scorer. Some composes heed one `--scale` a call: both orders come."""
     old = set(stack.containers("scorer"))
@@ -308,6 +276,7 @@ PARTS: dict[str, Callable[[Stack], Iterator[MeasuredBar]]] = {
     "demo": demo,
     "operated": operated,
     "resumed": resumed,
+    "agents": agents,
     "scaling": scaling,
     "extras": extras,
     "pages": pages,

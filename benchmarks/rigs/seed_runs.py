@@ -144,7 +144,7 @@ def read_seed_run(
         lag_max=max((int(line["lag_max"]) for line in metrics), default=None),
         switched_in_flight=_switched_in_flight(folder / "journal"),
         is_audit_clean=is_audit_clean,
-        sampled_tokens=_sampled_tokens(folder / "journal"),
+        sampled_tokens=sampled_tokens(folder / "journal"),
     )
 
 
@@ -215,7 +215,7 @@ def _switched_in_flight(journal: Path) -> int:
     return count
 
 
-def _sampled_tokens(journal: Path) -> int:
+def sampled_tokens(journal: Path) -> int:
     """Count the tokens that were sampled of training groups; 0 without a journal."""
     with contextlib.suppress(PipelineError):
         ledger = read_ledger(journal)

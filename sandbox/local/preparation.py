@@ -149,7 +149,7 @@ class Preparation:
         if uid is None and self._order.walls is Walls.BUBBLEWRAP:
             return None
         bwraps = 2 if self._order.walls is Walls.BUBBLEWRAP else 0
-        self.others = None if self._identity.is_alone else processes.threads_of_user(self._identity.number)
+        self.others = None if self._identity.is_alone else processes.tasks_of_user(self._identity.number)
         beside = self._spared_tasks if self.others is None else self.others
         return beside + bwraps + self._order.limits.processes
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import stat
 import time
@@ -20,6 +21,7 @@ SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 UNNAMED = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ (\d+) +(/.*) \(deleted\)$")  # of /proc/PID/maps
 ZOMBIE = b"Z"
 STOPPED = b"T"  # by a signal; one that is traced has a small letter
+MOST_TASKS = 1 << 22  # of a machine
 TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTALL)
 
 
@@ -43,9 +45,51 @@ def all_pids() -> set[str]:
 
 
 def threads_of_user(uid: int) -> int:
-    """Count a user's tasks: the number that RLIMIT_NPROC compares with."""
+    """Count a user's tasks, as far as they are shown here."""
     found = (TASKS.search(read(pid, "status")) for pid in all_pids())
     return sum(int(match[2]) for match in found if match and int(match[1]) == uid)
+
+
+def tasks_of_user(uid: int) -> int:
+    """Count a user's tasks: the number that RLIMIT_NPROC compares with.
+
+    The kernel counts a user's tasks of all containers, and shows those of one's own alone. For the user of this process
+    it is asked: a fork under a limit that is too low is refused. Only for a process of one thread that waits for no
+    child meanwhile. Root's forks are never refused, and nobody else has the users that root's programs run as.
+    """
+    shown = threads_of_user(uid)
+    if uid != os.getuid():
+        return shown
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    highest = MOST_TASKS if hard == resource.RLIM_INFINITY else hard
+    low, step = min(shown + 1, highest), 1  # the fork itself counts
+    try:
+        if _forks(low, hard):
+            return shown
+        while not _forks(min(low + step, highest), hard):
+            low, step = low + step, 2 * step
+            if low >= highest:  # it is no limit of the user's that refuses
+                return shown
+        high = min(low + step, highest)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _forks(middle, hard) else (middle, high)
+        return high - 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+
+
+def _forks(limit: int, hard: int) -> bool:
+    """Tell whether a fork is allowed under this limit of the user's tasks."""
+    resource.setrlimit(resource.RLIMIT_NPROC, (limit, hard))
+    try:
+        pid = os.fork()
+    except BlockingIOError:
+        return False
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return True
 
 
 def children() -> set[int]:

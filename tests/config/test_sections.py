@@ -12,7 +12,7 @@ from config.learner import LearnerConfig
 from config.learner.objective import KlConfig, ObjectiveConfig
 from config.logs import mask, set_up_logging
 from config.run import Run
-from config.scorers import TaskConfig
+from config.scorers import ScorersConfig, TaskConfig
 
 OBJECTIVE: TypeAdapter[ObjectiveConfig] = TypeAdapter(ObjectiveConfig)
 
@@ -126,6 +126,18 @@ PART = "`extra_scorers.won.scorer` is of type environment"
 def test_what_can_never_have_a_score_is_refused_by_its_keys(task: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         TaskConfig.model_validate(task)
+
+
+TOOLS = {"type": "tools", "programs": ["python"]}
+
+
+def test_tools_that_run_programs_are_refused_where_programs_go_to_servers_alone() -> None:
+    asked = {"sandbox_urls": ("http://sandbox:8080",), "tasks": {"math": {"environment": TOOLS}}}
+    with pytest.raises(ValidationError, match=r"math\.environment\.programs run behind walls"):
+        ScorersConfig.model_validate(asked | {"sandbox": "fusion"})
+    assert ScorersConfig.model_validate(asked).sandbox == "auto"
+    no_programs = {"math": {"environment": {"type": "tools", "functions": ["mine:look"]}}}
+    ScorersConfig.model_validate(asked | {"sandbox": "fusion", "tasks": no_programs})
 
 
 @pytest.mark.parametrize(

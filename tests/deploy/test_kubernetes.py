@@ -7,6 +7,7 @@ they are, the overlay for GPUs left out.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -150,6 +151,28 @@ def test_what_the_learner_is_told_is_a_run(recipe: Path, monkeypatch: pytest.Mon
     assert run.learner.gpus == run.generators.gpus == (), "the device plugin hands them out"
     assert run.scorers.sandbox_urls == ("http://sandbox:8080",)
     assert {"math", "code"} <= set(run.scorers.tasks)
+
+
+def test_a_run_of_ones_own_with_agents_is_an_overlay_as_the_page_has_it(tmp_path: Path) -> None:
+    if KUBECTL is None:
+        pytest.skip("an overlay is kubectl's to put together, and there is no kubectl here")
+    literals = ["RUN=mine", "RECIPE=config/recipes/demo_agents.yaml"]
+    overlay = {
+        "resources": [os.path.relpath(FOLDER / "base", tmp_path)],
+        "configMapGenerator": [
+            {"name": "run", "namespace": "millrace", "behavior": "merge", "literals": literals}
+        ],
+        "replicas": [{"name": "agent", "count": 4}],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
+    command = [KUBECTL, "kustomize", str(tmp_path)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    made = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
+    agent = made["Deployment", "agent"]["spec"]
+    (container,) = agent["template"]["spec"]["containers"]
+    told = made["ConfigMap", container["envFrom"][0]["configMapRef"]["name"]]["data"]
+    assert (agent["replicas"], told["RUN"], told["LEARNER_ARGS"]) == (4, "mine", "")
+    assert container["args"] == ['exec python -m agents --run "$RUN"']
 
 
 def test_the_images_are_those_that_the_dockerfiles_make() -> None:
