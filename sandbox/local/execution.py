@@ -177,8 +177,8 @@ class Execution:
     def _count(self, *, own: int) -> None:
         """Note whether the user's other tasks have become so many that this run's own may be refused."""
         if self._made.others is not None and not self._is_crowded:
-            grown = processes.tasks_of_user(self._identity.number) - own - self._made.others
-            self._is_crowded = grown > self._limits.processes // CROWD
+            most = self._made.others + own + self._limits.processes // CROWD
+            self._is_crowded = processes.has_more_tasks(self._identity.number, most)
             self._next_count = time.monotonic() + COUNT_EVERY_S
 
     def _look(self) -> None:

@@ -79,6 +79,19 @@ def tasks_of_user(uid: int) -> int:
         resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
 
 
+def has_more_tasks(uid: int, than: int) -> bool:
+    """Tell whether a user has more tasks: by one fork at most, where `tasks_of_user` takes several."""
+    if threads_of_user(uid) > than:
+        return True
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    if uid != os.getuid() or resource.RLIM_INFINITY != hard <= than:
+        return False
+    try:
+        return not _forks(than + 1, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+
+
 def _forks(limit: int, hard: int) -> bool:
     """Tell whether a fork is allowed under this limit of the user's tasks."""
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, hard))

@@ -26,6 +26,7 @@ uid = os.getuid()
 whole = shown(uid)
 processes.threads_of_user = lambda uid: shown(uid) - {hidden}
 print(processes.tasks_of_user(uid) - whole, processes.tasks_of_user(uid + 1), shown(uid) - whole)
+print(*(processes.has_more_tasks(uid, whole + more) for more in (-2, -1, 0, 1)))
 assert resource.getrlimit(resource.RLIMIT_NPROC) == before
 for one in sleepers:
     one.kill()
@@ -43,4 +44,6 @@ def test_tasks_that_proc_does_not_show_are_counted(hidden: int) -> None:
         check=True,
         timeout=60,
     )
-    assert done.stdout.split() == ["0", str(-hidden), "0"], done.stderr
+    counted, more = done.stdout.splitlines()
+    assert counted.split() == ["0", str(-hidden), "0"], done.stderr
+    assert more.split() == ["True", "True", "False", "False"]
