@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
+from benchmarks.compose.agents import PLAY
 from benchmarks.compose.proof import SLEEPY
 from config.generators import ScriptedEngineConfig
 from config.loading import load_run
@@ -170,6 +171,15 @@ SLEEPY_RECIPE = "benchmarks/compose/own/sleepy.yaml"
 def test_the_scorer_that_a_recipe_names_is_the_runs(file: str) -> None:
     tasks = told(file, RECIPE=SLEEPY_RECIPE).scorers.tasks
     assert (tasks["math"].scorer.type, tasks["code"].scorer.type) == ("custom", "code")
+
+
+def test_a_recipe_may_have_tools_that_run_programs_and_one_that_plays() -> None:
+    task = "scorers.tasks.math.environment"
+    scorers = told(more=f"{task}.type=tools {task}.programs=[python,bash]").scorers
+    assert (scorers.sandbox, scorers.sandbox_urls) == ("auto", ("http://sandbox:8080",))
+    played = told(RECIPE=PLAY["RECIPE"])
+    assert played.has_agents
+    assert set(played.scorers.tasks) == {"math", "code"}
 
 
 def test_what_the_proof_of_scaling_tells_the_learner_is_a_run_of_the_fake_engine() -> None:

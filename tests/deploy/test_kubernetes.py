@@ -150,6 +150,7 @@ def test_what_the_learner_is_told_is_a_run(recipe: Path, monkeypatch: pytest.Mon
     assert run.learner.weights.directory is None, "pods share no folder"
     assert run.learner.gpus == run.generators.gpus == (), "the device plugin hands them out"
     assert run.scorers.sandbox_urls == ("http://sandbox:8080",)
+    assert run.scorers.sandbox == "auto", "tools `python` and `bash` keep their state with the agent"
     assert {"math", "code"} <= set(run.scorers.tasks)
 
 

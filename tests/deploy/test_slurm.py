@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.slurm.proof import SETTINGS, settings_with
+from benchmarks.slurm.proof import PLAY, PLAYED_ROLES, SETTINGS, settings_with
 from tests.conftest import ROOT
 from tests.support.waiting import wait_until
 
@@ -88,6 +88,13 @@ def test_agents_are_handed_over_where_the_settings_ask_for_some(site: Path) -> N
     (site / "settings.sh").write_text(given, encoding="utf-8")
     assert submit(site).stdout.split()[::2] == ["redis", "learner", "generators", "scorers", "agents"]
     assert "--array=1-2 --cpus-per-task=4 deploy/slurm/agents.sbatch" in asked(site)[-1]
+
+
+def test_what_the_proof_says_of_the_agents_demo_are_settings(site: Path) -> None:
+    text = settings_with((site / "settings.sh").read_text(encoding="utf-8"), dict(PLAY))
+    (site / "settings.sh").write_text(text, encoding="utf-8")
+    assert tuple(submit(site).stdout.split()[::2]) == PLAYED_ROLES
+    assert f"--job-name={PLAY['RUN']}-agents" in asked(site)[-1]
 
 
 def test_what_is_there_already_is_left_alone_and_more_generators_are_not(site: Path) -> None:
