@@ -11,12 +11,11 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-import yaml
-
 from benchmarks.compose import asks
 from benchmarks.compose.stack import MeasuredBar, Stack, wait_for
 from benchmarks.compose.walls import rights
 from benchmarks.rigs.seed_runs import BARS
+from config.yaml_text import read_yaml_text
 
 PLAY = {"RUN": "agents", "RECIPE": "config/recipes/demo_agents.yaml"}
 WITH_AGENTS = ("--profile", "agents")
@@ -26,9 +25,11 @@ KILLED_AT, STOPPED_AT = 8, 20  # versions
 PROCESSES = 32  # that a tool's bash starts at once, of the 64 that it may have
 # What a tool's Python and bash do in an agent's container, by the agents' own class and the walls of the stack.
 PROGRAMS = """
-import os, sys, yaml
+import os, sys
 from agents.environments.child.programs import Programs
-walls = yaml.safe_load(open("deploy/compose/stack.yaml"))["scorers"]["sandbox"]
+from config.yaml_text import read_yaml_text
+name = "deploy/compose/stack.yaml"
+walls = read_yaml_text(open(name).read(), name)["scorers"]["sandbox"]
 section = {"programs": ["python", "bash"], "program_deadline_s": 60, "program_memory_mb": 512, "walls": walls}
 tools = Programs(section | {"result_characters": 1000, "source": os.getcwd()})
 reach = f"import socket; socket.create_connection(('{sys.argv[2]}', 6379), 2)"
@@ -53,7 +54,7 @@ def agents(stack: Stack) -> Iterator[MeasuredBar]:
     """Play the demo's episodes with two agents' containers, and lose both in turn."""
     stack.down()
     stack.variables |= PLAY
-    services = yaml.safe_load(_only_yaml(stack.compose(*WITH_AGENTS, "config")))["services"]
+    services = read_yaml_text(_only_yaml(stack.compose(*WITH_AGENTS, "config")), "config")["services"]
     yield MeasuredBar(
         "`--profile agents config` is valid, and has the agents",
         f"{len(services)} services",

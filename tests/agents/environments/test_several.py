@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.environments.environments import Episode
-from agents.environments.seam import EnvironmentFailed
+from agents.environments.seam import Disturbed, EnvironmentFailed, EnvironmentStep
 from tests.support.played import Played, custom, played, said
 
 pytestmark = pytest.mark.process
@@ -42,9 +42,8 @@ def together(play: Played, task: str, *actions: str) -> list[Any]:
 
 
 def ends(found: list[Any]) -> list[str]:
-    return [
-        str(one.kind) if isinstance(one, EnvironmentFailed) else type(one).__name__.lower() for one in found
-    ]
+    words = {EnvironmentStep: "step", Disturbed: "disturbed"}
+    return [str(one.kind) if isinstance(one, EnvironmentFailed) else words[type(one)] for one in found]
 
 
 def test_episodes_share_a_child_and_wait_side_by_side(play: Played) -> None:
