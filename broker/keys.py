@@ -14,7 +14,7 @@ Workers that ask a served model share `calls:ENDPOINT`, its calls under way; `pa
 (`scorers.served_model.concurrency_limits`). `replies:PERIOD:DIGIT` holds the model's answers
 (`scorers.served_model.cache`). All of them expire.
 
-Weights for generators that can't read the learner's folder are in `weights:PARCEL:CHUNK`, `weights_chunks` and
+Weights for generators that can't read the learner's folder are in `weights:BUNDLE:CHUNK`, `weights_chunks` and
 `weights_wanted` (`broker.weight_exchange`). They expire, too.
 """
 
@@ -301,7 +301,7 @@ TABLE: Final = (
         "replies:PERIOD:DIGIT", "hash", "what a served model has answered", "scorers", "expire, 6 to 12 hours"
     ),
     KeyRow(
-        "weights_wanted, weights_chunks, weights:PARCEL:CHUNK",
+        "weights_wanted, weights_chunks, weights:BUNDLE:CHUNK",
         "hash, strings",
         "weights for generators that do not see their folder",
         "generators; learner",

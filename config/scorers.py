@@ -216,7 +216,7 @@ class ScorersConfig(Section):
     """Sandbox for programs. `auto`: the servers of `sandbox_urls` where set, else the best that this machine allows.
     `unsafe`: no protection."""
     sandbox_urls: tuple[Annotated[str, AfterValidator(_without_password)], ...] = ()
-    """Servers with SandboxFusion's API, for `fusion`."""
+    """Servers with SandboxFusion's API, for `fusion` and `auto`. An environment's `programs` ask none."""
     retries: int = Field(3, ge=0)
     """Retries after an infrastructure failure before a completion counts as unscorable."""
     retry_backoff_s: float = Field(0.5, ge=0)

@@ -141,7 +141,7 @@ def as_table(max_lags: Sequence[int], rows: Sequence[Row]) -> list[str]:
         (
             f"**{held} of {len(rows)} held**: no trained token older than max_lag, and some as old as 1 "
             "where it allows that. No lease ran out: the learner waited for the stopped generator's group "
-            "until its deadline, when it went to `dead`, and then for the survey that notices and for "
+            "until its deadline, when it went to `dead`, and then for the reconciling that notices and for "
             "another group in its stead (`at most`); from the first step's end on nobody waited longer. "
             "All three generators' groups were trained on. Seed 0."
         ),

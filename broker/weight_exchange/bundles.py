@@ -184,7 +184,7 @@ def _bundle(found: Mapping[str, Any]) -> Bundle:
         or bundle.chunk_bytes < 1
         or bundle.chunks > 4 * REQUEST_LIMIT
     ):
-        raise ValueError(f"{bundle} is no parcel")
+        raise ValueError(f"{bundle} is no bundle")
     return bundle
 
 

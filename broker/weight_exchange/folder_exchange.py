@@ -2,7 +2,7 @@
 
     manifest.json            the bundles on offer, or why there are none
     wanted/GENERATOR.json    a generator's request
-    chunks/PARCEL.CHUNK      a sealed chunk
+    chunks/BUNDLE.CHUNK      a sealed chunk
 
 Each file is written under a temporary name and renamed, so that no reader sees half of it. A new learner removes the
 files of a dead one; a generator's request stays for OLD_S.

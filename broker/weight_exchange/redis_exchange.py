@@ -1,7 +1,7 @@
 """Exchange weights in Redis, for generators that reach nothing else of the learner's.
 
 Three kinds of keys of a run, all of which expire:
-  `weights:PARCEL:CHUNK`   a sealed chunk
+  `weights:BUNDLE:CHUNK`   a sealed chunk
   `weights_chunks`         the manifest, JSON: the bundles on offer, or why there are none
   `weights_wanted`         hash, generator -> its request, JSON
 The learner's relay writes the first two, and only while a generator asks; generators write the third. No script of the

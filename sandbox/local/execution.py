@@ -27,6 +27,7 @@ from sandbox.walls.seccomp import Walls
 
 COUNT_EVERY_S: Final = 0.2  # tasks of the user's, where others have the same
 CROWD: Final = 4  # they took more than this part of what the program was promised
+COUNTS: Final = 3  # in a row that have to say so: during one, a program's own tasks come and go
 INNER_S: Final = 1.0  # for a namespace to go, before its processes are looked for one by one
 SETUP_S: Final = 10.0  # for the walls to stand: a busy machine's slowness is not the program's
 
@@ -176,10 +177,16 @@ class Execution:
 
     def _count(self, *, own: int) -> None:
         """Note whether the user's other tasks have become so many that this run's own may be refused."""
-        if self._made.others is not None and not self._is_crowded:
-            most = self._made.others + own + self._limits.processes // CROWD
-            self._is_crowded = processes.has_more_tasks(self._identity.number, most)
-            self._next_count = time.monotonic() + COUNT_EVERY_S
+        if self._made.others is None or self._is_crowded:
+            return
+        spared = self._made.others + self._limits.processes // CROWD
+        for _ in range(COUNTS):
+            if not processes.has_more_tasks(self._identity.number, spared + own):
+                break
+            own = max(own, self._tree.tasks())
+        else:
+            self._is_crowded = True
+        self._next_count = time.monotonic() + COUNT_EVERY_S
 
     def _look(self) -> None:
         """Check what the kernel does not limit: memory of all processes together, a halt, and the scratch's size."""

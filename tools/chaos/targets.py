@@ -25,6 +25,8 @@ from broker.monitoring.snapshot import snapshot
 from broker.role_pool import SOON_S
 from tools.up.process_tree import Process, below
 
+SPARED_S = SOON_S + 1.0  # psutil tells a process's beginning up to a second early
+
 # The roles in heartbeats.
 GENERATOR, AGENT, DISPATCHER, SCORER, LEARNER = "generator", "agent", "dispatcher", "scorer", "learner"
 POOL = "pool"  # the parent of a dispatcher and its scorers
@@ -105,7 +107,7 @@ class Targets:
             return Observation(tuple(own))
         living = {*pids.values(), *(process.pid for tree in trees.values() for process in tree)}
         here = [beat for beat in found.processes if beat.host == socket.gethostname() and beat.pid in living]
-        before = self._clock() - SOON_S
+        before = self._clock() - SPARED_S
         parts = [
             victim
             for name, tree in trees.items()

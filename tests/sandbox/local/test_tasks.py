@@ -1,12 +1,23 @@
-"""How many tasks a user has, as the kernel counts them."""
+"""How many tasks a user has, as the kernel counts them, and whether others took those of a run."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from sandbox.local import processes
+from sandbox.local.execution import Execution
+from sandbox.local.launch import NOBODY, Identity
+from sandbox.local.orders import RunOrder
+from sandbox.local.preparation import Preparation
+from sandbox.program import Limits
+from sandbox.walls.seccomp import Walls
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.process
@@ -34,6 +45,9 @@ for one in sleepers:
 """
 
 
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="other tasks of this user come and go: root takes one of its own"
+)
 @pytest.mark.parametrize("hidden", [0, 1, 5])
 def test_tasks_that_proc_does_not_show_are_counted(hidden: int) -> None:
     done = subprocess.run(
@@ -47,3 +61,52 @@ def test_tasks_that_proc_does_not_show_are_counted(hidden: int) -> None:
     counted, more = done.stdout.splitlines()
     assert counted.split() == ["0", str(-hidden), "0"], done.stderr
     assert more.split() == ["True", "True", "False", "False"]
+
+
+class Counted(processes.Tree):
+    """A run whose tasks are these, one count after the other."""
+
+    def __init__(self, counts: Iterator[int]) -> None:
+        super().__init__()
+        self._counts = counts
+
+    def tasks(self) -> int:
+        return next(self._counts)
+
+
+@pytest.mark.parametrize(
+    ("others", "own", "is_crowded"),  # beyond those before the run; of its 64 tasks it may lose 16
+    [
+        ((16, 16), (0, 0), False),
+        ((40, 40), (0, 40), False),  # the run's own, begun between the two counts
+        ((40, 40, 24), (0, 8, 8), False),  # they come and go
+        ((17, 17, 17), (0, 0, 0, 0), True),
+        ((64, 64, 64), (20, 24, 20, 24), True),  # its own were refused
+    ],
+)
+def test_others_took_a_runs_tasks_only_where_no_count_can_be_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    others: tuple[int, ...],
+    own: tuple[int, ...],
+    is_crowded: bool,
+) -> None:
+    before, user = 100, Identity(NOBODY, NOBODY)
+    kernel = iter(others)
+    monkeypatch.setattr(processes, "has_more_tasks", lambda _, than: before + next(kernel) > than)
+    order = RunOrder(
+        walls=Walls.LANDLOCK,
+        argv=(),
+        env={},
+        readable=(),
+        limits=Limits(processes=64),
+        stack_bytes=0,
+        address_space=False,
+    )
+    run = Execution(order, base=tmp_path, identity=user, gone_fds=())
+    with ExitStack() as resources:
+        run._made = Preparation(order, base=tmp_path, identity=user, resources=resources)
+        run._made.others = before
+        run._tree = Counted(iter(own))
+        run._count(own=run._tree.tasks())
+    assert run._is_crowded is is_crowded

@@ -11,9 +11,11 @@ import pytest
 
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
+from sandbox.harness import cases
 from scorers.code.scorer import CodeTests
 from tests.scorers.code.corpus.grammar.programs import (
     COUNT,
+    EVERYWHERE,
     FAMILIES,
     TIMES,
     Attack,
@@ -68,6 +70,16 @@ def test_a_symbol_takes_its_productions_by_turns() -> None:
     deriver = Deriver("0")
     texts = [deriver.text({"a": ("<b><b>", "x"), "b": ("1", "2")}, "a") for _ in range(6)]
     assert Counter("".join(texts)) == {"x": 3, "1": 3, "2": 3}
+
+
+def test_attacks_name_every_exception_that_ends_the_tests() -> None:
+    """One that was called otherwise since would be nobody's, and an attack by its name would prove nothing."""
+    kinds = (one for one in vars(cases).values() if isinstance(one, type))
+    own = {
+        one.__name__ for one in kinds if issubclass(one, BaseException) and one.__module__ == cases.__name__
+    }
+    assert len(own) == 4
+    assert own <= {*EVERYWHERE["exception name"]} & {*EVERYWHERE["exception word"]}
 
 
 @pytest.mark.prove

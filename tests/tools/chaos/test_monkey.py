@@ -17,13 +17,12 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from broker.role_pool import SOON_S
 from config.run import Run
 from tests.support.chain import make_run
 from tests.support.told import Patch
 from tests.support.waiting import wait_until
 from tools.chaos.monkey import WEIGHTS, Monkey, Orders
-from tools.chaos.targets import ROLES, Observation, Targets, Victim
+from tools.chaos.targets import ROLES, SPARED_S, Observation, Targets, Victim
 from tools.up.redis_keeper import RedisKeeper, redis_of
 
 pytestmark = pytest.mark.process
@@ -300,7 +299,7 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
             client.hset(f"rl:{{stormy}}:alive:{role}:{role}-{pid}", mapping=beat)
         now = targets.look()
         assert (now.of("dispatcher"), now.of("scorer")) == ([], []), "killed now, they would count as failing"
-        later = SOON_S
+        later = SPARED_S
         now = targets.look()
         assert [victim.pid for victim in now.of("dispatcher")] == [dispatcher]
         assert [victim.pid for victim in now.of("scorer")] == [worker], "the stranger is nobody's to kill"

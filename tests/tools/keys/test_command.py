@@ -50,7 +50,7 @@ def test_every_key_in_redis_is_in_the_table() -> None:
     named += [
         keys.weights_chunks,
         keys.weights_wanted,
-        keys.weights_chunk("PARCEL", 0).replace(":0", ":CHUNK"),
+        keys.weights_chunk("BUNDLE", 0).replace(":0", ":CHUNK"),
     ]
     named += [*keys.served_calls("ENDPOINT"), keys.replies(0, "DIGIT").replace(":0:", ":PERIOD:")]
     assert {key.removeprefix(keys.prefix) for key in named} | {POLICY_CALLS} <= listed

@@ -84,7 +84,7 @@ DESCRIPTORS: Grammar = {
         "concurrent.futures | json | os | sandbox.harness.cases | ctypes | x\\\\u0000",
     ),
     "exception name": one_of(
-        "SystemExit | SkipTest | Skipped | Exit | XFailed | BdbQuit | Stopped | Failed | Unfit",
+        "SystemExit | SkipTest | Skipped | Exit | XFailed | BdbQuit | Stopped | Failed | UnfitForTests",
         "OutOfTime | KeyboardInterrupt | StopIteration | error | CancelledError | x\\\\u0000",
         "AssertionError | MemoryError | GeneratorExit | TimeoutError",
     ),

@@ -66,7 +66,7 @@ EXITS: Grammar = {
         "GeneratorExit | Warning | OSError | KeyError",
     ),
     "exception word": one_of(
-        "Skipped | SkipTest | Exit | XFailed | Passed | Failed | Stopped | Gone | OutOfTime | Unfit"
+        "Skipped | SkipTest | Exit | XFailed | Passed | Failed | Stopped | Gone | OutOfTime | UnfitForTests"
     ),
     "module word": one_of(
         "_pytest.outcomes | unittest.case | builtins | pytest | sandbox.harness.cases",
