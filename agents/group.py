@@ -31,7 +31,7 @@ from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Attempt, EndState, Episodes, content_of, id_of, with_id
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from config.episodes.own_loop import AgentSection
-from config.run import Run
+from config.run import PLAY_SHARE, Run
 
 if TYPE_CHECKING:  # they bring an HTTP server, which runs without agents of their own loop need not
     from agents.agent_play import AgentPlay
@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # they bring an HTTP server, which runs without agents of the
 
 log = logging.getLogger(__name__)
 
-PLAY_SHARE = 0.5  # of a group's whole deadline; the rest is for scorers and queues
 FIRST_PAUSE_S = 0.5  # before an attempt after a failure; doubles each time
 MOST_DOUBLINGS = 6
 MOST_DISTURBED = (

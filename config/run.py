@@ -20,8 +20,9 @@ from config.scorers import ScorersConfig
 from config.section import Section
 
 SLOW_WAIT_S = 60.0  # that a postponed group waits while others are scored
-SLOW_WAIT_SHARE = 0.25  # of the whole deadline of a group, if that is less
-SCORING_SHARE = 0.4  # of the whole deadline of a group, for running its answers
+SLOW_WAIT_SHARE = 0.25  # of what a group has for its scoring, if that is less
+PLAY_SHARE = 0.5  # of the whole deadline of a group of episodes, for playing them
+SCORING_SHARE = 0.4  # of what a group has for its scoring, for running its answers
 API = "api"  # name of the reward server's run: it has scorers, and neither learner nor generators
 RESERVED_NAMES = frozenset({API})
 
@@ -181,11 +182,16 @@ class Run(Section):
     @property
     def slow_wait_s(self) -> float:
         """Seconds that a postponed group waits while others are scored."""
-        return min(SLOW_WAIT_S, SLOW_WAIT_SHARE * self.deadlines[0])
+        windows = map(self.scoring_window_of, self.scorers.tasks)
+        return min(SLOW_WAIT_S, SLOW_WAIT_SHARE * min(windows, default=self.learner.group_deadline_s))
+
+    def scoring_window_of(self, task: str) -> float:
+        """Return the seconds of a group's deadline that its scorers have: for episodes, what their play leaves."""
+        return self.deadline_of(task) * (1 - PLAY_SHARE if self.plays(task) else 1)
 
     def scoring_deadline_of(self, task: str) -> float:
-        """Return the seconds that a group's answers may run: `scorers.group_deadline_s`, or a share of its task's."""
-        return self.scorers.group_deadline_s or SCORING_SHARE * self.deadline_of(task)
+        """Return the seconds that a group's answers may run: `scorers.group_deadline_s`, or a share of its window."""
+        return self.scorers.group_deadline_s or SCORING_SHARE * self.scoring_window_of(task)
 
     def with_queues_s(self, scoring_s: float) -> float:
         """Return the most seconds from a group's first job to its scores, if its answers run for `scoring_s`.

@@ -204,7 +204,8 @@ class ScorersConfig(Section):
     """Seconds that the answers of one group may run in all, in a child process or in the sandbox. Where their own
     deadlines add up to more, they share this; each gets two runs, and quick ones leave their time to slow ones. An
     answer that uses up its share twice scores 0, so that slow wrong answers never outlast `learner.group_deadline_s`.
-    Unset: two fifths of that, or of the task's own `deadline_s`. Time that Millrace itself loses does not count."""
+    Unset: two fifths of that, or of the task's own `deadline_s`; of half of it where agents play the group first. Time
+    that Millrace itself loses does not count."""
     min_scored: float = Field(0.5, ge=0, le=1)
     """Share of a group's completions that must be scored. A group with fewer goes to the stream `dead` with the
     reason."""

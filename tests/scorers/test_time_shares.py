@@ -250,6 +250,9 @@ def test_slow_answers_of_processes_are_zeros_within_the_groups_time_and_an_hones
     assert took_s < group_s + 7.0, "alone they would have taken 18 s or more"
 
 
+PLAYED = {"type": "custom", "import_path": "my_game:Guess"}
+
+
 def test_a_groups_scoring_has_a_deadline_below_the_groups(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], float, float]] = [
         ({}, 120.0, 60.0),
@@ -257,6 +260,8 @@ def test_a_groups_scoring_has_a_deadline_below_the_groups(subtests: pytest.Subte
         ({"learner": {"group_deadline_s": 1800.0}}, 720.0, 60.0),
         ({"scorers": {"group_deadline_s": 7.0}}, 7.0, 60.0),
         ({"scorers": {"tasks": {"math": {"deadline_s": 100.0}}}}, 40.0, 25.0),
+        ({"scorers": {"tasks": {"math": {"environment": PLAYED}}}}, 60.0, 37.5),
+        ({"scorers": {"tasks": {"math": {"environment": PLAYED, "deadline_s": 80.0}}}}, 16.0, 10.0),
         ({"scorers": {"group_deadline_s": 7.0, "tasks": {"math": {"deadline_s": 100.0}}}}, 7.0, 25.0),
     ]
     for sections, scoring_s, slow_wait_s in cases:
@@ -265,3 +270,6 @@ def test_a_groups_scoring_has_a_deadline_below_the_groups(subtests: pytest.Subte
             assert (run.scoring_deadline_of("math"), run.slow_wait_s) == pytest.approx(
                 (scoring_s, slow_wait_s)
             )
+            window_s = run.scoring_window_of("math")
+            assert run.plays("math") == (window_s == run.deadline_of("math") / 2)
+            assert 1.5 * scoring_s + slow_wait_s < window_s, "a slow group that is put off is scored in time"

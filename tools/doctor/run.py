@@ -61,27 +61,35 @@ def check_deadlines(run: Run) -> CheckFinding:
     found = [finding for task in run.scorers.tasks if (finding := _slow_group(run, task)) is not None]
     if found:
         return next((one for one in found if one.level is Level.PROBLEM), found[-1])
-    times = sorted({(run.scoring_deadline_of(task), run.deadline_of(task)) for task in run.scorers.tasks})
-    said = ", or ".join(f"{scoring_s:g} s of the {whole_s:g} s" for scoring_s, whole_s in times)
-    return DEADLINES.ok(f"the answers of a group may run for {said} that it has")
+    times = sorted(
+        {(run.scoring_deadline_of(task), run.scoring_window_of(task)) for task in run.scorers.tasks}
+    )
+    said = ", or ".join(f"{scoring_s:g} s of the {window_s:g} s" for scoring_s, window_s in times)
+    return DEADLINES.ok(f"the answers of a group may run for {said} that it has for its scoring")
 
 
 def _slow_group(run: Run, name: str) -> CheckFinding | None:
     """Return what is to be said of a task whose answers are all slow; None: nothing."""
     task, size = run.scorers.tasks[name], run.sampling.group_size
-    whole_s, scoring_s = run.deadline_of(name), run.scoring_deadline_of(name)
+    whole_s, window_s, scoring_s = (
+        run.deadline_of(name),
+        run.scoring_window_of(name),
+        run.scoring_deadline_of(name),
+    )
+    share = window_s / whole_s
+    played = f", of which agents may play for {whole_s - window_s:g} s" if run.plays(name) else ""
     key = "learner.group_deadline_s" if task.deadline_s is None else f"scorers.tasks.{name}.deadline_s"
     sections = [task.scorer, *(part.scorer for part in task.extra_scorers.values())]
     timed = [section.deadline_s for section in sections if hasattr(section, "deadline_s")]
     all_s = size * len(timed) * max(timed, default=0.0)
     least_s = 2 * size * len(timed) * LEAST_S if all_s > scoring_s else 0.0
     needed_s = run.with_queues_s(max(scoring_s, least_s))
-    if needed_s >= whole_s:
+    if needed_s >= window_s:
         return DEADLINES.problem(
             f"scorers.group_deadline_s={scoring_s:g}: a group of {size} slow answers takes up to {needed_s:g} s with "
-            f"what queues take, and dies at {key}={whole_s:g}: wrong answers that are slow enough would die with it, "
-            "and not be zeros",
-            do=f"scorers.group_deadline_s={SCORING_SHARE * whole_s:g}, or {key}={2 * needed_s:.0f}",
+            f"what queues take, and dies at {key}={whole_s:g}{played}: wrong answers that are slow enough would die "
+            "with it, and not be zeros",
+            do=f"scorers.group_deadline_s={SCORING_SHARE * window_s:g}, or {key}={2 * needed_s / share:.0f}",
         )
     if all_s <= scoring_s:
         return None
@@ -89,7 +97,7 @@ def _slow_group(run: Run, name: str) -> CheckFinding | None:
         f"all {size} answers of a group of {name} may run for {scoring_s:g} s together (scorers.group_deadline_s): "
         f"where each is slow, one has {max(LEAST_S, scoring_s / size / len(timed)):.3g} s, and not the "
         f"{max(timed):g} s of deadline_s",
-        do=f"{key}={all_s / SCORING_SHARE:.0f} where right answers take so long",
+        do=f"{key}={all_s / SCORING_SHARE / share:.0f} where right answers take so long",
     )
 
 

@@ -77,6 +77,7 @@ def test_a_judge_that_does_not_answer_with_its_model_is_found(
 
 
 CODE = {"scorer": {"type": "code"}}
+PLAYED = {"environment": {"type": "custom", "import_path": "my_game:Guess"}}
 
 
 DEADLINES: list[Any] = [
@@ -99,6 +100,9 @@ DEADLINES: list[Any] = [
     ({"scorers": {"tasks": {"letters": {"scorer": {"type": "choice"}}}}}, OK, "120 s", ""),
     ({"scorers": {"tasks": {"letters": {"scorer": {"type": "choice"}, "deadline_s": 900},
         "words": {"scorer": {"type": "choice"}}}}}, OK, "120 s of the 300 s, or 360 s of the 900 s that it has", ""),
+    ({"scorers": {"group_deadline_s": 100, "tasks": {"math": CODE | PLAYED}}}, PROBLEM,
+        "187.5 s with what queues take, and dies at learner.group_deadline_s=300, of which agents may play for 150 s: ",
+        "scorers.group_deadline_s=60, or learner.group_deadline_s=750"),
     ({"scorers": {"tasks": {"math": {"deadline_s": 100}}}}, NOTE,
         "all 8 answers of a group of math may run for 40 s together", "scorers.tasks.math.deadline_s=120"),
     ({"scorers": {"group_deadline_s": 120, "tasks": {"math": {"deadline_s": 100}}}}, PROBLEM,
