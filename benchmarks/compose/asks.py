@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import redis
 
-from benchmarks.compose.stack import Stack, moment
+from benchmarks.compose.stack import MeasuredBar, Stack, moment
 from broker.keys import Keys
 
 BAR = 0.95  # of held-out problems, with the final weights
@@ -65,6 +65,16 @@ def audit(stack: Stack) -> Any:
         stack, "sh", "-c", f"millrace audit {stack.variables['RUN']} --runs-dir /runs --json || true"
     )
     return json.loads(text[text.index("{") : text.rindex("}") + 1])
+
+
+def audited(stack: Stack) -> MeasuredBar:
+    """Return whether the audit finds nothing lost and nothing twice."""
+    found = audit(stack)
+    return MeasuredBar(
+        "the audit is clean",
+        f"issued {found['issued']}, trained {found['trained']}, lost {found['lost']}, twice {found['twice']}",
+        not found["lost"] and not found["twice"],
+    )
 
 
 def pass_rates(stack: Stack) -> list[float]:
