@@ -59,7 +59,7 @@ def request(link: RedisLink, keys: Keys, dead_letters: Sequence[tuple[str, str]]
     """Request retries of dead groups. Returns the groups whose dead letters still exist.
 
     Args:
-        dead letters: group and entry of each dead letter.
+        dead_letters: group and entry of each.
     """
     flat = [part for pair in dead_letters for part in pair]
     return [group.decode() for group in link.script("request_retries", keys.scripts(), *flat)]

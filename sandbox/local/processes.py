@@ -60,45 +60,42 @@ def tasks_of_user(uid: int) -> int:
     shown = threads_of_user(uid)
     if uid != os.getuid():
         return shown
-    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     highest = MOST_TASKS if hard == resource.RLIM_INFINITY else hard
     low, step = min(shown + 1, highest), 1  # the fork itself counts
-    try:
-        if _forks(low, hard):
+    if _forks(low):
+        return shown
+    while not _forks(min(low + step, highest)):
+        low, step = low + step, 2 * step
+        if low >= highest:  # it is no limit of the user's that refuses
             return shown
-        while not _forks(min(low + step, highest), hard):
-            low, step = low + step, 2 * step
-            if low >= highest:  # it is no limit of the user's that refuses
-                return shown
-        high = min(low + step, highest)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if _forks(middle, hard) else (middle, high)
-        return high - 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+    high = min(low + step, highest)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _forks(middle) else (middle, high)
+    return high - 1
 
 
 def has_more_tasks(uid: int, than: int) -> bool:
     """Tell whether a user has more tasks: by one fork at most, where `tasks_of_user` takes several."""
     if threads_of_user(uid) > than:
         return True
-    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     if uid != os.getuid() or resource.RLIM_INFINITY != hard <= than:
         return False
-    try:
-        return not _forks(than + 1, hard)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+    return not _forks(than + 1)
 
 
-def _forks(limit: int, hard: int) -> bool:
-    """Tell whether a fork is allowed under this limit of the user's tasks."""
-    resource.setrlimit(resource.RLIMIT_NPROC, (limit, hard))
+def _forks(limit: int) -> bool:
+    """Tell whether a fork is allowed under this limit of the user's tasks, which is as it was afterwards."""
+    before = resource.getrlimit(resource.RLIMIT_NPROC)
+    resource.setrlimit(resource.RLIMIT_NPROC, (limit, before[1]))
     try:
         pid = os.fork()
     except BlockingIOError:
         return False
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, before)
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
