@@ -1,14 +1,17 @@
 """Join a generator, an agent or a scorer to a run, by the run's name and the address of Redis alone.
 
-The process waits until the learner has written the resolved configuration to the hash `run`, and reads it there. If the
-run has stopped or failed, the process waits for the next learner.
+The process waits until the learner has written the resolved configuration to the hash `run`, and reads it there.
+Meanwhile it prepares for the configuration that the learner was started with (`coming`). If the run has stopped or
+failed, the process waits for the next learner.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from broker.keys import Keys
 from broker.monitoring.snapshot import keys_of
 from broker.private_redis import server
 from config.explanations import ConfigError
-from config.loading import from_yaml, redis_url
+from config.loading import from_yaml, redis_url, to_yaml
 from config.run import Run
 
 log = logging.getLogger(__name__)
@@ -75,9 +78,19 @@ def find_redis(name: str, runs_dir: Path) -> str:
     return found
 
 
-def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float = 600.0) -> Joined | None:
+def join(
+    name: str,
+    runs_dir: Path,
+    stop: threading.Event,
+    *,
+    patience_s: float = 600.0,
+    prepare: Callable[[Run], None] = lambda _run: None,
+) -> Joined | None:
     """Wait for the run `name` and read its configuration; None if `stop` was set first.
 
+    Args:
+        prepare: called once with the configuration as the learner was started with it, if this process waits while that
+            learner loads its model. It imports what the run will need; its errors are those of a later import.
     Raises:
         NoRun: no such run within `patience_s`, or another version of this program wrote it.
         BrokerUnavailable: Redis was away for too long, or when `stop` was set. `stop` also ends waits of the returned
@@ -87,8 +100,9 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
     link = RedisLink(url, outage_s=FIRST_OUTAGE_S, stop=stop)
     keys = Keys(name)
     since = said = time.monotonic()
+    is_prepared = False
     while not stop.is_set():
-        (config,) = _read(link, keys, "config")
+        config, coming = _read(link, keys, "config", "coming")
         state = state_of(link, keys)
         # After a run that was stopped or failed, the next learner may write another configuration.
         if config and (state.status == FINISHED or not state.has_ended):
@@ -101,6 +115,11 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
                 ) from error
             link.close()
             return Joined(run, RedisLink(url, outage_s=run.broker.outage_s, stop=stop), keys)
+        if coming and not is_prepared:
+            is_prepared = True
+            with contextlib.suppress(Exception):
+                prepare(from_yaml(coming))
+            continue
         before = f" (one ended: {state.status} {state.reason})" if state.has_ended else ""
         waited = time.monotonic() - since
         if waited > patience_s:
@@ -141,7 +160,16 @@ def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event)
 
 def reset_run_state(link: RedisLink, keys: Keys) -> None:
     """Delete the run status that a dead learner left: a process that joins now waits for the next learner."""
-    link(lambda client: client.hdel(keys.run, "status", "reason", "begun", "config", "advice", "lost_s"))
+    link(
+        lambda client: client.hdel(
+            keys.run, "status", "reason", "begun", "config", "coming", "advice", "lost_s"
+        )
+    )
+
+
+def announce_coming(link: RedisLink, keys: Keys, run: Run) -> None:
+    """Tell waiting roles the configuration before its learner starts, for their imports."""
+    link(lambda client: client.hset(keys.run, "coming", to_yaml(run)))
 
 
 def _read(link: RedisLink, keys: Keys, *fields: str) -> list[str]:

@@ -248,8 +248,8 @@ TABLE: Final = (
         "hash",
         (
             "`status`, `reason`, `config` (YAML), `version`, `fence`, `steps`, `wanted` and `why` "
-            "(what an operator or `millrace up` asks), `advice`, `lost_s` (seconds of this learner in "
-            "which nobody could work; in runs with agents)"
+            "(what an operator or `millrace up` asks), `advice`, `coming` (the configuration of a learner that loads), "
+            "`lost_s` (seconds of this learner in which nobody could work; in runs with agents)"
         ),
         "learner; `wanted` by `millrace pause`, `resume`, `drain`",
         "with the run",

@@ -16,13 +16,33 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 POLL_S = 0.02
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _LIBC = ctypes.CDLL(None, use_errno=True)  # loaded before any fork: a child must not take the loader's lock
+
+
+class Process(Protocol):
+    """A child of this process: `subprocess.Popen`, or `broker.fork_server.client.ForkedProcess`."""
+
+    pid: int
+    returncode: int | None  # None: not waited for
+    stderr: IO[bytes] | None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end. Returns the exit code, negative for a signal."""
+        ...
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        ...
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        ...
 
 
 def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
@@ -84,14 +104,14 @@ def spawn(
     )
 
 
-def has_ended(process: subprocess.Popen[bytes]) -> bool:
+def has_ended(process: Process) -> bool:
     """Return whether `process` has ended. Unlike `poll` it leaves the zombie, which keeps the group's number in use."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+def wait(process: Process, timeout_s: float) -> bool:
     """Wait for `process` to end, as `has_ended` sees it; False after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not has_ended(process):
@@ -101,7 +121,7 @@ def wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     return True
 
 
-def stop(process: subprocess.Popen[bytes], grace_s: float) -> int:
+def stop(process: Process, grace_s: float) -> int:
     """Stop `process` and the rest of its group.
 
     SIGTERM goes to the process alone, which knows the order in which to stop its children; after `grace_s` seconds, or

@@ -65,7 +65,7 @@ class Echo(threading.Thread):
         return [line.decode(errors="replace").rstrip() for line in list(self._lines)]
 
 
-def _spawn(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def _spawn(command: Sequence[str]) -> processes.Process:
     return processes.spawn(command, stderr=subprocess.PIPE)
 
 
@@ -79,10 +79,10 @@ class PooledProcess:
 
     name: str  # for people
     command: Sequence[str]
-    spawn: Callable[[Sequence[str]], subprocess.Popen[bytes]] = _spawn  # its standard error is a pipe
+    spawn: Callable[[Sequence[str]], processes.Process] = _spawn  # its standard error is a pipe
     may_start: Callable[[], bool] = lambda: True
     restarts: Restarts = field(default_factory=_restarts)
-    process: subprocess.Popen[bytes] | None = None
+    process: processes.Process | None = None
     echo: Echo | None = None
     started: float = 0.0  # monotonic seconds
 

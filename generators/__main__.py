@@ -53,10 +53,11 @@ def main(argv: list[str] | None = None) -> int:
     stop = stop_on_signals(lambda: hand_back_within(hand_back, AT_ONCE_S))
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     try:
-        joined = join(args.run, args.runs_dir, stop)
+        from generators.engines.build import build_engine, import_engine
+
+        joined = join(args.run, args.runs_dir, stop, prepare=import_engine)
         if joined is None:
             return 0
-        from generators.engines.build import build_engine  # heavy, so it comes after joining
         from generators.worker import ROLE, Generator
 
         heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)

@@ -74,6 +74,7 @@ class Incarnation:
                 self.status.go_on()
                 self._say_changes()
             reset_run_state(self.link, self.keys)
+            self.status.announce_coming()
         except BaseException as error:
             if (
                 isinstance(error, PipelineError)

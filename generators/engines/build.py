@@ -6,6 +6,7 @@ In: a `Run`. Out: a `generators.engine.Engine`, not yet started. `python -m gene
 from __future__ import annotations
 
 import socket
+from importlib import import_module
 from pathlib import Path
 from typing import assert_never
 
@@ -14,6 +15,18 @@ from config.generators import HfEngineConfig, ScriptedEngineConfig, VllmEngineCo
 from config.places import lacks_model
 from config.run import Run
 from generators.engine import Engine
+
+
+def import_engine(run: Run) -> None:
+    """Import the library of the run's engine, which takes seconds: the generator does it before it joins."""
+    match run.generators.engine:
+        case HfEngineConfig():
+            import_module("generators.engines.hf.sampling")
+            import_module("transformers.models.auto.modeling_auto")
+        case VllmEngineConfig():
+            import_module("vllm.v1.engine.async_llm")
+        case ScriptedEngineConfig():
+            pass
 
 
 def build_engine(run: Run) -> Engine:

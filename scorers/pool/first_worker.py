@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker import processes
+from broker.fork_server.client import ForkServer
 
 ALONE_S: Final = 20.0  # that the first worker may take; a worker whose sandbox is away waits for longer
 READY: Final = "SCORER_READY"  # names a descriptor that the first worker closes when ready, or by its end
@@ -23,22 +24,23 @@ READY: Final = "SCORER_READY"  # names a descriptor that the first worker closes
 class FirstWorker:
     """The pool starts its first worker with this object, and asks when the others may follow."""
 
-    def __init__(self) -> None:
+    def __init__(self, fork_server: ForkServer) -> None:
+        self._fork_server = fork_server
         self._pipe: int | None = None
         self._started = 0.0  # monotonic seconds
 
-    def spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def spawn(self, command: Sequence[str]) -> processes.Process:
         """Start the first worker; after its first start no other worker waits for it. Raises OSError.
 
         Its standard error is a pipe.
         """
         if self._pipe is not None:
-            return processes.spawn(command, stderr=subprocess.PIPE)
+            return self._fork_server.spawn(command, env=os.environ, stderr=subprocess.PIPE)
         self._started = time.monotonic()
         self._pipe, held = os.pipe()
         try:
-            return processes.spawn(
-                command, env=os.environ | {READY: str(held)}, stderr=subprocess.PIPE, pass_fds=[held]
+            return self._fork_server.spawn(
+                command, env=os.environ, stderr=subprocess.PIPE, held={READY: held}
             )
         finally:
             os.close(held)

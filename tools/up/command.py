@@ -22,7 +22,8 @@ from pathlib import Path
 from broker import processes
 from broker.connection import RedisLink
 from broker.errors import PipelineError, RunFailed
-from broker.joining import reset_run_state, state_of
+from broker.fork_server.client import ForkServer
+from broker.joining import announce_coming, reset_run_state, state_of
 from broker.keys import Keys
 from broker.monitoring.crash_reports import LAST_LINES, record_death
 from broker.protocol.run_owner import RunOwner
@@ -146,7 +147,7 @@ def perform(
     """
     supervisors: list[Supervisor] = []
     stop = processes.stop_on_signals(lambda: _kill_at_once(supervisors))
-    with _logging_to(console), redis_of(run) as keeper:
+    with _logging_to(console), _forks_of(plan) as fork_server, redis_of(run) as keeper:
         follower = RunFollower(keeper.url, run.name, run.folder, window_s=WINDOW_S, reads_metrics=True)
         watching: list[Callable[[], None]] = [keeper.restart_if_dead, DiskWatch(run).tick]
 
@@ -163,6 +164,7 @@ def perform(
             on_tick=tick,
             on_death=_DeathRecorder(run, keeper.url),
             on_giving_up=reason.give,
+            fork_server=fork_server,
             start_s=_start_s(run),
         )
         supervisors.append(supervisor)
@@ -173,6 +175,17 @@ def perform(
                 outcome = _run_until_the_disk_is_full(supervisor, stop, reason)
                 reason.make_sure(outcome)
                 return outcome
+
+
+@contextlib.contextmanager
+def _forks_of(plan: Sequence[Command]) -> Iterator[ForkServer | None]:
+    """Start the server that imports what roles of `plan` need, and end it behind the block."""
+    imports = dict.fromkeys(module for command in plan for module in command.imports)
+    if not imports:
+        yield None
+        return
+    with contextlib.closing(ForkServer(list(imports))) as fork_server:
+        yield fork_server
 
 
 def _run_until_the_disk_is_full(
@@ -195,9 +208,10 @@ def _start_s(run: Run) -> float:
 
 
 def _discard_last_words(run: Run, url: str, stop: threading.Event) -> None:
-    """Discard the run's last status: no role may take the last learner's configuration for the new one."""
+    """Discard the run's last status, which the new learner's roles must not read, and tell them what comes."""
     with contextlib.closing(RedisLink(url, outage_s=run.broker.outage_s, stop=stop)) as link:
         reset_run_state(link, Keys(run.name))
+        announce_coming(link, Keys(run.name), run)
         explain(link, Keys(run.name), "")
 
 

@@ -41,5 +41,6 @@ def below(pid: int) -> list[Process]:
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # the process has ended, or is a zombie
-                found.append(Process(child.pid, child.ppid(), tuple(child.cmdline()), child.create_time()))
+                words = tuple(filter(None, child.cmdline()))  # a fork's are followed by empty ones
+                found.append(Process(child.pid, child.ppid(), words, child.create_time()))
     return found

@@ -13,13 +13,23 @@ from dataclasses import dataclass, field
 
 from config.endpoint import ServeConfig
 from config.explanations import ConfigError
-from config.generators import VllmEngineConfig
+from config.generators import HfEngineConfig, VllmEngineConfig
 from config.gpus import VARIABLE, visible
 from config.run import Run
 from tools.doctor.light import sees_gpu
 from tools.up.served_judge import ServedJudge, served_judge
 
 LEARNER = ("learner",)
+
+# Imported once for the learner and the generators of engine `hf`, which are then forked (`broker.fork_server`).
+TORCH = (
+    "torch",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.auto.tokenization_auto",
+    "transformers.modeling_utils",
+)
+OF_LEARNER = (*TORCH, "learner.session", "learner.training.deepspeed", "learner.training.build")
+OF_GENERATOR = (*TORCH, "generators.worker", "generators.engines.hf.engine", "generators.engines.hf.sampling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +47,9 @@ class Command:
     health_url: str = ""  # of a server: later processes of the plan start when it answers
     start_timeout_s: float = 0.0  # longest time until a server answers
     silence_s: float = 0.0  # longest silence afterwards
+    imports: tuple[
+        str, ...
+    ] = ()  # a fork of a process that has imported these will do; (): start from nothing
 
     @property
     def environment(self) -> dict[str, str]:
@@ -66,18 +79,21 @@ def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) 
     Raises:
         ConfigError: an engine needs more GPUs than there are, or a scheduler gave fewer than are named.
     """
+    forks = not sees_gpu()  # torch's settings for a GPU are read when it is imported, and are each role's own
     learner = Command(
         role="learner",
         args=(sys.executable, "-m", *owner, *words),
         gpus=visible("learner.gpus", run.learner.gpus),
         ends_the_run=True,  # when it is restarted, the run has begun because of itself
         again=("learner.resume=auto",) if run.learner.resume == "never" else (),
+        imports=OF_LEARNER if run.learner.ranks == 1 and forks else (),
     )
     generators = [
         Command(
             role=f"generator-{index}",
             args=(sys.executable, "-m", "generators", "--run", run.name),
             gpus=visible("generators.gpus", gpus_of_generator(run, index)),
+            imports=OF_GENERATOR if isinstance(run.generators.engine, HfEngineConfig) and forks else (),
         )
         for index in range(run.generators.count)
     ]

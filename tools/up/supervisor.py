@@ -17,7 +17,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from typing import IO
 
 from broker import processes
 from broker.errors import RunFailed
+from broker.fork_server.client import ForkServer
 from broker.restarts import RestartPolicy, Restarts
 from tools.run_view.log_tail import MOST_BYTES, LogTail
 from tools.up.disk_watch import WORDS, without_room
@@ -93,7 +93,7 @@ class RoleProcess:
         self.started_at = 0.0  # monotonic seconds
         self.log_begins_at = 0  # bytes of the log from earlier processes
         self.log = LogTail(log_file)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: processes.Process | None = None
         self.restarts = restarts
         self.was_started = False
         self.is_done = False  # the process ended with 0, and is not restarted
@@ -125,6 +125,7 @@ class Supervisor:
         on_tick: called at each tick; raises what ends the run.
         on_death: receives (role, pid, how) for every process that a signal or an error ended.
         on_giving_up: receives (role, reason) when a role's failures end the run, before the learner is asked to end.
+        fork_server: starts the commands that name imports. None: every process starts from nothing.
         start_s: longest start of a process, see `StartFailures`.
         grace_s: for a process other than the learner to end by itself when the run is over.
         tick_s: between two checks of the processes.
@@ -140,6 +141,7 @@ class Supervisor:
         on_tick: Callable[[], None] = lambda: None,
         on_death: Callable[[str, int, str], None] = lambda _role, _pid, _how: None,
         on_giving_up: Callable[[str, str], None] = lambda _role, _reason: None,
+        fork_server: ForkServer | None = None,
         restarts: RestartPolicy | None = None,
         start_s: float = START_S,
         grace_s: float = GRACE_S,
@@ -159,6 +161,7 @@ class Supervisor:
         self._on_tick = on_tick
         self._on_death = on_death
         self._on_giving_up = on_giving_up
+        self._fork_server = fork_server
         self._grace_s = grace_s
         self._tick_s = tick_s
 
@@ -209,7 +212,7 @@ class Supervisor:
         self._read_logs()
         for role_process in self.role_processes:
             if role_process.process is None:
-                if not role_process.is_done and time.monotonic() >= role_process.restarts.not_before:
+                if self._may_start(role_process):
                     self._start(role_process)
             elif (
                 outcome := (
@@ -222,6 +225,16 @@ class Supervisor:
             if not role_process.was_ready:
                 break  # later processes start when the server answers
         return None
+
+    def _may_start(self, role_process: RoleProcess) -> bool:
+        if role_process.is_done or time.monotonic() < role_process.restarts.not_before:
+            return False
+        forks = self._forks(role_process)
+        return forks is None or forks.may_spawn
+
+    def _forks(self, role_process: RoleProcess) -> ForkServer | None:
+        """Return the fork server of a role that it can start."""
+        return self._fork_server if role_process.command.imports else None
 
     def _look_at(self, role_process: RoleProcess) -> RunEnd | None:
         """Wait for a server's first answer, and end a server that has fallen silent."""
@@ -259,7 +272,8 @@ class Supervisor:
             role_process.was_started = True
             role_process.started_at = time.monotonic()
             role_process.log_begins_at = output.tell()
-            role_process.process = processes.spawn(words, env=environment, stdout=output, stderr=output)
+            spawn = forks.spawn if (forks := self._forks(role_process)) else processes.spawn
+            role_process.process = spawn(words, env=environment, stdout=output, stderr=output)
         if role_process.command.health_url:
             role_process.health = HealthWatch(
                 role_process.command.health_url, silence_s=role_process.command.silence_s
@@ -268,7 +282,7 @@ class Supervisor:
         self._orphan_reaper.watch(role_process.process.pid)
         log.info("started role=%s pid=%d", role_process.command.role, role_process.process.pid)
 
-    def _end(self, process: subprocess.Popen[bytes]) -> int:
+    def _end(self, process: processes.Process) -> int:
         """Kill the rest of a process's group; returns the process's exit code."""
         code = processes.stop(process, grace_s=0)
         self._orphan_reaper.release(process.pid)
@@ -356,7 +370,7 @@ class Supervisor:
             self._end(process)
         return outcome or RunEnd(code=0, reason="")
 
-    def _finish_learner(self, role_process: RoleProcess, process: subprocess.Popen[bytes]) -> int:
+    def _finish_learner(self, role_process: RoleProcess, process: processes.Process) -> int:
         """Send SIGTERM to the learner and wait for its step; a second Ctrl-C cuts the wait short."""
         since = said = time.monotonic()
         log.info("stopping: %s finishes its step and commits (again Ctrl-C: now)", role_process.command.role)

@@ -12,6 +12,7 @@ import pytest
 
 from broker import codec
 from broker.connection import RedisLink
+from broker.fork_server.client import ForkServer
 from broker.keys import Keys
 from broker.messages import SampledGroup
 from broker.processes import stop
@@ -188,7 +189,9 @@ def test_some_workers_leave_what_is_slow_to_others(
 ) -> None:
     for workers, quick in [(1, 0), (2, 1), (4, 1), (5, 2), (8, 2)]:
         with subtests.test(workers=workers):
-            pool = supervisor.PoolSupervisor(station_of(link, keys, workers=workers).joined, [])
+            pool = supervisor.PoolSupervisor(
+                station_of(link, keys, workers=workers).joined, [], fork_server=ForkServer([])
+            )
             parts = [part for part in pool.pool.parts if part.name == "worker"]
             assert sum("--leave-slow" in part.command for part in parts) == quick
             assert len(parts) == workers

@@ -18,9 +18,10 @@ import pytest
 
 from broker import codec, role_pool
 from broker.connection import RedisLink
+from broker.fork_server.client import ForkServer
 from broker.keys import SCORED, Keys
 from broker.monitoring.snapshot import snapshot
-from broker.processes import stop
+from broker.processes import has_ended, stop
 from scorers.__main__ import main
 from scorers.pool import first_worker, supervisor
 from scorers.pool.several_runs import run_pools
@@ -101,7 +102,7 @@ def watched(
 
 
 def pool_of(station: Station) -> supervisor.PoolSupervisor:
-    return supervisor.PoolSupervisor(station.joined, [])
+    return supervisor.PoolSupervisor(station.joined, [], fork_server=ForkServer([]))
 
 
 @pytest.mark.parametrize(("status", "code"), [("finished", 0), ("stopped", 0), ("failed", 1)])
@@ -159,15 +160,15 @@ def test_the_first_worker_has_a_start(
 def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_worker, "ALONE_S", math.inf)
     monkeypatch.setenv("REDIS_URL", station.link.url)
-    first = first_worker.FirstWorker()
+    first = first_worker.FirstWorker(ForkServer([]))
     process = first.spawn([sys.executable, "-m", "scorers", "--run", "test", "--part", "worker"])
     try:
         wait_until(first.may_be_followed, within_s=60)
-        assert process.poll() is None, "its end would have been taken for it"
+        assert not has_ended(process), "its end would have been taken for it"
     finally:
         first.close()
         stop(process, 0)
-        said = process.communicate()[1].decode()
+        said = process.stderr.read().decode() if process.stderr else ""
     assert "self_test passed" in said
 
 
