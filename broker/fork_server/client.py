@@ -69,8 +69,8 @@ class ForkServer:
     """A process that imports modules once, and is forked for each command. From the main thread only.
 
     Args:
-        imports: modules, in this order. One that can't be imported is left to the command, which reports it. None:
-            every command starts from nothing.
+        imports: modules, in this order, each with a function to call behind a colon if it has something to build. What
+            fails is left to the command, which reports it. None: every command starts from nothing.
     """
 
     def __init__(self, imports: Sequence[str]) -> None:

@@ -2,8 +2,8 @@
 
 In: a socket with requests, one at a time. Out: READY, or why this process is not safe to fork; then the id of the
 process of each request. It calls `main(words)` of `MODULE.__main__`, with the environment and the descriptors of the
-request, so that it is what `python -m MODULE words` would be. This process computes nothing, so that a fork finds no
-thread, no lock and no open connection of it. The blanks are room for the commands that forks show.
+request, so that it is what `python -m MODULE words` would be. A fork finds no thread, no lock and no open connection
+of this process. The blanks are room for the commands that forks show.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ class ForkRequest(TypedDict):
 def main(words: Sequence[str]) -> int:
     """Import, then serve until the requester ends. A fork returns from here with its own exit code."""
     channel = socket.socket(fileno=int(words[0]))
-    for module in words[2:]:
-        with contextlib.suppress(Exception):  # the role imports it again, and reports the error
-            importlib.import_module(module)
+    for name in words[2:]:
+        module, _, function = name.partition(":")
+        with contextlib.suppress(Exception):  # the role does it again, and reports the error
+            imported = importlib.import_module(module)
+            if function:
+                getattr(imported, function)()
     if (threads := sum(1 for _ in Path("/proc/self/task").iterdir())) > 1:
         channel.send(f"an import has started {threads - 1} threads".encode())
         return 1

@@ -22,17 +22,20 @@ from tasks.kinds import BY_NAME
 
 QUICK_SHARE = 4  # one worker of so many, and at least one of several, leaves what is slow to the others
 LEAVES_SLOW = ("--leave-slow",)
+MATH = "scorers.math.scorer"
+WARM_PARSER = "scorers.math.equality:warm_up"  # a second of a processor, which each worker would spend
 
 
 def imports_of(scorers: ScorersConfig) -> list[str]:
     """Return the modules of a dispatcher, of a worker, and of the scorers that the run's tasks use."""
     sections = [task.scorer for task in scorers.tasks.values()]
     sections += [extra.scorer for task in scorers.tasks.values() for extra in task.extra_scorers.values()]
-    kinds = dict.fromkeys(section.type for section in sections)
+    modules = dict.fromkeys(BY_NAME[section.type].scorer.partition(":")[0] for section in sections)
     return [
         "scorers.pool.dispatcher",
         "scorers.pool.worker",
-        *(BY_NAME[kind].scorer.partition(":")[0] for kind in kinds),
+        *modules,
+        *([WARM_PARSER] if MATH in modules else ()),
     ]
 
 

@@ -28,7 +28,7 @@ import json, os, random, sys
 def main(words):
     print(json.dumps({
         "words": words, "argv": sys.argv[1:], "env": dict(os.environ), "parent": os.getppid(),
-        "is_leader": os.getpgid(0) == os.getpid(), "imported": "beforehand" in sys.modules, "random": random.random(),
+        "is_leader": os.getpgid(0) == os.getpid(), "built": getattr(sys.modules.get("beforehand"), "built", None), "random": random.random(),
         "stdin": sys.stdin.read(),
     }))
     return 7
@@ -50,13 +50,13 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder on the path of every process, with a module to run, `facts`, and one to import."""
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
     command(tmp_path, "facts", FACTS)
-    (tmp_path / "beforehand.py").write_text("VALUE = 1\n")
+    (tmp_path / "beforehand.py").write_text("built = []\ndef build(): built.append(1)")
     return tmp_path
 
 
 @pytest.fixture
 def server(modules: Path) -> Iterator[ForkServer]:
-    with closing(ForkServer(["beforehand", "a_module_that_is_not_there"])) as server:
+    with closing(ForkServer(["a_module_that_is_not_there", "beforehand:build"])) as server:
         wait_until(lambda: server.may_spawn)
         yield server
 
@@ -76,7 +76,7 @@ def facts_of(server: ForkServer, *words: str, **variables: str) -> tuple[dict[st
 def test_a_fork_is_the_command_started_anew(server: ForkServer) -> None:
     found, process = facts_of(server, "--run", "a b", OWN="1")
     assert isinstance(process, ForkedProcess)
-    assert (found["words"], found["argv"], found["imported"]) == (["--run", "a b"], ["--run", "a b"], True)
+    assert (found["words"], found["argv"], found["built"]) == (["--run", "a b"], ["--run", "a b"], [1])
     assert (found["parent"], found["is_leader"], found["stdin"]) == (os.getpid(), True, "")
     assert found["env"] == {**os.environ, "OWN": "1"}, "nothing of the server's own"
     assert facts_of(server)[0]["random"] != found["random"]
@@ -146,6 +146,6 @@ def test_without_a_server_commands_start_from_nothing(
             os.kill(server._process.pid, signal.SIGKILL)
         found, process = facts_of(server, "x")
         assert isinstance(process, subprocess.Popen)
-        assert (found["words"], found["imported"]) == (["x"], False)
+        assert (found["words"], found["built"]) == (["x"], None)
     why = {"idle": "fork_server ended", "a thread": "1 threads", "late": "longer than 0 s", "none": ""}[when]
     assert why in caplog.text
