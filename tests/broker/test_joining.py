@@ -75,6 +75,26 @@ def test_a_role_waits_for_the_learners_configuration_and_says_so(
     joined.link.close()
 
 
+def test_it_prepares_once_for_what_a_loading_learner_announces(run: Run, link: RedisLink, keys: Keys) -> None:
+    prepared: list[Run] = []
+
+    def prepare(coming: Run) -> None:
+        prepared.append(coming)
+        say(link, keys, config=to_yaml(run), status="running")
+        raise ImportError("which the later import reports")
+
+    joining.announce_coming(link, keys, run)
+    assert (joined := join("test", Path("runs"), threading.Event(), prepare=prepare)) is not None
+    assert list(map(to_yaml, prepared)) == [to_yaml(run)]
+    joining.reset_run_state(link, keys)
+    assert not link.client.hexists(keys.run, "coming"), "it was of this learner"
+    say(link, keys, config=to_yaml(run), status="running", coming=to_yaml(run))
+    assert (again := join("test", Path("runs"), threading.Event(), prepare=prepare)) is not None
+    assert len(prepared) == 1, "the run has begun"
+    for one in (joined, again):
+        one.link.close()
+
+
 @pytest.mark.parametrize(
     ("left", "says"),
     [
