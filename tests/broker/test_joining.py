@@ -84,14 +84,15 @@ def test_it_prepares_once_for_what_a_loading_learner_announces(run: Run, link: R
         raise ImportError("which the later import reports")
 
     joining.announce_coming(link, keys, run)
-    assert (joined := join("test", Path("runs"), threading.Event(), prepare=prepare)) is not None
+    joined = join("test", Path("runs"), threading.Event(), prepare=prepare)
     assert list(map(to_yaml, prepared)) == [to_yaml(run)]
     joining.reset_run_state(link, keys)
     assert not link.client.hexists(keys.run, "coming"), "it was of this learner"
     say(link, keys, config=to_yaml(run), status="running", coming=to_yaml(run))
-    assert (again := join("test", Path("runs"), threading.Event(), prepare=prepare)) is not None
+    again = join("test", Path("runs"), threading.Event(), prepare=prepare)
     assert len(prepared) == 1, "the run has begun"
     for one in (joined, again):
+        assert one is not None
         one.link.close()
 
 
