@@ -71,6 +71,11 @@ def commit() -> str:
     return f"{found} with changes" if changed else found
 
 
+def commit_of(tree: Path) -> str:
+    """Return the commit of another checkout, without a look at its changes."""
+    return _git("-C", str(tree), "rev-parse", "--short=10", "HEAD")
+
+
 def remarks(began_with: str) -> list[str]:
     """Warn where the numbers are of no commit, or not of one alone; empty where they are of one.
 

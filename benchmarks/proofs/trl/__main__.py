@@ -9,8 +9,8 @@ if every run ended well and every target is met; a run that fails is named, and 
 Both sides train the demo's model in float32 on the demo's problems: 60 steps of 16 prompts x 8 completions, with AdamW,
 learning rate, warm-up, longest completion and masked cut completions of the recipe, rewards for boxed answers only, and
 64 x 4 held-out completions at the start and every ten steps. The objective is each one's own. TRL trains on every
-group, and stands still while it evaluates. Millrace trains on every group in one table, and drops groups without
-variance in the other.
+group, and stands still while it evaluates. Millrace trains on every group in one table, with `max_lag` 1, which is
+nearest to TRL; in the other it is the demo as it is, which drops groups without variance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.comparison import median_interval, number_text
 from benchmarks.proofs.agents import interpreters
 from benchmarks.proofs.agents.stage import Missing
 from benchmarks.rigs.groups import RECIPE
-from broker.processes import spawn, stop, wait
+from benchmarks.rigs.measured import CommandFailed, run_measured
 from config.loading import load_run
 from config.run import Run
 from learner.data.dataset import made_problems
@@ -50,12 +50,8 @@ COUNTED_FROM = (
 )
 RIGHT = 0.95  # held-out pass rate
 AT_MOST_S = 600.0
-GRACE_S = 40.0
 KEEP, DROP = "all groups train", "groups without variance are dropped"
-
-
-class RunFailed(Exception):
-    """A run of one side did not end well."""
+SETTINGS = {KEEP: ("learner.filters.zero_variance=keep", "learner.max_lag=1"), DROP: ()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"TRL can't be installed: {error}\n")
         return 1
     has_met = args.pairs > 0
-    for title, setting in ((KEEP, "keep"), (DROP, "replace")):
-        pairs = [pair for number in range(args.pairs) if (pair := _pair(number, setting, python, out))]
+    for title in SETTINGS:
+        pairs = [pair for number in range(args.pairs) if (pair := _pair(number, title, python, out))]
         has_met &= len(pairs) == args.pairs
         lines += ["", f"**{title[0].upper()}{title[1:]}** (TRL trains on all), {len(pairs)} pairs", ""]
         lines += _table(pairs) if pairs else ["No pair ended."]
@@ -122,15 +118,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if has_met else 1
 
 
-def _pair(number: int, setting: str, python: Path, out: Path) -> tuple[Side, Side] | None:
+def _pair(number: int, title: str, python: Path, out: Path) -> tuple[Side, Side] | None:
     """Run both sides, the other one first each time. Ours comes first in the pair; None: a run failed."""
     sides: dict[str, Side] = {}
     for name in ("ours", "trl") if number % 2 else ("trl", "ours"):
-        folder = out / f"{setting}-{number}-{name}"
+        folder = out / f"{title.replace(' ', '-')}-{number}-{name}"
         folder.mkdir()
         try:
-            sides[name] = _ours(number, setting, folder) if name == "ours" else _trl(number, python, folder)
-        except RunFailed as error:
+            sides[name] = _ours(number, title, folder) if name == "ours" else _trl(number, python, folder)
+        except CommandFailed as error:
             sys.stdout.write(f"{folder.name}: {error}\n")
             return None
         sys.stdout.write(f"{folder.name}: {sides[name]}\n")
@@ -138,9 +134,13 @@ def _pair(number: int, setting: str, python: Path, out: Path) -> tuple[Side, Sid
     return sides["ours"], sides["trl"]
 
 
-def _ours(seed: int, setting: str, folder: Path) -> Side:
-    settings = (f"seed={seed}", "name=ours", f"runs_dir={folder}", f"learner.filters.zero_variance={setting}")
-    used = _measure([sys.executable, "-m", "tools.main", "up", str(RECIPE), "--plain", *settings], folder)
+def _ours(seed: int, title: str, folder: Path) -> Side:
+    settings = (f"seed={seed}", "name=ours", f"runs_dir={folder}", *SETTINGS[title])
+    used = run_measured(
+        [sys.executable, "-m", "tools.main", "up", str(RECIPE), "--plain", *settings],
+        folder,
+        at_most_s=AT_MOST_S,
+    )
     group_size, ledger = _recipe().sampling.group_size, read_ledger(folder / "ours" / "journal")
     steps = [(line["at"], line["groups"] * group_size) for line in read_metrics(folder / "ours")]
     rates = [(float(found["at"]), found["pass_rate"]) for _, found in sorted(ledger.evaluations.items())]
@@ -150,7 +150,7 @@ def _ours(seed: int, setting: str, folder: Path) -> Side:
 def _trl(seed: int, python: Path, folder: Path) -> Side:
     run, given = _recipe(), folder / "given.json"
     given.write_text(json.dumps(_for_peer(run, seed, folder)), encoding="utf-8")
-    used = _measure([str(python), str(PEER), str(given)], folder)
+    used = run_measured([str(python), str(PEER), str(given)], folder, at_most_s=AT_MOST_S)
     told = [json.loads(line) for line in (folder / "told.jsonl").read_text(encoding="utf-8").splitlines()]
     samples = run.learner.groups_per_step * run.sampling.group_size
     steps = [(line["at"], samples) for line in told if "step" in line]
@@ -195,22 +195,6 @@ def _for_peer(run: Run, seed: int, folder: Path) -> dict[str, Any]:
         "folder": str(folder / "trl"),
         "out": str(folder / "told.jsonl"),
     }
-
-
-def _measure(command: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Run a command to its end. Raises RunFailed where it fails or hangs."""
-    found, log = folder / "used.json", folder / "log.txt"
-    words = [sys.executable, "-m", "benchmarks.proofs.trl.measured", str(found), str(AT_MOST_S), *command]
-    with log.open("wb") as output:
-        process = spawn(words, cwd=results.ROOT, stdout=output, stderr=output)
-        try:
-            wait(process, AT_MOST_S + GRACE_S)
-        finally:
-            code = stop(process, GRACE_S)
-    if code or not found.exists():
-        raise RunFailed(f"{' '.join(command[:4])} ended with {code}: see {log}")
-    used: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
-    return used
 
 
 def _side(
