@@ -8,11 +8,13 @@ out to have lost data, the current action is repeated after `learner.resume.reco
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
 from typing import TYPE_CHECKING, Literal
 
+from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
 from broker.protocol.run_owner import RunOwner
@@ -118,6 +120,7 @@ class TrainingLoop:
             self.version, groups, advantages, published=self.publisher.take_checksums(), kl=kl
         )
         self.selection.buffer.discard(group.group_id for group in groups)
+        self._drop_what_is_over()
         self._clock.lap("journal")  # the step counts, whatever happens now
         # Only the read data give the number of steps of the epochs, which the backend does not know.
         stepped = self.policy.step(batch, learner if learner.epochs else None)
@@ -131,6 +134,18 @@ class TrainingLoop:
         self._skipped.count(self.version, stepped)
         check_mismatch(self.run.learner.mismatch, by_generator(stepped))
         self.recovery.surviving(self._after_step)
+
+    def _drop_what_is_over(self) -> None:
+        """Drop what a later step can't train, once this step is recorded: generators need not sample it.
+
+        A Redis that went back is noticed again when the step is published, and the recovery then drops as much.
+        """
+        following = self.policy_version.taken = self.version + 1  # the feeder issues no more for this step
+        with contextlib.suppress(WentBack):
+            if following >= self.run.learner.steps:
+                self.intake.drop_the_rest()
+            else:
+                self.intake.drop_surplus(following)
 
     def _pack(
         self, groups: list[ScoredGroup], advantages: Advantages, *, truncated: Literal["mask", "keep"] | None

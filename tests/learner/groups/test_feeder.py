@@ -106,8 +106,8 @@ def test_a_dropped_group_is_replaced_in_the_last_step(make_chain: MakeChain, sta
 
 
 @pytest.mark.parametrize(
-    ("kept", "in_flight"), [(1.0, 2), (0.6, 4), (0.1, 6)]
-)  # 0.1: twenty, but six is the budget
+    ("kept", "in_flight"), [(1.0, 2), (0.6, 4), (0.1, 8)]
+)  # 0.1: twenty, but eight is the most
 def test_the_last_step_gets_as_many_as_it_will_need_at_the_share_that_trained_lately(
     make_chain: MakeChain, start: Start, kept: float, in_flight: int
 ) -> None:
