@@ -28,6 +28,7 @@ from learner.journal.writer import Journal
 from learner.objective.advantages import batch_advantages
 from learner.objective.kl_coefficient import KlCoefficient, penalized
 from learner.policy_version import PolicyVersion
+from learner.reporting.curves import load_ahead
 from learner.reporting.generators import as_record, by_generator, check_mismatch, merged
 from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.latency import ages_of, latency_facts
@@ -232,6 +233,8 @@ class TrainingLoop:
         )
         is_last = is_done or self.selection.has_drained()
         if is_last:
+            if self.evaluation.has_rounds:
+                load_ahead()
             self._evaluate(wait=True)
             if not self.selection.is_stopped:
                 self._give_up_rounds()

@@ -258,7 +258,7 @@ class Intake:
         return self._bytes / self._sizes if self._sizes else 0.0
 
     def open_floors(self) -> dict[str, int]:
-        """Return the floors of the groups without an outcome, by id: trained groups may keep their slots for a while."""
+        """Return the floors of the groups without an outcome, by id: trained ones may keep their slots for a while."""
         slots = self.run_owner.slots()
         return {group_id: floor for group_id, floor in slots.items() if not self.journal.has(group_id)}
 
@@ -275,7 +275,7 @@ class Intake:
         """Drop surplus that was issued while its step got its groups: `version` is beyond its lag."""
         oldest = version - self.run.learner.max_lag
         expired = [group_id for group_id, floor in self.open_floors().items() if floor < oldest]
-        self._drop(expired, f"{SURPLUS}: issued for step {oldest}, which had all its groups")
+        self._drop(expired, f"{SURPLUS}: step {oldest} had all its groups when it was issued")
 
     def drop_the_rest(self) -> None:
         """Drop every group without an outcome, once the last step has its groups."""

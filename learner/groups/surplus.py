@@ -1,11 +1,12 @@
 """Tell which groups in flight no step can train in time: a step's surplus.
 
-In: the floors of all groups without an outcome. Out: the ids beyond what the steps have room for; none unless the feeder
-has issued more than the budget, because a share of the groups has no variance. Used by `learner.groups.selection`,
-which waits for no surplus, and by `learner.groups.intake`, which drops it once a step has its groups.
+In: the floors of all groups without an outcome. Out: the ids beyond what the steps have room for; none unless the
+feeder has issued more than the budget, because a share of the groups has no variance. Used by
+`learner.groups.selection`, which waits for no surplus, and by `learner.groups.intake`, which drops it once a step has
+its groups.
 
-Of groups with the same floor the last issued are the surplus, whichever arrive first: a slow group is as likely to train
-as a fast one.
+Of groups with the same floor the last issued are the surplus, whichever arrive first: a slow group is as likely to
+train as a fast one.
 """
 
 from __future__ import annotations
