@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from config.run import SURPLUS_STEPS
 from learner.journal.ledger import TRAINED, Ledger, read_ledger, read_step
 from learner.journal.records import published_in
 from tests.protocol.redis_history import State
@@ -40,8 +41,13 @@ class Bounds:
 
     @property
     def budget(self) -> int:
-        """Groups without an outcome, at most."""
+        """Groups without an outcome, at most, but for a step's surplus."""
         return (self.max_lag + 1) * self.groups_per_step
+
+    @property
+    def surplus(self) -> int:
+        """Groups in flight beyond the budget, at most, for a step that lacks groups."""
+        return max(0, SURPLUS_STEPS * self.groups_per_step - self.budget)
 
     def is_smaller(self, than: Bounds) -> bool:
         """Return whether what is in flight within `than` may be too much."""
@@ -79,12 +85,12 @@ class Invariants:
     def too_much(self, now: State, bounds: Bounds) -> str | None:
         """Return what of the groups in flight is beyond the bounds, by the ledger that was read last; None: nothing."""
         open_floors = [now.slots[group_id] for group_id in self._open(now)]
-        if len(open_floors) > bounds.budget:
+        if len(open_floors) > bounds.budget + bounds.surplus:
             return f"7: {len(open_floors)} groups in flight"
         size, lag, version = bounds.groups_per_step, bounds.max_lag, len(self.ledger.steps)
         for floor in set(open_floors):
             late = sum(other <= floor for other in open_floors) - (floor + lag - version + 1) * size
-            if late > 0:
+            if late > bounds.surplus:
                 return f"8: at version {version}, {late} groups of floor {floor} or less are too late"
         return None
 
