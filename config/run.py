@@ -23,6 +23,7 @@ SLOW_WAIT_S = 60.0  # that a postponed group waits while others are scored
 SLOW_WAIT_SHARE = 0.25  # of what a group has for its scoring, if that is less
 PLAY_SHARE = 0.5  # of the whole deadline of a group of episodes, for playing them
 SCORING_SHARE = 0.4  # of what a group has for its scoring, for running its answers
+SURPLUS_STEPS = 4  # steps whose groups may be in flight for the sake of one
 API = "api"  # name of the reward server's run: it has scorers, and neither learner nor generators
 RESERVED_NAMES = frozenset({API})
 
@@ -122,6 +123,20 @@ class Run(Section):
         """Groups that may be in flight: (L + 1) x S, or fewer with `learner.groups_in_flight`."""
         most = (self.learner.max_lag + 1) * self.learner.groups_per_step
         return min(most, self.learner.groups_in_flight or most)
+
+    @property
+    def most_in_flight(self) -> int:
+        """Groups in flight at most while a step lacks groups: more than the budget where many have no variance.
+
+        Unless the budget has room for it, as many as fill a step at once when one in SURPLUS_STEPS groups trains; more
+        would rather be surplus, and Redis holds them. Where lateness is no bound, every row of an epoch counts, or an
+        operator has set the number, the budget is kept.
+        """
+        learner = self.learner
+        is_exact = learner.groups_in_flight is not None or learner.epochs is not None
+        if is_exact or learner.late_groups != "wait" or learner.filters.zero_variance != "replace":
+            return self.budget
+        return max(self.budget, SURPLUS_STEPS * learner.groups_per_step)
 
     def plays(self, task: str) -> bool:
         """Return whether the groups of a task are episodes, which agents play."""

@@ -59,7 +59,7 @@ def groups_at_once(run: Run, engine_room: int) -> int:
     generators = run.generators
     if generators.groups_in_flight is not None:
         return generators.groups_in_flight
-    share = -(-run.budget // generators.count)
+    share = -(-run.most_in_flight // generators.count)
     return max(1, min(engine_room, share))
 
 

@@ -6,6 +6,7 @@ name that is taken.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -174,4 +175,6 @@ def _load(session: TrainingSession, world_size: int) -> tuple[PreTrainedTokenize
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    gc.freeze()  # else the interpreter's last collections of all that torch holds take a second
+    sys.exit(code)

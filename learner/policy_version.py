@@ -14,8 +14,10 @@ class PolicyVersion:
     Attributes:
         trained: the version of the weights that the learner holds.
         announced: the newest announced version; behind `trained` between a step and its announcement.
+        taken: steps that have their groups; ahead of `trained` during a step.
     """
 
     def __init__(self, trained: int = 0) -> None:
         self.trained = trained
         self.announced = trained
+        self.taken = trained

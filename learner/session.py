@@ -251,6 +251,7 @@ class TrainingSession(Incarnation):
             known=journal.has,
             mean_bytes=intake.mean_bytes,
             kept_share=intake.kept_share,
+            held=lambda: len(intake.buffer),
         )
         operator = Operator(self.run_owner, journal, feeder, self._tell_wanted)
         publisher = self._publisher(journal, intake, feeder, keep_alive)

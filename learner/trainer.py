@@ -8,11 +8,13 @@ out to have lost data, the current action is repeated after `learner.resume.reco
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
 from typing import TYPE_CHECKING, Literal
 
+from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
 from broker.protocol.run_owner import RunOwner
@@ -26,6 +28,7 @@ from learner.journal.writer import Journal
 from learner.objective.advantages import batch_advantages
 from learner.objective.kl_coefficient import KlCoefficient, penalized
 from learner.policy_version import PolicyVersion
+from learner.reporting.curves import load_ahead
 from learner.reporting.generators import as_record, by_generator, check_mismatch, merged
 from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.latency import ages_of, latency_facts
@@ -118,6 +121,7 @@ class TrainingLoop:
             self.version, groups, advantages, published=self.publisher.take_checksums(), kl=kl
         )
         self.selection.buffer.discard(group.group_id for group in groups)
+        self._drop_what_is_over()
         self._clock.lap("journal")  # the step counts, whatever happens now
         # Only the read data give the number of steps of the epochs, which the backend does not know.
         stepped = self.policy.step(batch, learner if learner.epochs else None)
@@ -131,6 +135,18 @@ class TrainingLoop:
         self._skipped.count(self.version, stepped)
         check_mismatch(self.run.learner.mismatch, by_generator(stepped))
         self.recovery.surviving(self._after_step)
+
+    def _drop_what_is_over(self) -> None:
+        """Drop what a later step can't train, once this step is recorded: generators need not sample it.
+
+        A Redis that went back is noticed again when the step is published, and the recovery then drops as much.
+        """
+        following = self.policy_version.taken = self.version + 1  # the feeder issues no more for this step
+        with contextlib.suppress(WentBack):
+            if following >= self.run.learner.steps:
+                self.intake.drop_the_rest()
+            else:
+                self.intake.drop_surplus(following)
 
     def _pack(
         self, groups: list[ScoredGroup], advantages: Advantages, *, truncated: Literal["mask", "keep"] | None
@@ -217,6 +233,8 @@ class TrainingLoop:
         )
         is_last = is_done or self.selection.has_drained()
         if is_last:
+            if self.evaluation.has_rounds:
+                load_ahead()
             self._evaluate(wait=True)
             if not self.selection.is_stopped:
                 self._give_up_rounds()

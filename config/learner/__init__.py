@@ -53,8 +53,9 @@ class LearnerConfig(Section):
     that no token is ever older. `train`: train on it nevertheless. `drop`: drop and count it, which favours short
     answers."""
     groups_in_flight: int | None = Field(None, ge=1)
-    """Groups in flight: those without an outcome, and trained ones whose weights are not announced yet. Unset, and at
-    most: (max_lag + 1) x groups_per_step."""
+    """Groups in flight: those without an outcome, and trained ones whose weights are not announced yet. At most
+    (max_lag + 1) x groups_per_step. Unset: so many, and for a step that lacks groups with variance up to four steps'
+    worth, unless `epochs` is set."""
     group_deadline_s: float = Field(300.0, gt=0)
     """Seconds after which a group that was issued and not scored is given up. A pause, an outage of Redis, full memory
     and the time while the run was stopped do not count."""

@@ -14,9 +14,9 @@ class FiltersConfig(Section):
 
     zero_variance: Literal["replace", "keep"] = "replace"
     """`replace`: drop a group whose rewards are all equal, and give its slot to another prompt. `keep`: let it train,
-    with a gradient of zero. Towards the end of a run as many groups are issued as its last steps are likely to need by
-    the share that trained lately; what they leave is dropped as `over`, and comes first where the run gets more
-    steps."""
+    with a gradient of zero. As many groups are issued as steps are likely to need by the share that trained lately.
+    What a step leaves beyond what can train in time is dropped as `surplus`; what the last step leaves is dropped as
+    `over`, and comes first where the run gets more steps."""
     pass_rate: tuple[float, float] = (0.0, 1.0)
     """Drop a group whose mean score is outside this range (bounds included), and give its slot to another prompt.
     [0, 0.9] leaves out prompts that the policy has solved."""

@@ -56,6 +56,7 @@ class Feeder:
         version: the learner's policy version; issued groups wait for announced ones.
         mean_bytes: mean size of a sampled group in Redis.
         kept_share: the share of recently returned groups that train.
+        held: the number of groups that wait for a step.
         clock: seconds, monotonic.
     """
 
@@ -71,6 +72,7 @@ class Feeder:
         known: Callable[[str], bool],
         mean_bytes: Callable[[], float],
         kept_share: Callable[[], float] = lambda: 1.0,
+        held: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.run = run
@@ -87,6 +89,7 @@ class Feeder:
         self._known = known
         self._mean_bytes = mean_bytes
         self._kept_share = kept_share
+        self._held = held
         self._clock = clock
         self._retries: list[str] = []
         self._said = -SAY_EVERY_S
@@ -238,13 +241,21 @@ class Feeder:
         return not issued.full
 
     def _budget(self) -> int:
-        """Return how many groups may be in flight; towards the end, the number that the last steps are likely to need.
+        """Return how many groups may be in flight: the budget, or as many as are likely to be needed.
 
-        A share of returned groups is dropped, so with an exact count a step's last groups would be found one by one.
-        Surplus groups are dropped at the run's end.
+        A share of returned groups is dropped, so with an exact count a step's last groups would be found one by one:
+        towards the end, and where the budget has little room beside what is held. What is over is dropped once a step
+        has its groups.
         """
-        remaining = (self.run.learner.steps - self.version.announced) * self.run.learner.groups_per_step
-        return min(self.run.budget, math.ceil(remaining / self._kept_share()))
+        learner, version, share = self.run.learner, self.version, self._kept_share()
+        size, taken = learner.groups_per_step, max(version.taken, version.announced)
+        trained = (taken - version.announced) * size  # they keep their slots
+        budget = min(self.run.budget, trained + math.ceil((learner.steps - taken) * size / share))
+        if taken >= learner.steps or version.announced + learner.max_lag < taken:
+            return budget  # a group issued now would be too old for the next step
+        held = min(self._held(), size)
+        likely = trained + held + math.ceil((size - held) / share)
+        return max(budget, min(self.run.most_in_flight, likely))
 
     def _memory_is_short(self) -> bool:
         """Return whether Redis has too little room for the groups in flight, including those yet to be sampled."""

@@ -32,7 +32,8 @@ from learner.groups.filters import why_empty, why_impossible
 from learner.groups.kept_share import KeptShare
 from learner.groups.retirement import keeps_its_slot
 from learner.groups.same_reward import SameRewardWatch
-from learner.journal.ledger import DROPPED, OVER, GroupOutcome
+from learner.groups.surplus import surplus_of
+from learner.journal.ledger import DROPPED, OVER, SURPLUS, GroupOutcome
 from learner.journal.writer import Journal
 from learner.objective.advantages import has_variance
 from learner.policy_version import PolicyVersion
@@ -256,14 +257,35 @@ class Intake:
         """Return the mean size of a scored group in Redis, bytes; 0 before the first."""
         return self._bytes / self._sizes if self._sizes else 0.0
 
+    def open_floors(self) -> dict[str, int]:
+        """Return the floors of the groups without an outcome, by id: trained ones may keep their slots for a while."""
+        slots = self.run_owner.slots()
+        return {group_id: floor for group_id, floor in slots.items() if not self.journal.has(group_id)}
+
+    def drop_surplus(self, version: int) -> None:
+        """Drop what the steps from `version` on have no room for in time."""
+        if self.run.most_in_flight > self.run.budget:
+            learner = self.run.learner
+            surplus = surplus_of(
+                self.open_floors(), version, groups_per_step=learner.groups_per_step, max_lag=learner.max_lag
+            )
+            self._drop(surplus, f"{SURPLUS}: step {version} had all its groups without this one")
+
+    def drop_expired(self, version: int) -> None:
+        """Drop surplus that was issued while its step got its groups: `version` is beyond its lag."""
+        oldest = version - self.run.learner.max_lag
+        expired = [group_id for group_id, floor in self.open_floors().items() if floor < oldest]
+        self._drop(expired, f"{SURPLUS}: step {oldest} had all its groups when it was issued")
+
     def drop_the_rest(self) -> None:
-        """Drop every group without an outcome, after the last step was trained and announced."""
-        reason = f"{OVER}: the run's last step had all its groups without this one"
+        """Drop every group without an outcome, once the last step has its groups."""
+        self._drop(self.open_floors(), f"{OVER}: the run's last step had all its groups without this one")
+
+    def _drop(self, group_ids: Iterable[str], reason: str) -> None:
         held = self.buffer.groups
         over = {
             group_id: dropped(held[group_id], reason) if group_id in held else GroupOutcome(DROPPED, reason)
-            for group_id in self.run_owner.slots()
-            if not self.journal.has(group_id)
+            for group_id in group_ids
         }
         self.buffer.discard(over)
         self.settle(over)

@@ -18,6 +18,7 @@ from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.run import Run
 from learner.groups.intake import Intake
+from learner.groups.surplus import surplus_of
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class Selection:
             pass
         self.poll()
         while not self._stop.is_set():
-            self.intake.drop_late()
+            self._drop_late(version)
             chosen = self._oldest()
             enough = len(chosen) == self.run.learner.groups_per_step or self._is_the_rest(chosen)
             if not self.is_paused and enough and (not chosen or self._rest_can_make_it(version, chosen)):
@@ -136,12 +137,7 @@ class Selection:
         """Return whether no more groups will be issued and only the chosen ones are in flight."""
         if self._wanted() != DRAIN and not self._has_issued_all():
             return False
-        return len(self._floors_in_flight()) == len(chosen)
-
-    def _floors_in_flight(self) -> list[int]:
-        """Return the floors of the groups without an outcome: trained groups may keep their slots for a while."""
-        slots = self.intake.run_owner.slots()
-        return [floor for group_id, floor in slots.items() if not self.intake.journal.has(group_id)]
+        return len(self.intake.open_floors()) == len(chosen)
 
     def wait_for_round(self, version: int) -> None:
         """Read until the evaluation round of `version` is complete, past its deadline, or stop is requested."""
@@ -178,20 +174,28 @@ class Selection:
             self._looked = now
             self.intake.reconcile(is_paused=self.is_paused)
 
+    def _drop_late(self, version: int) -> None:
+        """Drop what is too old: where `late_groups` says so, or because it was issued while its step got its groups."""
+        self.intake.drop_late()
+        if self.run.most_in_flight > self.run.budget:
+            self.intake.drop_expired(version)
+
     def _oldest(self) -> list[ScoredGroup]:
         """Return up to a step's groups with the oldest floors."""
         return self.buffer.oldest(self.run.learner.groups_per_step)
 
     def _rest_can_make_it(self, version: int, chosen: Sequence[ScoredGroup]) -> bool:
-        if self.run.learner.late_groups != "wait":
-            return True
-        return rest_can_make_it(
-            version,
-            self._floors_in_flight(),
-            [group.rollout.prompt.floor for group in chosen],
-            groups_per_step=self.run.learner.groups_per_step,
-            max_lag=self.run.learner.max_lag,
-        )
+        """Return whether the groups that the step leaves behind can train in time, but for its surplus."""
+        learner = self.run.learner
+        if learner.late_groups != "wait" or (learner.max_lag and version + 1 == learner.steps):
+            return True  # the last step makes no group late: what it leaves behind is over
+        room = {"groups_per_step": learner.groups_per_step, "max_lag": learner.max_lag}
+        floors = self.intake.open_floors()
+        if self.run.most_in_flight > self.run.budget:
+            surplus = surplus_of(floors, version, **room)
+            floors = {group_id: floor for group_id, floor in floors.items() if group_id not in surplus}
+        taken = [floors[group.group_id] for group in chosen if group.group_id in floors]
+        return rest_can_make_it(version, list(floors.values()), taken, **room)
 
     def _checked_lag(self, version: int, chosen: list[ScoredGroup]) -> list[ScoredGroup]:
         for group in chosen:

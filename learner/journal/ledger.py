@@ -24,6 +24,7 @@ __all__ = [
     "DEAD",
     "DROPPED",
     "OVER",
+    "SURPLUS",
     "TRAINED",
     "GroupOutcome",
     "JournalError",
@@ -39,6 +40,9 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 TRAINED, DROPPED, DEAD = "trained", "dropped", "dead"
+SURPLUS = (
+    "surplus"  # begins the detail of a group dropped because a step before the last had its groups without it
+)
 OVER = "over"  # begins the detail of a group dropped because the last step had its groups without it
 COLLECTED = "collected"  # kept with its payload, by a run without training
 ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: learner.resume=FOLDER"

@@ -6,6 +6,8 @@ ends. A failure is logged and ends nothing.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +47,22 @@ STYLE: Any = {
 }
 
 
+def load_ahead() -> None:
+    """Import in the background what `draw` needs, while the learner waits for the run's last round."""
+
+    def load() -> None:
+        with contextlib.suppress(ImportError):  # `draw` reports it
+            _pyplot()
+
+    threading.Thread(target=load, name="load-curves", daemon=True).start()
+
+
 def draw(folder: Path) -> Path | None:
     """Draw the steps of `folder/metrics.jsonl`; returns the picture's path, or None before the first step."""
     records = read_metrics(folder)
     if not records:
         return None
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
+    plt = _pyplot()
     with plt.rc_context(STYLE):
         figure, ((reward, lag), (queues, time)) = plt.subplots(2, 2, figsize=(12, 7), layout="constrained")
         last = records[-1]["step"]
@@ -104,6 +112,15 @@ def draw(folder: Path) -> Path | None:
         figure.savefig(path, dpi=130)
         plt.close(figure)
     return path
+
+
+def _pyplot() -> Any:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    return plt
 
 
 def _reward(axes: Any, records: Records) -> None:

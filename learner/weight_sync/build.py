@@ -72,7 +72,7 @@ def _relay(
 ) -> Relay:
     """Build the relay that gives weights out in Redis, or in the section's folder."""
     exchange: Exchange = RedisExchange(link.client, keys)
-    room = RedisRoom(link.client, keys, budget=run.budget, mean_bytes=mean_bytes)
+    room = RedisRoom(link.client, keys, budget=run.most_in_flight, mean_bytes=mean_bytes)
     lack_of_room: Callable[[int], str] = room.lack
     if isinstance(section, RelayTransportConfig) and section.directory:
         exchange, lack_of_room = FolderExchange(section.directory.absolute() / run.name), _no_lack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,25 @@ def test_what_was_issued_beyond_the_last_step_is_dropped_as_over(make_chain: Mak
     chain.selection.poll_operator()
     assert sorted(trainer.feeder._retries) == sorted(f"{group_id}-r1" for group_id in ledger.over)
     trainer.publisher.close()
+
+
+@pytest.mark.parametrize("max_lag", [0, 1])
+def test_what_a_step_did_not_need_is_surplus_and_no_group_gets_too_old(
+    make_chain: MakeChain, train: Train, max_lag: int
+) -> None:
+    chain = make_chain(learner={"steps": 8, "max_lag": max_lag}, evaluation={"every": 0})
+    for _ in range(100):
+        chain.intake.kept_share.note(kept=False)  # so a step has as much in flight as it may
+    train(chain)
+    ledger = read_ledger(chain.run.folder / "journal")
+    kinds = Counter(outcome.detail.partition(":")[0] for outcome in ledger.outcomes.values())
+    assert kinds["surplus"] > 0
+    assert len(ledger.outcomes) == int(chain.client.hget(chain.keys("cursor"), "issued"))
+    records = read_metrics(chain.run.folder)
+    assert sum(record["dropped_by_reason"].get("surplus", 0) for record in records) == kinds["surplus"]
+    assert sum(record["dropped_by_reason"].get("over", 0) for record in records) == kinds["over"]
+    assert max(record["lag_max"] for record in records) <= max_lag
+    assert (chain.slots, chain.selection.breaches) == (set(), 0)
 
 
 def test_a_run_trains_what_it_issued_and_leaves_nothing(make_chain: MakeChain, train: Train) -> None:

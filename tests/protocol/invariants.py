@@ -7,11 +7,14 @@ whenever a file of it has grown. Nothing here asks the learner what it believes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from learner.journal.ledger import TRAINED, Ledger, read_ledger, read_step
+from broker.group_ids import order_of
+from config.run import SURPLUS_STEPS
+from learner.journal.ledger import SURPLUS, TRAINED, Ledger, read_ledger, read_step
 from learner.journal.records import published_in
 from tests.protocol.redis_history import State
 
@@ -40,8 +43,13 @@ class Bounds:
 
     @property
     def budget(self) -> int:
-        """Groups without an outcome, at most."""
+        """Groups without an outcome, at most, but for a step's surplus."""
         return (self.max_lag + 1) * self.groups_per_step
+
+    @property
+    def surplus(self) -> int:
+        """Groups in flight beyond the budget, at most, for a step that lacks groups."""
+        return max(0, SURPLUS_STEPS * self.groups_per_step - self.budget)
 
     def is_smaller(self, than: Bounds) -> bool:
         """Return whether what is in flight within `than` may be too much."""
@@ -79,12 +87,12 @@ class Invariants:
     def too_much(self, now: State, bounds: Bounds) -> str | None:
         """Return what of the groups in flight is beyond the bounds, by the ledger that was read last; None: nothing."""
         open_floors = [now.slots[group_id] for group_id in self._open(now)]
-        if len(open_floors) > bounds.budget:
+        if len(open_floors) > bounds.budget + bounds.surplus:
             return f"7: {len(open_floors)} groups in flight"
         size, lag, version = bounds.groups_per_step, bounds.max_lag, len(self.ledger.steps)
         for floor in set(open_floors):
             late = sum(other <= floor for other in open_floors) - (floor + lag - version + 1) * size
-            if late > 0:
+            if late > bounds.surplus:
                 return f"8: at version {version}, {late} groups of floor {floor} or less are too late"
         return None
 
@@ -102,7 +110,9 @@ class Invariants:
         """
         if command in GUARDED and 0 < fence < before.fence:  # 0: one that ends before its claim
             assert before.contents == now.contents, f"14: {command} of fence {fence} did something"
+        known = self.ledger.outcomes.keys()
         self.read_ledger()
+        self._surplus(before, self.ledger.outcomes.keys() - known)
         self._transition(before, now, command)
         self._places(now)
         self._bounds(now)
@@ -131,6 +141,29 @@ class Invariants:
         for version, checksum in published_in(record).items():
             known = self._checksums.get(str(version), checksum)
             assert known == checksum, f"step {record['step']} names other weights of version {version}"
+
+    def _surplus(self, before: State, ended: AbstractSet[str]) -> None:
+        """Only what was issued last is surplus: as many groups as have room were before each in the step's order."""
+        named = {
+            group_id
+            for group_id in ended
+            if self.ledger.outcomes[group_id].detail.startswith(f"{SURPLUS}: step")
+        }
+        if not named or self.bounds is None:
+            return
+        steps = len(self.ledger.steps)
+        trained = {*self.ledger.steps[-1]["ids"]} if steps else set()
+        order = {
+            group_id: (floor, *order_of(group_id))
+            for group_id, floor in before.slots.items()
+            if group_id in trained or group_id in named or group_id not in self.ledger.outcomes
+        }
+        for group_id in named & order.keys():
+            if self.ledger.outcomes[group_id].detail.endswith("when it was issued"):
+                continue
+            room = (before.slots[group_id] + self.bounds.max_lag - steps + 2) * self.bounds.groups_per_step
+            earlier = sum(key < order[group_id] for key in order.values())
+            assert earlier >= room, f"8: {group_id} is surplus after {earlier} others, and {room} had room"
 
     def _transition(self, before: State, now: State, command: str) -> None:
         announced = now.version

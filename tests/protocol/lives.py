@@ -29,7 +29,7 @@ import learner.reporting.curves
 from broker.connection import RedisLink
 from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
-from learner import incarnation, session
+from learner import incarnation, session, trainer
 from learner.data.held_out import HeldOut
 from learner.data.prompts import PromptRows, PromptSource
 from learner.data.row import Row
@@ -266,6 +266,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     monkeypatch.setattr(incarnation, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
     monkeypatch.setattr(learner.reporting.curves, "draw", lambda _: None)
+    monkeypatch.setattr(trainer, "load_ahead", lambda: None)
     monkeypatch.setattr(Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
     _hear_failures(monkeypatch)
     return clock, disk

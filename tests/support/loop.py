@@ -63,6 +63,7 @@ def make_trainer(
         known=chain.journal.has,
         mean_bytes=chain.intake.mean_bytes,
         kept_share=chain.intake.kept_share,
+        held=lambda: len(chain.buffer),
         clock=chain.clock,
     )
     operator = Operator(chain.run_owner, chain.journal, feeder)

@@ -45,7 +45,7 @@ def bytes_in_flight(run: Run) -> float:
     """Return the most that a full budget of groups takes in Redis; for episodes with the records of their turns."""
     answers = run.sampling.group_size * run.sampling.max_tokens
     group = (answers + run.data.max_prompt_tokens) * (TOKEN_BYTES + TEXT_BYTES)
-    return run.budget * group * (TURNS_SHARE if run.has_agents else 1)
+    return run.most_in_flight * group * (TURNS_SHARE if run.has_agents else 1)
 
 
 def evaluation_bytes(run: Run) -> float:

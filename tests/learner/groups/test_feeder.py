@@ -106,8 +106,8 @@ def test_a_dropped_group_is_replaced_in_the_last_step(make_chain: MakeChain, sta
 
 
 @pytest.mark.parametrize(
-    ("kept", "in_flight"), [(1.0, 2), (0.6, 4), (0.1, 6)]
-)  # 0.1: twenty, but six is the budget
+    ("kept", "in_flight"), [(1.0, 2), (0.6, 4), (0.1, 8)]
+)  # 0.1: twenty, but eight is the most
 def test_the_last_step_gets_as_many_as_it_will_need_at_the_share_that_trained_lately(
     make_chain: MakeChain, start: Start, kept: float, in_flight: int
 ) -> None:
@@ -116,6 +116,46 @@ def test_the_last_step_gets_as_many_as_it_will_need_at_the_share_that_trained_la
     wait_until(lambda: len(chain.slots) == in_flight)
     looks(feeder)
     assert len(chain.slots) == in_flight
+
+
+@pytest.mark.parametrize(
+    ("learner", "held", "in_flight"),
+    [
+        ({}, 0, 8),  # of two groups a step, one in four trains
+        ({}, 1, 5),  # one is held, and four are likely to have the other
+        ({}, 2, 2),
+        ({"max_lag": 4}, 0, 10),  # the budget has room enough
+        ({"groups_in_flight": 2}, 0, 2),
+        ({"epochs": 1}, 0, 2),
+        ({"late_groups": "train"}, 0, 2),
+        ({"filters": {"zero_variance": "keep"}}, 0, 2),
+    ],
+)
+def test_a_step_that_lacks_groups_gets_as_many_as_it_is_likely_to_need_within_a_bound(
+    make_chain: MakeChain, start: Start, learner: dict[str, Any], held: int, in_flight: int
+) -> None:
+    chain = make_chain(learner={"max_lag": 0} | learner)
+    feeder = start(chain, kept_share=lambda: 0.25, held=lambda: held)
+    wait_until(lambda: len(chain.slots) == in_flight)
+    looks(feeder)
+    assert len(chain.slots) == in_flight
+
+
+def test_nothing_is_issued_for_the_next_step_before_its_version_is_announced(
+    make_chain: MakeChain, start: Start
+) -> None:
+    chain = make_chain(learner={"max_lag": 0})
+    feeder = start(chain, kept_share=lambda: 0.25)
+    wait_until(lambda: len(chain.slots) == 8)
+    feeder.version.taken = 1  # by 0 and 1, which keep their slots
+    chain.run_owner.retire([*"234567"])
+    looks(feeder)
+    assert chain.slots == {"0", "1"}
+    chain.announce(1)
+    feeder.version.announced = 1
+    chain.run_owner.retire(["0", "1"])
+    wait_until(lambda: len(chain.slots) == 8)
+    assert set(chain.run_owner.slots().values()) == {1}
 
 
 def test_the_share_that_trains_is_that_of_the_newest_groups_and_never_0() -> None:

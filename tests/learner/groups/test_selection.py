@@ -205,6 +205,47 @@ def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committ
     assert (chain.selection.breaches, chain.journal.ledger.twice) == (0, [])
 
 
+def test_the_last_step_waits_for_no_older_floor(make_chain: MakeChain) -> None:
+    chain = make_chain(learner={"steps": 2})
+    chain.issue(1)  # floor 0: with a step to come it would be due now
+    chain.announce(1)
+    issue_scored(chain, 2)
+    assert take(chain, 1) == ["1", "2"]
+
+
+def test_without_lag_a_step_takes_the_first_that_were_issued_and_the_others_are_surplus(
+    make_chain: MakeChain,
+) -> None:
+    chain = make_chain(learner={"max_lag": 0})
+    slow, *_ = chain.issue(6)
+    for group_id in "1234":
+        chain.score(group_id)
+    chain.read()
+    stop_at_the_first_wait(chain)
+    assert take(chain, 0) is None, "a slow group is not overtaken"
+    chain.stop.clear()
+    chain.score(slow, [1.0, 1.0])  # without variance
+    assert take(chain, 0) == ["1", "2"]
+    chain.journal.append(0, [chain.buffer.groups[group_id] for group_id in "12"], [[0.5, -0.5]] * 2)
+    chain.buffer.discard("12")
+    chain.intake.drop_surplus(1)
+    assert chain.slots == {"1", "2"}, "until version 1 is announced"
+    ended = {group_id: chain.journal.ledger.outcomes[group_id] for group_id in "345"}
+    assert {outcome.detail for outcome in ended.values()} == {
+        "surplus: step 1 had all its groups without this one"
+    }
+    assert [outcome.tokens for outcome in ended.values()] == [4, 4, 0]
+    assert chain.intake.take_arrivals().dropped == {"zero_variance": 1, "surplus": 3}
+    assert chain.journal.ledger.over == [], "they are not begun anew"
+    (late,) = chain.issue()  # by a feeder that did not know yet: floor 0
+    chain.announce(1)
+    chain.stop.clear()
+    assert take(chain, 1) is None
+    assert (
+        chain.journal.ledger.outcomes[late].detail == "surplus: step 1 had all its groups when it was issued"
+    )
+
+
 @pytest.mark.parametrize("what", ["train", "drop"])
 def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChain, what: str) -> None:
     chain = make_chain(learner={"late_groups": what})
