@@ -6,8 +6,9 @@ under one name. An entry stays in its stream until its hand-over, so a dispatche
 know nothing of RQ.
 
 A queue's list is kept short, a little longer than its workers are about to take. Entries that come meanwhile are held
-back. So a job is made when a worker is about to want it, of as many groups as wait by then. Held entries are leased
-like work. Held entries that are gone, because nobody waits for them any more, are discarded.
+back. So a job is made when a worker is about to want it, of as many groups as wait by then, and at the earliest when a
+burst of entries is over. Held entries are leased like work. Held entries that are gone, because nobody waits for them
+any more, are discarded.
 
 Entries that a worker has handed back, because it had to end, are delivered again at once.
 
