@@ -261,14 +261,18 @@ class Generator:
         if self._desk is not None and (calls := self._desk.of(entry)):
             await self._desk.answer(calls, entry, self._spoken)
             return
-        prompt = await asyncio.to_thread(self.prompts.decode, entry, codec.decode_prompt)
+        prompt, before = await asyncio.to_thread(self._opened, entry)
         if prompt is None:
             return
-        before = await asyncio.to_thread(self.prompts.tries, entry)
         if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
             log.warning("last_attempt group=%s: it is sampled alone", prompt.group_id)
         async with self.gate.enter(alone=is_last):
             await self._attempt(entry, prompt)
+
+    def _opened(self, entry: Entry) -> tuple[Prompt | None, int]:
+        """Return an entry's prompt, None where it can't be read, and how often sampling it was begun before."""
+        prompt = self.prompts.decode(entry, codec.decode_prompt)
+        return prompt, 0 if prompt is None or entry.is_new else self.prompts.tries(entry)
 
     async def _attempt(self, entry: Entry, prompt: Prompt) -> None:
         attempts = await asyncio.to_thread(self.prompts.begin, entry)

@@ -27,10 +27,10 @@ def repeated_share(completion: Completion) -> float:
     count = len(token_ids_N) - NGRAM + 1
     if count < 1:
         return 0.0
-    digests = np.zeros(count, np.int64)  # of the n-grams: integers sort fast
+    digests = np.zeros(count, np.int64)  # of the n-grams
     for place in range(NGRAM):
         digests = digests * PRIME + token_ids_N[place : place + count]
-    return 1.0 - len(np.unique(digests)) / count
+    return 1.0 - len(set(digests.tolist())) / count
 
 
 def same_answer_share(groups: Iterable[ScoredGroup]) -> float:

@@ -6,8 +6,9 @@ under one name. An entry stays in its stream until its hand-over, so a dispatche
 know nothing of RQ.
 
 A queue's list is kept short, a little longer than its workers are about to take. Entries that come meanwhile are held
-back. So a job is made when a worker is about to want it, of as many groups as wait by then. Held entries are leased
-like work. Held entries that are gone, because nobody waits for them any more, are discarded.
+back. So a job is made when a worker is about to want it, of as many groups as wait by then, and at the earliest when a
+burst of entries is over. Held entries are leased like work. Held entries that are gone, because nobody waits for them
+any more, are discarded.
 
 Entries that a worker has handed back, because it had to end, are delivered again at once.
 
@@ -43,10 +44,13 @@ log = logging.getLogger(__name__)
 
 BLOCK_S = 0.25  # that a read waits for new entries, while none is held
 HELD_BLOCK_S = 0.02  # the same while some are held: a worker may want a job by then
+GATHER_S = 0.01  # entries come in bursts: jobs wait until this long after the last of one
+BURST_S = 0.1  # longest wait for the end of a burst
 COUNT = 64  # entries of one read
 AHEAD = 2  # jobs in a queue's list for each of its workers
 REQUESTS = 64  # of the reward server, each one text, that wait for another server in one job
 JOB_S = 0.25  # of work in a job: RQ's own 8 ms are little beside it, and nobody waits long for the last group
+LEAST_S = 0.016  # of work in a job, where so much waits: with less, RQ's own would be most of it
 LOOK_EVERY_S = 2.0  # between two looks at the workers' queues
 WARN_EVERY_S = 10.0  # of queues that no worker serves
 HARD_AGE_S = 3600.0  # a job this old counts as lost, even where a worker seems to have it
@@ -80,9 +84,10 @@ class Dispatcher:
                 self.discard_gone()
                 self.sweep()
                 self._warn_of_unserved_queues()
-            waiting = any(self.held.values())
-            block_s = HELD_BLOCK_S if waiting else BLOCK_S
-            self.hold(self.rollouts.read_new_headers(COUNT, block_s=block_s))
+            if any(self.held.values()):
+                self.hold(self.rollouts.read_new_headers(COUNT, block_s=HELD_BLOCK_S))
+            else:
+                self._hold_burst(stop)
             self.deliver()
             self._set_state()
         self.deliver_all()
@@ -95,6 +100,17 @@ class Dispatcher:
             self.held[queue_of(self.config, task)].append(
                 replace(entry, raw={b"group": entry.group_id.encode()})
             )
+
+    def _hold_burst(self, stop: threading.Event) -> None:
+        """Wait for a first entry, and for those that come right after it: an engine ends groups together."""
+        entries = self.rollouts.read_new_headers(COUNT, block_s=BLOCK_S)
+        until = time.monotonic() + BURST_S
+        while entries:
+            self.hold(entries)
+            # A client of the reward server waits for each answer.
+            if self.joined.run.name == API or time.monotonic() > until or stop.wait(GATHER_S):
+                break
+            entries = self.rollouts.read_new_headers(COUNT, block_s=0)
 
     def deliver_all(self) -> None:
         """Make jobs of all that is held, whether or not their queues have room."""
@@ -220,12 +236,15 @@ def job_size(
             cost is found out.
         most: groups of one job.
         is_waiting: whether groups of this queue only wait for another server. Then a worker gets its whole share; else
-            the job has `JOB_S` of work.
+            the job has `LEAST_S` to `JOB_S` of work.
     """
     share = max(1, min(most, waiting // workers))
     if is_waiting:
         return share
-    return max(1, min(share, int(JOB_S / seconds_a_group))) if seconds_a_group else 1
+    if not seconds_a_group:
+        return 1
+    least = min(most, waiting, math.ceil(LEAST_S / seconds_a_group))
+    return max(1, least, min(share, int(JOB_S / seconds_a_group)))
 
 
 def run_dispatcher(joined: Joined, name: str, stop: threading.Event) -> int:

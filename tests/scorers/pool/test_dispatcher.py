@@ -46,7 +46,10 @@ def test_a_job_is_worth_its_overhead_and_leaves_work_for_the_other_workers(subte
         (100, 2, 0.03, 8),  # a quarter of a second
         (100, 2, 1.0, 1),
         (9, 2, 0.005, 4),  # the other worker gets as many
-        (3, 8, 0.005, 1),
+        (3, 8, 0.02, 1),
+        (3, 8, 0.005, 3),  # apart, RQ would take longer than the scorers
+        (9, 2, 0.002, 8),
+        (100, 2, 0.0001, 16),
         (1, 1, 0.005, 1),
     ]
     for waiting, workers, seconds_a_group, size in cases:
