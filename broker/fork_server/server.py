@@ -66,6 +66,7 @@ def main(words: Sequence[str]) -> int:
             _become(request, descriptors[1:], channel)
             _, _, module, *words = request["args"]
             code: int = importlib.import_module(f"{module}.__main__").main(words)
+            gc.freeze()  # else the interpreter's last collections take a second
             return code
         for descriptor in descriptors[1:]:
             os.close(descriptor)
