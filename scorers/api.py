@@ -43,7 +43,7 @@ from scorers.child.frames import (
 )
 
 if TYPE_CHECKING:
-    from broker.messages import Score
+    from broker.scores import Score
     from config.scorers import ScorersConfig
 
 TRIES: Final = 3  # of a row whose worker died
@@ -264,7 +264,7 @@ def score_row(
                 process, record = _routed(process, record, judge_url)
         except BadMessage as error:
             raise ValueError(str(error)) from None
-        import broker.messages  # noqa: F401 - for the score, while the worker imports its own
+        import broker.scores  # noqa: F401 - for the score, while the worker imports its own
 
         result = process.result(json.dumps({**record, TEXT_KEY: llm_output}).encode("ascii"))
         if result["task"] is None and result["status"] != "error":  # of a row that ends its workers
@@ -309,7 +309,7 @@ def score_of(result: Result, task: str) -> Score:
             if result["fault"] in ROWS_FAULTS
             else ScoringFailed(result["reason"])
         )
-    from broker.messages import Score, ScoreStatus
+    from broker.scores import Score, ScoreStatus
 
     return Score(
         status=ScoreStatus(result["status"]),

@@ -28,7 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from broker.errors import BadMessage, Permanent, PipelineError
-from broker.messages import Score
+from broker.scores import Score
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import all_tasks
 from scorers.child.frames import (
