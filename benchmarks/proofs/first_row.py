@@ -1,4 +1,4 @@
-"""`python -m benchmarks.proofs.first_row`: how soon does a program have the score of its first row?
+"""`make prove-first-row`: how soon does a program have the score of its first row?
 
 In: an older commit of this repository, and a number of rounds. Out: a fresh interpreter that imports `score` and prints
 the score of one math row, at this checkout and at the older commit, in turns: medians with their spread of the seconds

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.proofs.slow_scorer`: what does a slow scorer cost a run, with lag and without?
+"""`make prove-slow-scorer`: what does a slow scorer cost a run, with lag and without?
 
 In: a number of pairs. Out: the demo with its own `max_lag` beside itself with `max_lag: 0`, in alternating pairs of one
 seed each, and a table of their seconds from the first step to the last and of their held-out pass rates; `--write` puts
