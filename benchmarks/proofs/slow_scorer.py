@@ -31,7 +31,7 @@ from learner.reporting.metrics_file import read_metrics
 
 TARGET = 1.5  # times as fast as synchronous training
 CLOSE = 0.02  # of the held-out pass rate: more is a loss
-STEPS = 100
+STEPS, MAX_LAG = 100, 2
 AT_MOST_S = 300.0  # for a run, three times over before it is ended
 
 
@@ -63,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=3, metavar="N", help="pairs of runs (3)")
     parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="of thought for a group (1)")
     parser.add_argument("--steps", type=int, default=STEPS, metavar="N", help=f"({STEPS})")
+    parser.add_argument(
+        "--max-lag", type=int, default=MAX_LAG, metavar="N", help=f"of the asynchronous one ({MAX_LAG})"
+    )
     workers = recipe.learner.groups_per_step * 3 // 2
     parser.add_argument("--workers", type=int, default=workers, metavar="N", help=f"that judge ({workers})")
     results.add_out(parser, "slow-scorer")
@@ -73,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commit = results.commit()
     lines = results.heading(f"A scorer that takes {args.seconds:g} s a group, {args.pairs} pairs")
     settings = settings_of(args.seconds, args.steps, args.workers)
-    lags = (recipe.learner.max_lag, 0)
+    lags = (args.max_lag, 0)
     pairs = [_pair(number, lags, settings, out) for number in range(args.pairs)]
     lines += [*as_table(pairs, lags[0]), "", f"{args.workers} workers, {args.steps} steps."]
     lines += results.remarks(commit)
