@@ -47,10 +47,8 @@ if TYPE_CHECKING:
     from config.scorers import ScorersConfig
 
 TRIES: Final = 3  # of a row whose worker died
-MOST_DEPTH, MOST_BITS = (
-    50,
-    64,
-)  # of rows that are passed on as they are: `tasks.values` has the limits of a row
+# Of rows that are passed on as they are: `tasks.values` has the limits of a row.
+MOST_DEPTH, MOST_BITS = 50, 64
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 GRACE_S: Final = 5.0  # for a worker to end its children
 # The worker finds modules where its caller does, and then in the working folder: a user's own scorers may lie there.
@@ -262,13 +260,13 @@ def score_row(
             record = record_of(verification_info)
             if judge_url is not None or EPISODE_KEY in record or not is_json(record):
                 process, record = _routed(process, record, judge_url)
+            import broker.scores  # noqa: F401 - for the score, while the worker imports its own
+
+            result = process.result(json.dumps({**record, TEXT_KEY: llm_output}).encode("ascii"))
+            if result["task"] is None and result["status"] != "error":  # of a row that ends its workers
+                result["task"] = _routed(process, record, judge_url)[1]["task"]
         except BadMessage as error:
             raise ValueError(str(error)) from None
-        import broker.scores  # noqa: F401 - for the score, while the worker imports its own
-
-        result = process.result(json.dumps({**record, TEXT_KEY: llm_output}).encode("ascii"))
-        if result["task"] is None and result["status"] != "error":  # of a row that ends its workers
-            result["task"] = _routed(process, record, judge_url)[1]["task"]
     return score_of(result, result["task"])
 
 
