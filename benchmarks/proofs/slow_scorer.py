@@ -31,7 +31,8 @@ from learner.reporting.metrics_file import read_metrics
 
 TARGET = 1.5  # times as fast as synchronous training
 CLOSE = 0.02  # of the held-out pass rate: more is a loss
-STEPS, MAX_LAG = 100, 2
+STEPS = 100
+SAMPLES = 16  # of each held-out prompt, four times the recipe's: the rates have to be told apart
 AT_MOST_S = 300.0  # for a run, three times over before it is ended
 
 
@@ -63,8 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=3, metavar="N", help="pairs of runs (3)")
     parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="of thought for a group (1)")
     parser.add_argument("--steps", type=int, default=STEPS, metavar="N", help=f"({STEPS})")
+    lag = recipe.learner.max_lag
     parser.add_argument(
-        "--max-lag", type=int, default=MAX_LAG, metavar="N", help=f"of the asynchronous one ({MAX_LAG})"
+        "--max-lag", type=int, default=lag, metavar="N", help=f"of the asynchronous one ({lag})"
     )
     workers = recipe.learner.groups_per_step * 3 // 2
     parser.add_argument("--workers", type=int, default=workers, metavar="N", help=f"that judge ({workers})")
@@ -97,6 +99,7 @@ def settings_of(seconds: float, steps: int, workers: int) -> tuple[str, ...]:
         f"scorers.workers={workers}",
         f"learner.steps={steps}",
         f"evaluation.every={steps}",
+        f"evaluation.samples={SAMPLES}",
         "learner.filters.zero_variance=keep",
     )
 
