@@ -7,7 +7,7 @@ times as fast, and it ends with the same rate.
 
 The scorer is one's own: a judge that thinks for a second about each group, without a processor, and then says what the
 math scorer says. Groups without variance train, so that both runs train on the same number of groups; there are 100
-steps, since the curve still rises at the demo's 60, where four versions of lag are a lower rate and no worse learning.
+steps, since the curve still rises at the demo's 60, where a run that is four versions behind has a lower rate for it.
 Held-out prompts are asked before the first step and behind the last one alone: an evaluation of 64 groups would cost
 both sides seconds of their judges. There are half as many more workers as a step has groups, so that a step's groups
 are judged at once in both runs, and the asynchronous one may take two thirds of a second for a step.
