@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: another-python help setup demo demo-agents test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-demo-agents prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-imports prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-agents prove-trl prove-gpu lock resolve clean
+.PHONY: another-python help setup demo demo-agents test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-slow-scorer prove-first-row prove-demo prove-demo-agents prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-imports prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-agents prove-trl prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -110,6 +110,12 @@ prove-rubric: $(INSTALLED)    ## a rubric model trained, exported, served by vLL
 
 prove-lag: $(INSTALLED)    ## is every token's lag bounded? a generator twenty times slower, one that stands still for a minute; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.lag --write $(ARGS)
+
+prove-slow-scorer: $(INSTALLED)    ## what does a scorer of a second a group cost, with lag and without? three pairs of the demo; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.slow_scorer --write $(ARGS)
+
+prove-first-row: $(INSTALLED)    ## how soon has a program the score of its first row? beside an older commit; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.first_row --write $(ARGS)
 
 prove-bottleneck: $(INSTALLED)    ## does `millrace top` name what holds a run up, and what one more of it gives? four made situations; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.bottleneck --write $(ARGS)

@@ -2,8 +2,8 @@
 
 `Prompt` (stream `prompts`) -> `SampledGroup` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's
 journal. `DeadLetter` (stream `dead`) from any role. `Announcement` (stream `weights`) from the learner to every
-generator. Each message is frozen and keyword-only. Its shape is defined here alone: field types are the schema that
-`broker.codec` encodes by and validates on reading.
+generator. Each message is frozen and keyword-only. Its shape is defined here alone, and in `broker.scores` for the
+parts without tokens: field types are the schema that `broker.codec` encodes by and validates on reading.
 SCHEMA_VERSION changes with the messages, except for a new field with a default: a writer omits the default, and a
 reader of the same schema may not know the field.
 """
@@ -13,16 +13,21 @@ reader of the same schema may not know the field.
 from __future__ import annotations
 
 import json
-import math
-import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta, Struct, field
-from msgspec.structs import force_setattr
 from numpy.typing import NDArray
+
+from broker.scores import End as End
+from broker.scores import EnvironmentReward as EnvironmentReward
+from broker.scores import FinishReason as FinishReason
+from broker.scores import Finite as Finite
+from broker.scores import Score as Score
+from broker.scores import ScoreStatus as ScoreStatus
+from broker.scores import Turn as Turn
 
 # 1 had neither `data_source` nor segments: a completion was its one segment. 2 had one segment a completion, sampled
 # and trained whole. Messages that fit schema 2 are still written as 2, so that roles of that version read them.
@@ -37,10 +42,8 @@ NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 # log-probabilities, in nats, are finite.
 Ids = NDArray[np.int32]
 Logprobs = NDArray[np.float32]
-Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Count = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, le=1)]
-Turn = dict[str, Any]  # of a chat, in the format of OpenAI's API: role, content, and any tool calls
 
 
 class JsonObject(Mapping[str, Any]):
@@ -85,38 +88,6 @@ class Split(StrEnum):
 
     TRAIN = "train"
     EVAL = "eval"
-
-
-class FinishReason(StrEnum):
-    """Why a completion ended."""
-
-    STOP = "stop"  # the model ended it
-    LENGTH = "length"  # truncated at a limit
-
-
-class End(StrEnum):
-    """What ended an episode of several turns."""
-
-    MESSAGE = "message"  # the policy's last message asked for nothing more
-    ENVIRONMENT = "environment"  # the environment ended it
-    TURNS = "turns"  # the largest number of turns
-    CONTEXT = "context"  # the context is full
-    TOKENS = "tokens"  # a turn's max_tokens
-    DEADLINE = "deadline"  # while the policy or tools were working
-    CRASH = "crash"  # the same call crashed in every attempt: caused by the policy
-    FAILED = "failed"  # nobody could play it to its end: unscorable
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the policy ran into a limit: such an episode is truncated."""
-        return self in (End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE)
-
-
-class ScoreStatus(StrEnum):
-    """Whether a score has a value."""
-
-    SCORED = "scored"
-    UNSCORABLE = "unscorable"
 
 
 class Span(Struct, frozen=True, kw_only=True, array_like=True):
@@ -271,19 +242,6 @@ class TurnRecord(Struct, frozen=True, kw_only=True, eq=False):
             raise ValueError(f"spans of {end} of {tokens} tokens")
 
 
-class EnvironmentReward(Struct, frozen=True, kw_only=True):
-    """What an episode is worth to its environment, in the environment's unit. A scorer turns it into a score."""
-
-    value: Finite  # a value outside the range is no error here: the scorer reports it
-    low: Finite  # lowest possible value
-    high: Finite  # highest possible value
-    turns: tuple[Finite | None, ...] = ()  # reward after each turn of the policy; None: none was given
-
-    def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise ValueError(f"an environment whose rewards lie between {self.low} and {self.high}")
-
-
 class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
 
@@ -403,27 +361,6 @@ class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tr
     def num_tokens(self) -> int:
         """Count the sampled tokens of all completions."""
         return sum(completion.num_sampled for completion in self.completions)
-
-
-class Score(Struct, frozen=True, kw_only=True):
-    """A scorer's result for one completion. 0.0 means wrong, never broken."""
-
-    status: ScoreStatus
-    value: Finite | None  # in [0, 1] when SCORED, else None; UNSCORABLE is left out of baseline and loss
-    reason: str  # for people: "answer 3/4, expected 0.75"
-    scorer: str  # name
-    version: str  # of the scorer: the same text and version give the same value
-    seconds: Finite = 0.0
-    components: Mapping[str, Finite] = field(default_factory=dict)  # each part by name
-
-    def __post_init__(self) -> None:
-        if (self.status is ScoreStatus.SCORED) != (self.value is not None):
-            raise ValueError("a value belongs to a scored completion and to no other")
-        if self.value is not None and not (math.isfinite(self.value) and 0.0 <= self.value <= 1.0):
-            raise ValueError(f"a score lies in [0, 1], got {self.value}")
-        # A reason may quote an answer whose JSON contains half a surrogate pair; no message can carry that.
-        if not self.reason.isascii():
-            force_setattr(self, "reason", self.reason.encode("utf-8", "replace").decode("utf-8"))
 
 
 class ScoredGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):

@@ -1,8 +1,8 @@
 """Load files, environment and command line into one frozen `Run`, or raise an error that says what to do.
 
 Order of precedence: YAML < environment (`MILLRACE_LEARNER__OPTIMIZER__LR`) < command line
-(`learner.optimizer.lr=1e-6`). Only this module reads settings from the environment (config.logs also reads the secrets,
-at every line, to mask them). Runs in every entry point before anything heavy is imported.
+(`learner.optimizer.lr=1e-6`). Only this module reads a run's settings from the environment (config.logs also reads the
+secrets, at every line, to mask them). Runs in every entry point before anything heavy is imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from config.engines.limits import beyond_limits
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, holds_text, leaves_of, put, without_numbers
 from config.other_names import foreign_names
-from config.other_names.aliases import endpoint_settings, sandbox_servers, settings_of
+from config.other_names.aliases import settings_of
 from config.other_names.renamed_keys import current_path
 from config.places import KEYS, LISTS, found, is_there, shipped
 from config.run import Run
@@ -152,20 +152,9 @@ def redis_url() -> SecretStr | None:
     return ProcessEnvironment().redis_url
 
 
-def sandbox_urls() -> tuple[str, ...]:
-    """Return the sandbox's servers, see `config.other_names.aliases.sandbox_servers`. Raises ConfigError."""
-    return sandbox_servers(os.environ)
-
-
 def api_key(variable: str) -> SecretStr | None:
     """Return a served model's key, if the `variable` that `config.endpoint` names is set. It stays in this process."""
     return SecretStr(key) if (key := os.environ.get(variable, "").strip()) else None
-
-
-def judge_endpoint(variant: str = "default", url: str | None = None) -> EndpointConfig:
-    """Return the judge of II-Thought's and Reasoning360's environment variables; `url` takes precedence."""
-    said = {key: value for key, (value, _) in endpoint_settings(os.environ, variant).items()}
-    return EndpointConfig.model_validate(said if url is None else said | {"urls": [url]})
 
 
 def at_served_judge(endpoint: EndpointConfig) -> EndpointConfig:

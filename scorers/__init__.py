@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from broker.messages import Score
+    from broker.scores import Score
 
 __all__ = ["score", "score_many"]
 

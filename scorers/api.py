@@ -5,8 +5,8 @@ In: a response and a row of any known shape. Out: its score. A process of its ow
 a GPU. A worker that is killed is started again and gets its row again; a row that kills the worker at every try is
 unscorable. The worker ends with its caller, however the caller ends, also in the middle of a row.
 
-This module loads nothing heavy at its top: the worker of the first row is started before what the caller itself needs
-is imported, and imports its own beside it.
+This module loads nothing heavy at its top, and its caller little else: the worker finds the row's task, and puts the
+scorers together, unless the row holds what is no JSON or the caller names a judge.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -26,7 +27,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import BadMessage, Permanent
 from scorers.child.frames import (
+    EPISODE_KEY,
+    OWN,
     PREFETCH,
+    READY,
+    REFUSED,
     ROWS_FAULTS,
     SCORE,
     TEXT_KEY,
@@ -38,10 +43,13 @@ from scorers.child.frames import (
 )
 
 if TYPE_CHECKING:
-    from broker.messages import Score
+    from broker.scores import Score
     from config.scorers import ScorersConfig
 
 TRIES: Final = 3  # of a row whose worker died
+# Of rows that are passed on as they are: `tasks.values` has the limits of a row.
+MOST_DEPTH, MOST_BITS = 50, 64
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 GRACE_S: Final = 5.0  # for a worker to end its children
 # The worker finds modules where its caller does, and then in the working folder: a user's own scorers may lie there.
 _START: Final = (
@@ -60,7 +68,7 @@ def all_tasks(judge_url: str | None = None) -> ScorersConfig:
     Args:
         judge_url: the address of a judge to ask instead of the environment's.
     """
-    from config.loading import judge_endpoint, sandbox_urls
+    from config.other_names.services import judge_endpoint, sandbox_urls
     from config.scorers import ScorersConfig, TaskConfig
     from tasks.kinds import KINDS
 
@@ -85,7 +93,7 @@ class RowWorkerClient:
         """Start nothing yet.
 
         Args:
-            config: the scorers; None: those of `all_tasks`, put together when they are first wanted.
+            config: the scorers; None: those of `all_tasks`, which the worker puts together.
         """
         self._config = config
         self._process: subprocess.Popen[bytes] | None = None
@@ -187,7 +195,7 @@ class RowWorkerClient:
 
         One that `begin` started may have ended since, killed from outside: then another is started.
         """
-        config = self.config.model_dump_json().encode()
+        config = OWN if self._config is None else self._config.model_dump_json().encode()
         may_start_again = self._link is not None
         while True:
             try:
@@ -196,15 +204,18 @@ class RowWorkerClient:
                 raise ScoringFailed(f"no process that scores rows can be started: {error}") from error
             try:
                 send_frame(ours, config)
-                self._is_ready = receive_frame(ours) is not None
+                answer = receive_frame(ours)
+                self._is_ready = answer == READY
             except OSError:
-                self._is_ready = False
+                answer = None
             except BaseException:
                 self.close(grace_s=0.0)
                 raise
             if self._is_ready:
                 return ours
             ending = _said(self.close())
+            if answer == REFUSED:
+                self._config = all_tasks()  # raises what the worker has met
             if not may_start_again or self._is_stopped:
                 raise ScoringFailed(
                     f"the process that scores rows did not start, it ended {ending}; standard error says why"
@@ -242,22 +253,50 @@ def score_row(
     global _process  # noqa: PLW0603 - one for this process, started when it is first wanted
     with _lock:
         _process = _process or RowWorkerClient()
+        process = _process
         if judge_url is None:  # else it may be another that scores the row
-            _process.begin()
-        from tasks.route import route  # beside the worker, which imports as much
-
+            process.begin()
         try:
-            task, info = route(record_of(verification_info), _process.config.tasks)
+            record = record_of(verification_info)
+            if judge_url is not None or EPISODE_KEY in record or not is_json(record):
+                process, record = _routed(process, record, judge_url)
+            import broker.scores  # noqa: F401 - for the score, while the worker imports its own
+
+            result = process.result(json.dumps({**record, TEXT_KEY: llm_output}).encode("ascii"))
+            if result["task"] is None and result["status"] != "error":  # of a row that ends its workers
+                result["task"] = _routed(process, record, judge_url)[1]["task"]
         except BadMessage as error:
             raise ValueError(str(error)) from None
-        process = _process
-        if judge_url is not None and hasattr(process.config.tasks[task].scorer, "endpoint"):
-            if judge_url not in _judging:
-                _judging[judge_url] = RowWorkerClient(all_tasks(judge_url))
-            process = _judging[judge_url]
-        line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
-        result = process.result(line)
-    return score_of(result, task)
+    return score_of(result, result["task"])
+
+
+def _routed(
+    process: RowWorkerClient, record: Mapping[str, Any], judge_url: str | None
+) -> tuple[RowWorkerClient, dict[str, Any]]:
+    """Find a row's task here. Returns the process that scores it, and the row in JSON's types. Raises BadMessage."""
+    from tasks.route import route
+
+    task, info = route(record, process.config.tasks)
+    if judge_url is not None and hasattr(process.config.tasks[task].scorer, "endpoint"):
+        if judge_url not in _judging:
+            _judging[judge_url] = RowWorkerClient(all_tasks(judge_url))
+        process = _judging[judge_url]
+    return process, {"task": task, "verification_info": info}
+
+
+def is_json(value: Any, depth: int = MOST_DEPTH) -> bool:
+    """Say whether a value is of JSON's types alone, so that its text says the same; what is doubtful is none."""
+    if isinstance(value, str):
+        return type(value) is str and (value.isascii() or not _HALF_PAIR.search(value))
+    if type(value) is int:
+        return value.bit_length() <= MOST_BITS
+    if type(value) is dict:
+        return depth > 0 and all(
+            type(key) is str and is_json(key) and is_json(item, depth - 1) for key, item in value.items()
+        )
+    if type(value) is list:
+        return depth > 0 and all(is_json(item, depth - 1) for item in value)
+    return value is None or type(value) in (bool, float)
 
 
 def score_of(result: Result, task: str) -> Score:
@@ -268,7 +307,7 @@ def score_of(result: Result, task: str) -> Score:
             if result["fault"] in ROWS_FAULTS
             else ScoringFailed(result["reason"])
         )
-    from broker.messages import Score, ScoreStatus
+    from broker.scores import Score, ScoreStatus
 
     return Score(
         status=ScoreStatus(result["status"]),

@@ -8,9 +8,9 @@ is unscorable whatever scores it, and no scorer is asked. Used by `scorers.group
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from broker.messages import Completion, End, Score
+from broker.scores import End, Score
 from scorers.scorer import (
     Asked,
     Conversation,
@@ -21,6 +21,9 @@ from scorers.scorer import (
     Scorer,
     make_score,
 )
+
+if TYPE_CHECKING:  # the module brings numpy, which a process that scores single rows does without
+    from broker.messages import Completion
 
 
 def asked_of(completion: Completion) -> Asked:

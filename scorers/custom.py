@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec.structs import replace
 
 from broker.errors import Permanent
-from broker.messages import Score
+from broker.scores import Score
 from config.custom import import_own
 from config.scorer_kinds import CustomConfig
 from scorers.scorer import (

@@ -19,7 +19,7 @@ from scorers import score, score_many
 from scorers.api import ScoringFailed
 
 if TYPE_CHECKING:
-    from broker.messages import Score
+    from broker.scores import Score
 
 __all__ = ["NoScore", "compute_score", "compute_score_batch"]
 

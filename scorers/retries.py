@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from broker.errors import Retryable
-from broker.messages import Score, ScoreStatus
+from broker.scores import Score, ScoreStatus
 from config.scorers import ScorersConfig
 from scorers.conversation import ask, begin
 from scorers.scorer import Asked, Scorer

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from msgspec import Struct
 
 from broker.errors import Permanent
-from broker.messages import End, EnvironmentReward, Score, ScoreStatus, Turn
+from broker.scores import End, EnvironmentReward, Score, ScoreStatus, Turn
 
 # A component of every zero that the answer's own limits (time, memory, output) brought about: the pool counts these.
 OVER_LIMIT: Final = "over_limit"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from broker.errors import BadMessage
-from broker.messages import Score
+from broker.scores import Score
 from scorers.custom import SimpleScorer
 from scorers.scorer import SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, within

@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.messages import Score
+from broker.scores import Score
 from scorers.retries import was_given_up
 from scorers.scorer import Asked, OwnTime, Patient, Prefetching, Scorer, TakesLong, Timed
 

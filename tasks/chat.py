@@ -12,10 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from broker.errors import BadMessage
-from tasks.values import python_text, shown, unpacked
+from tasks.values import python_text, shown, unpacked, without_numpy
 
 _TURN_KEYS: Final = frozenset({"role", "content", "from", "value"})  # of chats; ShareGPT has the last two
 _WRAPPERS: Final = ("messages", "prompt", "conversations")  # keys of an object that holds a chat
@@ -37,8 +35,7 @@ def chat_of(value: Any) -> Any:
     Raises:
         BadMessage: a text begins as a chat and can't be read as one.
     """
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
+    value = without_numpy(value)
     if isinstance(value, str):
         return _of_text(value)
     if isinstance(value, Mapping):

@@ -21,8 +21,6 @@ from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-import numpy as np
-
 from broker.errors import BadMessage
 
 _PACKED: Final = "H4sI"  # the first bytes of gzip, in base64
@@ -41,6 +39,7 @@ REMARKS: Final = frozenset(
     | {"source", "difficulty", "metadata"}
 )
 _LIST_OF_TEXTS: Final = re.compile(r"""\s*\[\s*(["']).*\1\s*,?\s*\]\s*""", re.DOTALL)
+_PLAIN: Final = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {}, ())
 
 
@@ -112,6 +111,15 @@ def as_object(value: Any) -> Mapping[str, Any]:
         return {}
 
 
+def without_numpy(value: Any) -> Any:
+    """Return numpy's array or number as lists and numbers of Python's; any other value unchanged."""
+    if type(value) in _PLAIN:
+        return value
+    import numpy as np  # a row that came as JSON has none, and who scores it does without
+
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
 def plain(value: Any, name: str, depth: int = 1) -> Any:
     """Return `value` in JSON's types: parquet's arrays and tuples become lists.
 
@@ -120,8 +128,7 @@ def plain(value: Any, name: str, depth: int = 1) -> Any:
     """
     if depth > _MAX_DEPTH:
         raise BadMessage(f"{name} is nested more than {_MAX_DEPTH} deep")
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
+    value = without_numpy(value)
     if isinstance(value, Mapping):
         return {_text(key, name): plain(item, name, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):

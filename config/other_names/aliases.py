@@ -1,8 +1,8 @@
 """Read other systems' environment variables as keys of a configuration.
 
 In: the environment's variables and the settings of our own layers. Out: keys with their values, each with the variable
-that set it. Pure functions; called by `config.loading`, for runs and for rows that are scored without a run. II-Thought
-and Reasoning360 name a judge and the servers of a sandbox; II-Thought has a switch for the format.
+that set it. Pure functions; called by `config.loading` for runs, and by `config.other_names.services` for rows without
+one. II-Thought and Reasoning360 name a judge and the servers of a sandbox; II-Thought has a switch for the format.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from sandbox.harness.pipe import framed, read_frame
 
 TEXT_KEY: Final = "llm_output"
 EPISODE_KEY: Final = "millrace_episode"  # beside it, of an episode: all that scorers may read
-READY: Final = b"{}"  # its first frame
+OWN: Final = b""  # in place of the scorers' section: those of `scorers.api.all_tasks`
+# Its first frame: the scorers are there, or the environment names an impossible service.
+READY, REFUSED = b"{}", b"!"
 # Before a line: give its result; begin what the result will wait for; say which stub passes its row.
 SCORE, PREFETCH, TRY = b"=", b"+", b"?"
 STUB_KEY: Final = "stub"  # of a trial's result: what passes the row, "" where nothing does

@@ -1,6 +1,6 @@
 """This process scores single rows for the process at the other end of its socket.
 
-In: frames, the first one the `scorers` section as JSON. Each later frame is SCORE, PREFETCH or TRY and a
+In: frames, the first one the `scorers` section as JSON, or OWN. Each later frame is SCORE, PREFETCH or TRY and a
 line: `{"llm_output": ...}` beside a row of any shape that `tasks.route` knows; with EPISODE_KEY, a `Conversation` that
 the response is the last message of. Out: for each SCORE and TRY a frame with JSON.
 A line that is broken, a row that nobody scores, and a scorer with a bug are results with a reason. PREFETCH says that
@@ -28,12 +28,15 @@ from typing import Any, Final
 import msgspec
 
 from broker.errors import BadMessage, Permanent, PipelineError
-from broker.messages import Score
+from broker.scores import Score
 from config.scorers import ScorersConfig, TaskConfig
+from scorers.api import all_tasks
 from scorers.child.frames import (
     EPISODE_KEY,
+    OWN,
     PREFETCH,
     READY,
+    REFUSED,
     STUB_KEY,
     TEXT_KEY,
     TRY,
@@ -202,7 +205,12 @@ def main() -> None:
         section = receive_frame(link)
         if section is None:
             return
-        scorer = RowScorer(ScorersConfig.model_validate_json(section))
+        try:
+            config = all_tasks() if section == OWN else ScorersConfig.model_validate_json(section)
+        except Exception:  # noqa: BLE001 - its caller, who has the same environment, meets and raises the same
+            send_frame(link, REFUSED)
+            return
+        scorer = RowScorer(config)
         try:
             send_frame(link, READY)
             while (frame := receive_frame(link)) is not None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import LazySandbox

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from broker.messages import End, EnvironmentReward, Score
+from broker.scores import End, EnvironmentReward, Score
 from config.scorer_kinds import EnvironmentRewardConfig
 from scorers.custom import SimpleScorer
 from scorers.scorer import Conversation, SelfTestFailed

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
-from broker.messages import FinishReason, Score, ScoreStatus
+from broker.scores import FinishReason, Score, ScoreStatus
 from config.rewards import FormatConfig, ShapeConfig
 from scorers.format.answer_shapes import missing_part
 from scorers.format.script import foreign_script

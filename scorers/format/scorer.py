@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from broker.errors import BadMessage
-from broker.messages import FinishReason, Score
+from broker.scores import FinishReason, Score
 from config.scorer_kinds import FormatTaskConfig
 from scorers.custom import SimpleScorer
 from scorers.format.completion_shape import VERSION, CompletionShape

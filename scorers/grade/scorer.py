@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from broker.errors import BadMessage
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import GradeConfig
 from scorers.custom import SimpleScorer
 from scorers.scorer import SelfTestFailed

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from broker.errors import BadMessage, Permanent
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import LazySandbox

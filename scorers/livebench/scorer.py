@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from broker.errors import BadMessage
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import LivebenchConfig
 from scorers.custom import SimpleScorer
 from scorers.livebench.data import format_asked, table_join, table_reformat

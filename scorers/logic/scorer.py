@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import LogicConfig
 from config.scorers import ScorersConfig
 from scorers.custom import SimpleScorer

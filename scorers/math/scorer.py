@@ -19,7 +19,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import MathConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.math.figures import with_one_value

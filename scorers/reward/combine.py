@@ -10,14 +10,17 @@ is kept as a component under its own name, and the reason names each part that c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from broker.messages import Completion, Score
+from broker.scores import Score
 from config.scorer_kinds import SweConfig
 from config.scorers import TaskConfig
 from scorers.reward.penalties import Penalty, penalties_of
+
+if TYPE_CHECKING:  # the module brings numpy, which a process that scores single rows does without
+    from broker.messages import Completion
 
 NO_EDIT_REWARD: Final = -1.0  # where there is no edit to compare; SWE-RL, arXiv:2502.18449, eq. 1
 

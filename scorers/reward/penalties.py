@@ -8,10 +8,13 @@ Pure, linear in the length of the text. `scorers.reward.combine` subtracts penal
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from broker.messages import Completion
 from config.rewards import LengthConfig, OverlongConfig, PenaltiesConfig, RepetitionConfig
 from scorers.text.extract import MAX_RESPONSE_CHARS
+
+if TYPE_CHECKING:  # the module brings numpy, which a process that scores single rows does without
+    from broker.messages import Completion
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from broker.errors import BadMessage, Retryable
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import RewardApiConfig
 from scorers.custom import SimpleScorer
 from scorers.reward_api.exchange import REPLY_BYTES, RowRefused, post_reward

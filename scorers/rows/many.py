@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from broker.errors import BadMessage
-from broker.messages import Score
+from broker.scores import Score
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, ScoringFailed, all_tasks, record_of, score_of
 from scorers.child.frames import TEXT_KEY, Result

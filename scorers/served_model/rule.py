@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import MathConfig
 
 if TYPE_CHECKING:

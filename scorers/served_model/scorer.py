@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, Generic
 
 from broker.errors import PipelineError, Retryable
-from broker.messages import Score
+from broker.scores import Score
 from config.endpoint import EndpointConfig
 from scorers.scorer import Asked, SelfTestFailed, make_score
 from scorers.served_model.client import Endpoint, EndpointMisused, Refusal, Reply, Shared, seconds_of

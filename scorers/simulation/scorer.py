@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import CodeConfig, SimulationConfig
 from config.scorers import ScorersConfig
 from sandbox.program import Sandbox

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.errors import Retryable
-from broker.messages import Score
+from broker.scores import Score
 from config.scorer_kinds import VerlFunctionConfig
 from scorers.child.process import ChildEnded, ChildKilled, KillableChild, LimitExceeded, Reply, Request
 from scorers.custom import CustomScorerError, SimpleScorer

@@ -1,4 +1,4 @@
-"""A field is added to a message in one file: wire and journal carry it without another line."""
+"""A field is added to a message where it is defined: wire and journal carry it without another line."""
 
 from __future__ import annotations
 
@@ -52,19 +52,22 @@ print("carried")
 
 def test_a_field_that_is_added_to_a_message_is_carried_everywhere(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "broker", tmp_path / "broker", ignore=shutil.ignore_patterns("__pycache__"))
-    contract = tmp_path / "broker" / "messages.py"
-    text, count = re.subn(
-        r'(class (?:Prompt|Segment|Completion|SampledGroup|Score|ScoredGroup)\(Struct.*\n    """(?:.|\n)*?"""\n)',
-        rf"\1{ADDED}",
-        contract.read_text(),
-    )
-    text, texts = re.subn(
-        r'(class (?:DeadLetter|Announcement)\(Struct.*\n    """(?:.|\n)*?"""\n)',
-        r'\1    tint: str = ""\n',
-        text,
-    )
-    assert (count, texts) == (6, 2)
-    contract.write_text(text)
+    changed = []
+    for name in ("messages.py", "scores.py"):
+        contract = tmp_path / "broker" / name
+        text, count = re.subn(
+            r'(class (?:Prompt|Segment|Completion|SampledGroup|Score|ScoredGroup)\(Struct.*\n    """(?:.|\n)*?"""\n)',
+            rf"\1{ADDED}",
+            contract.read_text(),
+        )
+        text, texts = re.subn(
+            r'(class (?:DeadLetter|Announcement)\(Struct.*\n    """(?:.|\n)*?"""\n)',
+            r'\1    tint: str = ""\n',
+            text,
+        )
+        contract.write_text(text)
+        changed.append((count, texts))
+    assert changed == [(5, 2), (1, 0)]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, tmp_path],
         cwd=tmp_path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,15 +13,20 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pytest
 
-from broker.messages import ScoreStatus
+from broker.errors import BadMessage
+from broker.messages import ScoreStatus, Split
+from config.explanations import ConfigError
 from config.scorer_kinds import CustomConfig, JudgeConfig, RubricConfig, TinyvConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers import api, score
-from scorers.api import TRIES, RowWorkerClient, ScoringFailed, all_tasks
+from scorers.api import TRIES, RowWorkerClient, ScoringFailed, all_tasks, is_json
+from tasks.route import route
 from tests.conftest import ROOT
 from tests.support.endpoint_server import scripted_endpoint
 from tests.support.row_worker_here import RowWorkerHere
@@ -98,15 +104,63 @@ def test_a_text_that_is_none_is_a_type_error() -> None:
         score(None, INFO)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"value": np.array(["72"])[0]},
+        {"value": "72", "tests": None, 1: 2},
+        {"value": "72", "solution": ("a", "tuple")},
+        MappingProxyType({"value": "72"}),
+        {"value": "72", "metadata": 1 << 200},
+    ],
+)
+@pytest.mark.usefixtures("scores_here")
+def test_a_row_that_is_no_json_is_read_as_it_is_where_it_comes_from(answer: Any) -> None:
+    assert not is_json(answer)
+    row = {"verification_info": {"type": "math", "answer": answer}}
+    try:
+        _, expected = route(row)
+    except BadMessage as error:
+        with pytest.raises(ValueError, match=re.escape(str(error))):
+            score(RIGHT, row)
+    else:
+        assert expected["answer"]["value"] == "72"
+        assert score(RIGHT, row).value == 1.0
+
+
+def test_what_is_doubtful_in_json_is_none() -> None:
+    """Texts and numbers that come back as they were, and nesting that any reader takes."""
+    deep: Any = []
+    for _ in range(100):
+        deep = [deep]
+    plain = {"a": [1, 2.5, None, True, "é", {"": float("inf")}], "b": {}}
+    assert is_json(plain)
+    assert json.loads(json.dumps(plain)) == plain
+    doubtful = ["\ud83d\ude00", 1 << 100, (1,), {1: 2}, b"", np.float64(1), deep, Split.TRAIN, {"\udc00": 1}]
+    assert [value for value in doubtful if is_json(value)] == []
+
+
+def test_an_impossible_service_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the worker's caller: the worker puts the scorers together, in the same environment."""
+    monkeypatch.setenv("SANDBOX_FUSION_SERVERS", "http://user:secret@one.test")
+    process = RowWorkerClient()
+    with pytest.raises(ConfigError, match="a sandbox's address has no password in it"):
+        process.result(line())
+    assert process.pid is None
+    monkeypatch.delenv("SANDBOX_FUSION_SERVERS")
+    assert process.result(line(info={"type": "graph", "answer": {"value": "d"}}))["status"] == "scored"
+    process.close()
+
+
 @pytest.mark.prove
 def test_its_worker_loads_what_is_heavy_and_ends_with_the_program_that_asked(tmp_path: Path) -> None:
     """Also from a folder whose own packages are called like ours."""
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "__init__.py").write_text("raise RuntimeError('the wrong package')")
     program = (
-        "import os, signal, sys; from scorers import api, score; before = set(sys.modules)\n"
+        "import os, signal, sys; from scorers import api, score\n"
         f"value = score({RIGHT!r}, {INFO!r}).value\n"
-        "print(api._process.pid, value, 'sympy' in before, 'sympy' in sys.modules, flush=True)\n"
+        "print(api._process.pid, value, {'sympy', 'numpy', 'pydantic'} & set(sys.modules), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run(
@@ -119,7 +173,7 @@ def test_its_worker_loads_what_is_heavy_and_ends_with_the_program_that_asked(tmp
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     group, said = done.stdout.split(maxsplit=1)
-    assert (done.returncode, said, done.stderr) == (-signal.SIGKILL, "1.0 False False\n", "")
+    assert (done.returncode, said, done.stderr) == (-signal.SIGKILL, "1.0 set()\n", "")
     wait_until(lambda: not is_alive(int(group)))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from config.explanations import ConfigError
-from config.loading import judge_endpoint, load_run, to_yaml
+from config.loading import load_run, to_yaml
+from config.other_names.services import judge_endpoint
 from config.run import Run
 from config.scorer_kinds import JudgeConfig
 
