@@ -27,7 +27,7 @@ from config.run import Run
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.3
+POLL_S = 0.1
 SAY_EVERY_S = 10.0
 LEARNER_GONE_S = 30.0  # twice the time that a heartbeat outlives its process
 FIRST_OUTAGE_S = 300.0  # before the run's own broker.outage_s is known

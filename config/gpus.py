@@ -12,6 +12,8 @@ import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
 
 from config.explanations import ConfigError
 
@@ -24,6 +26,19 @@ MEMORY_SMI = (
     "--format=csv,noheader,nounits",
 )
 SMI_S = 10.0
+DEVICES = ("nvidia[0-9]*", "dxg", "kfd")  # in /dev: NVIDIA's, Windows' and AMD's
+
+
+def sees_gpu(devices: Path = Path("/dev")) -> bool:
+    """Return whether torch can see a GPU here, by the system and torch's metadata."""
+    if are_hidden():
+        return False
+    try:
+        if metadata.version("torch").endswith("+cpu"):
+            return False
+    except metadata.PackageNotFoundError:
+        pass
+    return any(True for name in DEVICES for _ in devices.glob(name))
 
 
 @dataclass(frozen=True, slots=True)

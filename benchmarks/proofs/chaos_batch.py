@@ -27,8 +27,8 @@ from tools.chaos.command import ENOUGH_STEPS, Chaos
 from tools.chaos.monkey import Orders
 from tools.chaos.targets import ROLES
 from tools.runs.folder import held, read_run
-from tools.up.command import perform
 from tools.up.console import PlainConsole
+from tools.up.local_run import perform
 from tools.up.role_commands import commands
 
 EVERY_S = 3.0  # the longest pause between a return and the next kill

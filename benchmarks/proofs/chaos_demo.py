@@ -31,8 +31,8 @@ from learner.journal.ledger import read_ledger
 from tools.chaos.command import Chaos, as_object
 from tools.chaos.monkey import Orders
 from tools.runs.folder import held
-from tools.up.command import perform
 from tools.up.console import PlainConsole
+from tools.up.local_run import perform
 from tools.up.role_commands import commands
 
 EVERY_S = 40.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from broker.errors import PipelineError
 from config.loading import build_run
-from tools.up import command
+from tools.up import local_run
 from tools.up.console import PlainConsole
 from tools.up.role_commands import Command
 
@@ -21,6 +21,6 @@ def play(runs_dir: str | Path, learner: str, generator: str, redis_url: str = ""
         Command(role="generator-0", args=("bash", "-c", generator)),
     ]
     try:
-        return command.start(build_run([("a test", place | sections)]), plan, PlainConsole()).code
+        return local_run.start(build_run([("a test", place | sections)]), plan, PlainConsole()).code
     except PipelineError as error:
         sys.exit(str(error))

@@ -34,8 +34,8 @@ from tools.chaos.targets import ROLES, Targets
 from tools.doctor.light import check_light
 from tools.run_view.follower import client_of
 from tools.runs.folder import NoJournal, free_name, held, read_run
-from tools.up.command import perform, report
 from tools.up.console import PlainConsole
+from tools.up.local_run import perform, report
 from tools.up.redis_keeper import RedisKeeper
 from tools.up.role_commands import commands
 from tools.up.supervisor import RunEnd, Supervisor
@@ -50,7 +50,7 @@ REDIS_S = 60.0  # for Redis to return when all others have ended
 
 
 class Chaos:
-    """Run one configuration under chaos: a company for `tools.up.command.perform`, and its results.
+    """Run one configuration under chaos: a company for `tools.up.local_run.perform`, and its results.
 
     Args:
         on_back: called with (role, seconds) when a killed role has returned; may call `audit_now`.

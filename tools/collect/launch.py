@@ -19,8 +19,8 @@ from learner.journal.ledger import ledgers, read_ledger
 from tools.doctor.light import check_light
 from tools.run_view.follower import RunView
 from tools.run_view.log_tail import last_lines
-from tools.up.command import LOG_LINES, start
 from tools.up.console import PlainConsole, RunConsole
+from tools.up.local_run import LOG_LINES, start
 from tools.up.role_commands import Command, commands
 from tools.up.supervisor import RunEnd
 

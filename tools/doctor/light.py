@@ -11,12 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from broker.connection import check_url
 from config.explanations import ConfigError
 from config.generators import VllmEngineConfig
-from config.gpus import are_hidden
+from config.gpus import sees_gpu
 from config.learner.training import DeepSpeedConfig
 from config.run import Run
 from learner.launch.preflight import check_places
@@ -32,16 +31,6 @@ ENGINE, GPUS, SCORERS, ENVIRONMENTS, FOLDER = (
     Check(AREA, name) for name in ("engine", "GPUs", "scorers", "environments", "runs_dir")
 )
 IMPORT_S = 60.0  # for the import of all own scorers; slower ones are left to the run
-DEVICES = ("nvidia[0-9]*", "dxg", "kfd")  # in /dev: NVIDIA's, Windows' and AMD's
-
-
-def sees_gpu(devices: Path = Path("/dev")) -> bool:
-    """Return whether torch can see a GPU here, by the system and torch's metadata."""
-    if are_hidden():
-        return False
-    if installed("torch").endswith("+cpu"):
-        return False
-    return any(True for name in DEVICES for _ in devices.glob(name))
 
 
 @dataclass(frozen=True, slots=True)

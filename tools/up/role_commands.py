@@ -13,23 +13,13 @@ from dataclasses import dataclass, field
 
 from config.endpoint import ServeConfig
 from config.explanations import ConfigError
-from config.generators import HfEngineConfig, VllmEngineConfig
-from config.gpus import VARIABLE, visible
+from config.generators import VllmEngineConfig
+from config.gpus import VARIABLE, sees_gpu, visible
 from config.run import Run
-from tools.doctor.light import sees_gpu
+from tools.up.role_imports import imports_of_generator, imports_of_learner
 from tools.up.served_judge import ServedJudge, served_judge
 
 LEARNER = ("learner",)
-
-# Imported once for the learner and the generators of engine `hf`, which are then forked (`broker.fork_server`).
-TORCH = (
-    "torch",
-    "transformers.models.auto.modeling_auto",
-    "transformers.models.auto.tokenization_auto",
-    "transformers.modeling_utils",
-)
-OF_LEARNER = (*TORCH, "learner.session", "learner.training.deepspeed", "learner.training.build")
-OF_GENERATOR = (*TORCH, "generators.worker", "generators.engines.hf.engine", "generators.engines.hf.sampling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,21 +69,20 @@ def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) 
     Raises:
         ConfigError: an engine needs more GPUs than there are, or a scheduler gave fewer than are named.
     """
-    forks = not sees_gpu()  # torch's settings for a GPU are read when it is imported, and are each role's own
     learner = Command(
         role="learner",
         args=(sys.executable, "-m", *owner, *words),
         gpus=visible("learner.gpus", run.learner.gpus),
         ends_the_run=True,  # when it is restarted, the run has begun because of itself
         again=("learner.resume=auto",) if run.learner.resume == "never" else (),
-        imports=OF_LEARNER if run.learner.ranks == 1 and forks else (),
+        imports=imports_of_learner(run),
     )
     generators = [
         Command(
             role=f"generator-{index}",
             args=(sys.executable, "-m", "generators", "--run", run.name),
             gpus=visible("generators.gpus", gpus_of_generator(run, index)),
-            imports=OF_GENERATOR if isinstance(run.generators.engine, HfEngineConfig) and forks else (),
+            imports=imports_of_generator(run),
         )
         for index in range(run.generators.count)
     ]
@@ -110,6 +99,11 @@ def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) 
     ]
     roles = [learner, *generators, *agents, scorers]
     return roles if serve is None or judge is None else [judge_command(serve, judge), *roles]
+
+
+def imports_of(plan: Sequence[Command]) -> list[str]:
+    """Return what the commands of `plan` import, each module once."""
+    return [*dict.fromkeys(module for command in plan for module in command.imports)]
 
 
 def judge_command(serve: ServeConfig, judge: ServedJudge) -> Command:

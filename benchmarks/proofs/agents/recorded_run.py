@@ -85,8 +85,8 @@ def generate(file: Path, words: Sequence[str]) -> int:
 def run(file: Path, config: str) -> int:
     """Run a configuration to its end, and return its exit code."""
     from config.loading import load_run
-    from tools.up.command import start
     from tools.up.console import PlainConsole
+    from tools.up.local_run import start
     from tools.up.role_commands import commands
 
     words = ["--config", config]

@@ -27,8 +27,8 @@ from learner.journal.ledger import read_ledger, read_step
 from tools.audit.command import audit
 from tools.audit.sums import Audit
 from tools.runs.folder import NoJournal, held, read_run
-from tools.up.command import perform
 from tools.up.console import PlainConsole
+from tools.up.local_run import perform
 from tools.up.redis_keeper import RedisKeeper
 from tools.up.role_commands import commands
 from tools.up.supervisor import Supervisor
@@ -66,7 +66,7 @@ class Killer:
     def company(
         self, supervisor: Supervisor, keeper: RedisKeeper, _stop: threading.Event
     ) -> Iterator[Callable[[], None]]:
-        """Watch the run while this lasts; what `tools.up.command.perform` takes."""
+        """Watch the run while this lasts; what `tools.up.local_run.perform` takes."""
         yield lambda: self.tick(supervisor)
         # A run whose learner never came has no journal; how that role ended is the reason then.
         with (
