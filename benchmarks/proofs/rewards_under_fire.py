@@ -211,7 +211,7 @@ def _victims(pools: Sequence[Popen[bytes]]) -> dict[str, list[Process]]:
     found = [process for pool in pools for process in below(pool.pid)]
     parts = [process for process in found if process.parent in {pool.pid for pool in pools}]
     dispatchers = [process for process in parts if process.has_words("--part", "dispatcher")]
-    workers = [process for process in parts if process not in dispatchers]  # RQ renames them
+    workers = [process for process in parts if process.has_words("--part", "worker")]
     return {
         "worker": workers,
         "dispatcher": dispatchers,

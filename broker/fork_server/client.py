@@ -22,17 +22,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO
 
+import broker
 from broker import processes
 from broker.fork_server.server import READY, ForkRequest
 
 log = logging.getLogger(__name__)
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-IMPORT_S = 60.0  # longest wait for the imports
+IMPORT_S = 300.0  # longest wait for the imports, which come from a disk that may be slow
 ANSWER_S = 10.0  # longest wait for a fork
 LONGEST = 4096  # bytes of an answer
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 SHOWN = 2048  # bytes of a command that ps shows
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -76,7 +79,7 @@ class ForkServer:
     def __init__(self, imports: Sequence[str]) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = _start(theirs.fileno(), imports) if imports else None
+            self._process = _start(theirs.fileno(), imports) if imports and _has_one_thread() else None
         self._is_ready = False
         self._began = time.monotonic()
 
@@ -152,7 +155,7 @@ class ForkServer:
             _adopt(True)
             try:
                 socket.send_fds(self._socket, [b"fork"], [file.fileno(), *descriptors])
-                answer = self._receive(ANSWER_S)
+                answer = self._receive(ANSWER_S) or self._receive(0.0)  # one that came at the last moment
             except OSError as error:
                 answer = str(error).encode()
             finally:
@@ -177,9 +180,21 @@ class ForkServer:
         self.close()
 
 
+def _has_one_thread() -> bool:
+    """Return whether the user wants no more threads of BLAS than a process that forks may have."""
+    return os.environ.get(BLAS_THREADS, "1") in {"", "1"}
+
+
 def _start(channel: int, imports: Sequence[str]) -> processes.Process:
-    # BLAS keeps a pool of threads, and only a process of one thread is safe to fork.
-    settings = {"PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}
+    # The server's code is this process's, wherever that lies. BLAS keeps a pool of threads, and only a process of one
+    # thread is safe to fork.
+    places = [str(Path(broker.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    settings = {
+        "PYTHONPATH": os.pathsep.join(places),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONUNBUFFERED": "1",
+        BLAS_THREADS: "1",
+    }
     return processes.spawn(
         [sys.executable, "-m", "broker.fork_server.server", str(channel), " " * SHOWN, *imports],
         env={**os.environ, **settings},

@@ -62,25 +62,41 @@ def main(words: Sequence[str]) -> int:
             file.seek(0)
             request: ForkRequest = json.load(file)
         if (first := os.fork()) == 0:
-            if os.fork() != 0:
-                os._exit(0)
-            _become(request, descriptors[1:], channel)
+            _fork_again(request, descriptors[1:], channel)
             _, _, module, *words = request["args"]
             code: int = importlib.import_module(f"{module}.__main__").main(words)
             gc.freeze()  # else the interpreter's last collections take a second
             return code
         for descriptor in descriptors[1:]:
             os.close(descriptor)
-        os.waitpid(first, 0)
+        if os.waitpid(first, 0)[1] != 0:
+            channel.send(b"it can't fork")
 
 
-def _become(request: ForkRequest, descriptors: Sequence[int], channel: socket.socket) -> None:
-    """Make this fork the process that was asked for, a child of the requester, and report its id."""
+def _fork_again(request: ForkRequest, descriptors: Sequence[int], channel: socket.socket) -> None:
+    """Return in a second fork, as the process that was asked for. The first one ends here."""
+    try:
+        if os.fork() != 0:
+            os._exit(0)
+    except OSError:
+        os._exit(1)
+    try:
+        _become(request, descriptors)
+        channel.send(str(os.getpid()).encode())
+    except BaseException as error:  # noqa: BLE001 - whatever it is, nobody else waits for this fork
+        with contextlib.suppress(OSError):
+            channel.send(f"{type(error).__name__}: {error}".encode())
+        os._exit(1)
+    channel.close()
+
+
+def _become(request: ForkRequest, descriptors: Sequence[int]) -> None:
+    """Make this fork the process that was asked for, a child of the requester. Raises OSError, TimeoutError."""
     os.setpgid(0, 0)
     deadline = time.monotonic() + ADOPTED_S
     while os.getppid() != request["owner"]:
         if time.monotonic() > deadline:
-            os._exit(1)
+            raise TimeoutError("its parent has not adopted it")
         time.sleep(POLL_S)
     die_with_parent(request["owner"])
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -95,11 +111,6 @@ def _become(request: ForkRequest, descriptors: Sequence[int], channel: socket.so
         os.environ[name] = str(descriptor)
     sys.argv = ["", *request["args"][3:]]
     _reseed()
-    try:
-        channel.send(str(os.getpid()).encode())
-    except OSError:
-        os._exit(1)  # nobody waits for it any more
-    channel.close()
 
 
 def _reseed() -> None:
@@ -116,6 +127,8 @@ def _show_as(args: Sequence[str]) -> None:
     """
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])
+    if end - start < 2:  # a kernel that does not say, such as gVisor's
+        return
     words = b"".join(word.encode() + b"\0" for word in args)[: end - start - 1]
     ctypes.memset(start, 0, end - start)
     ctypes.memmove(start, words, len(words))

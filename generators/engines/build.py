@@ -23,7 +23,10 @@ def import_engine(run: Run) -> None:
         case HfEngineConfig():
             import_module("generators.engines.hf.sampling")
             import_module("transformers.models.auto.modeling_auto")
-        case VllmEngineConfig():
+        case VllmEngineConfig() as config:
+            from generators.engines.vllm.engine import import_vllm
+
+            import_vllm(config)
             import_module("vllm.v1.engine.async_llm")
         case ScriptedEngineConfig():
             pass

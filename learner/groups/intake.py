@@ -262,13 +262,17 @@ class Intake:
         slots = self.run_owner.slots()
         return {group_id: floor for group_id, floor in slots.items() if not self.journal.has(group_id)}
 
+    def surplus(self, floors: Mapping[str, int], version: int) -> set[str]:
+        """Return the groups that the steps from `version` on have no room for; none in a run that issues no more."""
+        learner = self.run.learner
+        if self.run.most_in_flight <= self.run.budget:
+            return set()
+        return surplus_of(floors, version, groups_per_step=learner.groups_per_step, max_lag=learner.max_lag)
+
     def drop_surplus(self, version: int) -> None:
         """Drop what the steps from `version` on have no room for in time."""
         if self.run.most_in_flight > self.run.budget:
-            learner = self.run.learner
-            surplus = surplus_of(
-                self.open_floors(), version, groups_per_step=learner.groups_per_step, max_lag=learner.max_lag
-            )
+            surplus = self.surplus(self.open_floors(), version)
             self._drop(surplus, f"{SURPLUS}: step {version} had all its groups without this one")
 
     def drop_expired(self, version: int) -> None:
@@ -418,7 +422,7 @@ class Intake:
                 f"learner.filters.max_empty_groups={most}; learner.filters.zero_variance=keep trains on "
                 "such groups"
             )
-        if self._dead_in_a_row > 2 * self.run.budget:
+        if self._dead_in_a_row > 2 * self.run.most_in_flight:
             raise RunFailed(
                 f"{self._dead_in_a_row} groups in a row went to `dead` and none was scored (the last one: "
                 f"{self._last_death}): millrace dead list {self.run.name}"

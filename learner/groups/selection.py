@@ -18,7 +18,6 @@ from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.run import Run
 from learner.groups.intake import Intake
-from learner.groups.surplus import surplus_of
 
 log = logging.getLogger(__name__)
 
@@ -191,9 +190,8 @@ class Selection:
             return True  # the last step makes no group late: what it leaves behind is over
         room = {"groups_per_step": learner.groups_per_step, "max_lag": learner.max_lag}
         floors = self.intake.open_floors()
-        if self.run.most_in_flight > self.run.budget:
-            surplus = surplus_of(floors, version, **room)
-            floors = {group_id: floor for group_id, floor in floors.items() if group_id not in surplus}
+        surplus = self.intake.surplus(floors, version)
+        floors = {group_id: floor for group_id, floor in floors.items() if group_id not in surplus}
         taken = [floors[group.group_id] for group in chosen if group.group_id in floors]
         return rest_can_make_it(version, list(floors.values()), taken, **room)
 

@@ -157,12 +157,10 @@ class Recovery:
             return
         size, max_lag = self._run.learner.groups_per_step, self._run.learner.max_lag
         # Redis may have gone back again since groups with an outcome were retired: the ledger is asked again.
+        floors = self._intake.open_floors()
+        surplus = self._intake.surplus(floors, version)  # the next step drops it, from the other end
         slots = sorted(
-            (
-                (group_id, floor)
-                for group_id, floor in self._run_owner.slots().items()
-                if not self._journal.has(group_id)
-            ),
+            ((group_id, floor) for group_id, floor in floors.items() if group_id not in surplus),
             key=lambda item: (item[1], order_of(item[0])),
         )
         too_many = too_many_of([floor for _, floor in slots], version, groups_per_step=size, max_lag=max_lag)

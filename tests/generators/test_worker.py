@@ -161,7 +161,7 @@ async def test_nothing_is_leased_before_weights_and_the_heartbeat_has_the_room(f
         assert floor.pending() == []
         floor.publish(0)
         await handed_over(floor, task, "0")
-        await wait_in_loop(lambda: floor.hash("alive:generator:g").get("room") == "6", task=task)
+        await wait_in_loop(lambda: floor.hash("alive:generator:g").get("room") == "8", task=task)
 
 
 @in_loop

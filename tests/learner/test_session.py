@@ -262,7 +262,7 @@ def test_a_new_life_takes_back_the_lasts_words_and_claims_anew(run: Run, link: R
     link.client.hset(keys("run"), mapping=old)
     session = TrainingSession(run, link)
     session.open()  # it has seen an empty journal when another life claims, and Redis forgets that
-    assert link.client.hgetall(keys("run")) == {}
+    assert link.client.hgetall(keys("run")) == {b"coming": to_yaml(run).encode()}
     begin(run)
     journal = session._claim({"config": to_yaml(run), "first_row": 0, "start": None})
     assert journal.fence == session.run_owner.fence == 2

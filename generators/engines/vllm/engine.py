@@ -102,7 +102,7 @@ class VllmEngine:
 
         started = time.monotonic()
         skeleton = await asyncio.to_thread(build_skeleton, self._run.model)
-        if await asyncio.to_thread(_import_vllm, self._config):
+        if await asyncio.to_thread(import_vllm, self._config):
             weights_bytes = await asyncio.to_thread(_weights_bytes, skeleton, self._run)
             await asyncio.to_thread(wait_for_room, self._config, weights_bytes=weights_bytes)
         keeper = Keeper(
@@ -308,7 +308,7 @@ def as_vllm_params(params: SamplingParams, n: int) -> VllmParams:
     )  # logprobs=0: only of the sampled token
 
 
-def _import_vllm(config: VllmEngineConfig) -> bool:
+def import_vllm(config: VllmEngineConfig) -> bool:
     """Set the environment, then import vLLM, which is slow. Returns whether vLLM will run on GPUs.
 
     Must not run in the keeper's thread. vLLM keeps the traceback of a failed optional import, and with it every frame

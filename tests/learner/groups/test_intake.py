@@ -172,10 +172,10 @@ def test_a_dead_letter_is_an_outcome_and_no_held_group_that_dies_trains(chain: C
 
 def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
     with pytest.raises(RunFailed, match=r"to `dead` and none was scored .the last one: it failed"):  # noqa: PT012
-        for _ in range(2 * chain.run.budget + 1):
+        for _ in range(2 * chain.run.most_in_flight + 1):
             dead_letter_entry(chain.link, chain.keys, chain.entry(chain.issue()[0]), reason="it failed")
             chain.read()
-    assert len(chain.journal.ledger.outcomes) == 2 * chain.run.budget + 1
+    assert len(chain.journal.ledger.outcomes) == 2 * chain.run.most_in_flight + 1
 
 
 @pytest.mark.parametrize("stream", [PROMPTS, ROLLOUTS])

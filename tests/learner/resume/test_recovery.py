@@ -128,7 +128,8 @@ def test_a_deleted_cursor_is_made_again_from_the_slots_and_what_never_died_is_no
 
 def test_a_smaller_budget_drops_what_could_not_train_in_time_once(make_chain: MakeChain) -> None:
     """Random runs found it: between retiring and looking at the slots Redis went back, and nothing had noticed yet."""
-    chain = make_chain(learner={"steps": 9, "max_lag": 0})
+    every_group_trains = {"zero_variance": "keep"}  # else they are surplus, which is the next step's
+    chain = make_chain(learner={"steps": 9, "max_lag": 0, "filters": every_group_trains})
     chain.issue(5)
     trainer = make_trainer(chain)
     chain.journal.end({"0": GroupOutcome(DROPPED, "before"), "1": GroupOutcome(DROPPED, "before")})
@@ -448,3 +449,29 @@ def test_a_forgotten_retry_comes_in_again_and_an_ended_one_is_counted(make_chain
     assert chain.depth(PROMPTS) == len(chain.slots)
     cursor = {name.decode(): value for name, value in chain.client.hgetall(chain.keys("cursor")).items()}
     assert (cursor["retry:0"], cursor["retry:1"]) == (b"1", b"1")
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_a_later_life_leaves_the_surplus_to_the_next_step(make_chain: MakeChain, lag: int) -> None:
+    """It is the last issued that has no room, and what is scored already trains."""
+    chain = make_chain(learner={"steps": 9, "max_lag": lag})
+    scored = chain.issue(8)[:4]
+    for group_id in scored:
+        chain.score(group_id)
+    trainer = make_trainer(chain)
+    trainer.recovery.recover()
+    trainer.metrics.close()
+    assert chain.journal.ledger.outcomes == {}
+    assert len(chain.slots) == 8
+    trainer.intake.drop_surplus(trainer.version)
+    assert set(scored[: 2 * (lag + 1)]) <= chain.slots
+
+
+def test_one_stall_of_all_that_is_in_flight_ends_no_run(make_chain: MakeChain) -> None:
+    chain = make_chain(learner={"steps": 9, "max_lag": 0})
+    assert chain.run.most_in_flight == 8 > 2 * chain.run.budget - 1
+    for group_id in chain.issue(8):
+        dead_letter_entry(chain.link, chain.keys, chain.entry(group_id), reason="deadline")
+    while chain.intake.read(block_s=0):
+        pass
+    assert len(chain.journal.ledger.outcomes) == 8

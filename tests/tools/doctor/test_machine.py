@@ -39,7 +39,9 @@ def test_what_a_run_needs_is_arithmetic_that_can_be_done_on_paper(make_run: Make
     size = doctor_needs.size_of(run.model)
     assert size == doctor_needs.Size(500_000_000, "by the name Tiny-0.5B-x")
     step = 10 * (4 * 225 + 100) * 8
-    assert doctor_needs.bytes_in_flight(run) == 40 * 1000 * 12, "as many as fill a step when one in four trains"
+    assert doctor_needs.bytes_in_flight(run) == 40 * 1000 * 12, (
+        "as many as fill a step when one in four trains"
+    )
     assert doctor_needs.journal_bytes(run) == 50 * step
     assert doctor_needs.weights_bytes(run, 1000) == 1000 * 2 * 3
     assert doctor_needs.checkpoints_bytes(run, doctor_needs.Size(1000, "")) == 1000 * (14 * 3 + 2)

@@ -74,7 +74,7 @@ def test_the_figures_are_arithmetic_that_can_be_done_on_paper(plan_of: PlanOf) -
     assert numbers(plan, "rates", "weights")["bytes_per_s"] == 2e9 / 10
     assert numbers(plan, "rates", "scorers")["worker_s"] == 2 * 10 / 16
     assert numbers(plan, "rates", "deadline")["tokens_per_s"] == 12 * 4 * 1000 / 300
-    assert numbers(plan, "Redis and disk", "Redis")["groups_bytes"] == 12 * 4024 * 12
+    assert numbers(plan, "Redis and disk", "Redis")["groups_bytes"] == 16 * 4024 * 12, "four steps' worth"
     layers = 10 * (1024 * 128 * 2 * (8 + 2) + 3 * 1024 * 4096)
     attention = 6 * 10 * 1024 * 16 * 524**2
     operations = 6 * layers * 16 * 524 + 6 * 32_000 * 1024 * 16 * 500 + attention
@@ -183,7 +183,7 @@ def test_what_would_change_it_is_beside_the_plan_as_it_is(plan_of: PlanOf) -> No
     before = rows[""]
     assert before["groups"] == 12
     assert rows["learner.max_lag=3"]["groups"] == 16
-    assert rows["learner.max_lag=3"]["redis_bytes"] == before["redis_bytes"] * 16 / 12
+    assert rows["learner.max_lag=3"]["redis_bytes"] == before["redis_bytes"], "as many may be in flight"
     assert rows["learner.gradient_checkpointing=true"]["rank_bytes"] < before["rank_bytes"]
     assert all(row | {"setting": ""} != before for setting, row in rows.items() if setting)
 

@@ -101,7 +101,7 @@ def test_a_generator_looks_at_its_card_before_it_starts_vllm(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(memory, "WAIT_S", 0.0)
-    monkeypatch.setattr(engine, "_import_vllm", lambda _: True)  # as on a GPU
+    monkeypatch.setattr(engine, "import_vllm", lambda _: True)  # as on a GPU
     started = VllmEngine(make_run(tiny_model, SHARED), SHARED)
     said = r"GPU 0 has 4\.0 GiB free of 24\.0, and this generator takes 6\.0: weights 0\.0"
     with pytest.raises(RunFailed, match=said):
