@@ -152,7 +152,10 @@ class Recovery:
                     yield found.group_id
 
     def _drop_what_can_not_make_it(self, version: int) -> None:
-        """Drop the oldest groups that a smaller groups_per_step or max_lag leaves no step to train."""
+        """Drop the oldest groups that a smaller groups_per_step or max_lag leaves no step to train.
+
+        Where more than the budget may be in flight, they are surplus of the next step.
+        """
         if self._run.learner.late_groups != "wait":
             return
         size, max_lag = self._run.learner.groups_per_step, self._run.learner.max_lag
