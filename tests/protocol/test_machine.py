@@ -159,8 +159,9 @@ def test_a_learner_that_claims_last_though_it_began_first_may_issue(world: World
 
 
 def test_smaller_bounds_hold_once_what_came_back_is_brought_down(world: World) -> None:
+    world.bounds = Bounds(3, 1)
     world.begin().until_it_waits()
-    assert len(world.now.slots) == Bounds(2, 1).budget
+    assert len(world.now.slots) == world.bounds.budget > Bounds(1, 0).budget + Bounds(1, 0).surplus
     world.newest().kill()
     length = len(world.history)
     world.forget_all()
@@ -169,7 +170,7 @@ def test_smaller_bounds_hold_once_what_came_back_is_brought_down(world: World) -
     assert world.invariants.bounds == Bounds(1, 0)
     world.go_back(len(world.history) - length)
     world.look("anything", 0)
-    assert world.invariants.bounds is None, "an older backup: the groups of Bounds(2, 1) are in flight again"
+    assert world.invariants.bounds is None, "an older backup: the groups of Bounds(3, 1) are in flight again"
     for _ in range(2):  # until the learner has noticed, and then recovered
         world.newest().until_it_waits()
     assert world.invariants.bounds == Bounds(1, 0)
