@@ -152,32 +152,29 @@ class Recovery:
                     yield found.group_id
 
     def _drop_what_can_not_make_it(self, version: int) -> None:
-        """Drop the oldest groups that a smaller groups_per_step or max_lag leaves no step to train.
+        """Drop the groups that a smaller groups_per_step or max_lag leaves no step to train.
 
-        Where more than the budget may be in flight, they are surplus of the next step.
+        Where more than the budget may be in flight, it is what is too old and what was issued last; the next step drops
+        further surplus. Else the oldest go.
         """
-        if self._run.learner.late_groups != "wait":
+        learner = self._run.learner
+        if learner.late_groups != "wait":
             return
-        size, max_lag = self._run.learner.groups_per_step, self._run.learner.max_lag
+        size, max_lag, most = learner.groups_per_step, learner.max_lag, self._run.most_in_flight
         # Redis may have gone back again since groups with an outcome were retired: the ledger is asked again.
-        floors = self._intake.open_floors()
-        surplus = self._intake.surplus(floors, version)  # the next step drops it, from the other end
-        slots = sorted(
-            ((group_id, floor) for group_id, floor in floors.items() if group_id not in surplus),
-            key=lambda item: (item[1], order_of(item[0])),
-        )
-        too_many = too_many_of([floor for _, floor in slots], version, groups_per_step=size, max_lag=max_lag)
-        if too_many:
-            reason = (
-                f"config: with groups_per_step={size} and max_lag={max_lag} it could not be trained in time"
-            )
-            log.warning(
-                "dropped count=%d groups=%s reason=%s",
-                too_many,
-                _some([name for name, _ in slots[:too_many]]),
-                reason,
-            )
-            self._intake.settle({group_id: GroupOutcome(DROPPED, reason) for group_id, _ in slots[:too_many]})
+        slots = sorted(self._intake.open_floors().items(), key=lambda item: (item[1], *order_of(item[0])))
+        floors = [floor for _, floor in slots]
+        if most > self._run.budget:
+            too_old = sum(floor + max_lag < version for floor in floors)
+            gone = slots[:too_old] + slots[too_old + most :]
+        else:
+            gone = slots[: too_many_of(floors, version, groups_per_step=size, max_lag=max_lag)]
+        if not gone:
+            return
+        names = [name for name, _ in gone]
+        reason = f"config: with groups_per_step={size} and max_lag={max_lag} it could not be trained in time"
+        log.warning("dropped count=%d groups=%s reason=%s", len(names), _some(names), reason)
+        self._intake.settle({name: GroupOutcome(DROPPED, reason) for name in names})
 
     def _say_what_is_made_again(self, position: int, *, knew_the_run: bool) -> None:
         known = max(
