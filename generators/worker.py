@@ -19,7 +19,6 @@ import traceback
 
 from broker import codec
 from broker.errors import BrokerUnavailable, Permanent, PipelineError, Retryable
-from broker.group_ids import is_training
 from broker.joining import Joined, RunState, state_of
 from broker.keys import PROMPTS, ROLLOUTS
 from broker.messages import Prompt, SampledGroup
@@ -30,7 +29,6 @@ from broker.protocol.announcements import Announcements
 from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.episodes import CallStream
 from broker.protocol.streams import Entry
-from config.data import HeldOutSection
 from config.run import Run
 from generators.answers import answer
 from generators.calls import CallDesk
@@ -46,13 +44,6 @@ ROLE = "generator"
 BLOCK_S = 0.5  # longest wait of a read for prompts; groups in progress continue meanwhile
 LOOK_EVERY_S = 1.0
 GRACE_S = 15.0  # for groups in flight when the run ends or a stop is requested; `millrace up` waits longer
-
-
-def held_out_room(run: Run) -> float:
-    """Return the room of a held-out group, in training groups: it may have fewer completions."""
-    own = [isinstance(one, HeldOutSection) and one.samples for one in run.data.held_out_sources]
-    samples = [each or run.evaluation.samples for each in own]
-    return min(1.0, max(samples, default=1) / run.sampling.group_size)
 
 
 def groups_at_once(run: Run, engine_room: int) -> int:
@@ -103,8 +94,7 @@ class Generator:
         self.follower = WeightFollower(Announcements(joined.link, joined.keys), engine, self._receiver)
         self.gate = ExclusiveGate()
         self._chat: Chat | None = None  # set when the engine starts
-        self._room = 1  # training groups at once; the engine's number once it has started
-        self._held_out_room = held_out_room(self._run)
+        self._room = 1  # groups at once; the engine's number once it has started
         self._tasks: dict[asyncio.Task[None], Entry] = {}
         self._meter = WorkMeter()  # of the heartbeat, once there is one
         self._began: dict[str, float] = {}  # groups in progress -> Unix seconds of their start
@@ -195,14 +185,10 @@ class Generator:
 
     @property
     def _taken(self) -> float:
-        """How much room is taken, in training groups."""
-        taken = 0.0
-        for entry in [entry for task, entry in self._tasks.items() if not task.done()]:
-            if entry.stream == PROMPTS:
-                taken += 1.0 if is_training(entry.group_id) else self._held_out_room
-            elif self._desk is not None:
-                taken += self._desk.weight
-        return taken
+        """How much room is taken, in groups."""
+        groups = self._groups_held
+        under_way = sum(not task.done() for task in self._tasks)
+        return groups + (under_way - groups) * (0 if self._desk is None else self._desk.weight)
 
     @property
     def _least(self) -> float:

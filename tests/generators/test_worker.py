@@ -197,18 +197,6 @@ def test_a_generator_holds_what_keeps_its_engine_busy_and_no_more_than_its_share
     assert worker.groups_at_once(run, engine_room) == expected
 
 
-@pytest.mark.parametrize(
-    ("samples", "own", "room"), [(4, None, 0.5), (1, None, 0.125), (16, None, 1.0), (1, 2, 0.25)]
-)
-def test_a_held_out_group_takes_the_room_of_its_completions(
-    samples: int, own: int | None, room: float
-) -> None:
-    held_out = {"type": "procedural", "split": "eval", "name": "own", "samples": own}
-    data = {"train": {"type": "procedural"}, "held_out": [held_out]}
-    run = make_run(data=data, sampling={"group_size": 8}, evaluation={"samples": samples})
-    assert worker.held_out_room(run) == room
-
-
 @in_loop
 async def test_what_can_never_be_sampled_goes_to_the_dead_and_the_others_go_on(floor: Floor) -> None:
     """It can't be read, it is nobody's, or the engine says so."""
