@@ -85,12 +85,14 @@ def join(
     *,
     patience_s: float = 600.0,
     prepare: Callable[[Run], None] = lambda _run: None,
+    is_early: bool = False,
 ) -> Joined | None:
     """Wait for the run `name` and read its configuration; None if `stop` was set first.
 
     Args:
         prepare: called once with the configuration as the learner was started with it, if this process waits while that
             learner loads its model. It imports what the run will need; its errors are those of a later import.
+        is_early: join a learner that loads its model, for a role that needs nothing of the model.
     Raises:
         NoRun: no such run within `patience_s`, or another version of this program wrote it.
         BrokerUnavailable: Redis was away for too long, or when `stop` was set. `stop` also ends waits of the returned
@@ -105,9 +107,10 @@ def join(
         config, coming = _read(link, keys, "config", "coming")
         state = state_of(link, keys)
         # After a run that was stopped or failed, the next learner may write another configuration.
-        if config and (state.status == FINISHED or not state.has_ended):
+        ready = config or (coming if is_early else "")
+        if ready and (state.status == FINISHED or not state.has_ended):
             try:
-                run = from_yaml(config)
+                run = from_yaml(ready)
             except ConfigError as error:
                 raise NoRun(
                     f"the configuration of run {name} can't be read; do all its processes have one version? "

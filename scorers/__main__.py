@@ -47,6 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     faulthandler.enable(all_threads=False)  # a crash inside a library leaves its traceback in the last lines
 
     from broker.errors import BrokerUnavailable, Permanent, PipelineError
+    from broker.joining import join
     from broker.processes import stop_on_signals
 
     stop = stop_on_signals()
@@ -57,7 +58,8 @@ def main(argv: list[str] | None = None) -> int:
             return run_pools(
                 args.run, _shared(args) + (["--workers", str(args.workers)] if args.workers else []), stop
             )
-        return _join_and_work(args, stop)
+        joined = join(args.run[0], args.runs_dir, stop, is_early=True)  # ready when the learner's model is
+        return 0 if joined is None else _work(joined, args, stop)
     except PipelineError as error:
         log.error("ended part=%s reason=%s", args.part, error)  # noqa: TRY400 - the reason is what people need
         if stop.is_set() and isinstance(error, BrokerUnavailable):
@@ -122,33 +124,14 @@ def _parse(words: list[str]) -> argparse.Namespace:
     return args
 
 
-def _join_and_work(args: argparse.Namespace, stop: threading.Event) -> int:
-    """Join the run, and run what was asked for of its pool. Raises PipelineError."""
-    from broker.joining import join
-
-    if args.part != "all":
-        joined = join(args.run[0], args.runs_dir, stop)
-        return 0 if joined is None else _work(joined, args, stop)
-    from broker.fork_server.client import ForkServer
-    from scorers.pool.supervisor import PoolSupervisor, imports_of
-    from scorers.registry import served
-
-    early: list[ForkServer] = []  # imports while the learner loads
-    joined = join(
-        args.run[0],
-        args.runs_dir,
-        stop,
-        prepare=lambda run: early.append(ForkServer(imports_of(run.scorers))),
-    )
-    if joined is None:
-        return 0
-    served(joined.run.scorers, args.queues)  # or raise, before each worker does
-    words = ["--run", joined.run.name, *_shared(args)]
-    return PoolSupervisor(joined, words, args.workers, *early).run(stop)
-
-
 def _work(joined: Joined, args: argparse.Namespace, stop: threading.Event) -> int:
-    """Run one part of a run's pool in this process. Raises PipelineError."""
+    """Run the part of one run's pool that was asked for. Raises PipelineError."""
+    if args.part == "all":
+        from scorers.pool.supervisor import PoolSupervisor
+        from scorers.registry import served
+
+        served(joined.run.scorers, args.queues)  # or raise, before each worker does
+        return PoolSupervisor(joined, ["--run", joined.run.name, *_shared(args)], args.workers).run(stop)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     if args.part == "dispatcher":
         from scorers.pool.dispatcher import run_dispatcher

@@ -75,6 +75,17 @@ def test_a_role_waits_for_the_learners_configuration_and_says_so(
     joined.link.close()
 
 
+def test_a_role_without_a_model_joins_a_learner_that_loads(run: Run, link: RedisLink, keys: Keys) -> None:
+    joining.announce_coming(link, keys, run)
+    joined = join("test", Path("runs"), threading.Event(), is_early=True)
+    assert joined is not None
+    assert to_yaml(joined.run) == to_yaml(run)
+    joined.link.close()
+    say(link, keys, **FAILED)
+    with pytest.raises(NoRun, match="one ended: failed"):
+        join("test", Path("runs"), threading.Event(), is_early=True, patience_s=0.05)
+
+
 def test_it_prepares_once_for_what_a_loading_learner_announces(run: Run, link: RedisLink, keys: Keys) -> None:
     prepared: list[Run] = []
 
