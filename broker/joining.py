@@ -171,8 +171,8 @@ def reset_run_state(link: RedisLink, keys: Keys) -> None:
 
 
 def announce_coming(link: RedisLink, keys: Keys, run: Run) -> None:
-    """Tell waiting roles the configuration before its learner starts, for their imports."""
-    link(lambda client: client.hset(keys.run, "coming", to_yaml(run)))
+    """Tell waiting roles the configuration of a learner that starts, before it has loaded its model."""
+    link.script("set_state", keys.scripts(), "coming", to_yaml(run))  # which full memory does not refuse
 
 
 def _read(link: RedisLink, keys: Keys, *fields: str) -> list[str]:

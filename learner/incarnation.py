@@ -17,7 +17,7 @@ from typing import Any
 
 from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, PipelineError
-from broker.joining import reset_run_state
+from broker.joining import announce_coming, reset_run_state
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.run_owner import RunOwner
@@ -74,7 +74,7 @@ class Incarnation:
                 self.status.go_on()
                 self._say_changes()
             reset_run_state(self.link, self.keys)
-            self.status.announce_coming()
+            announce_coming(self.link, self.keys, self.run)
         except BaseException as error:
             if (
                 isinstance(error, PipelineError)

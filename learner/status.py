@@ -61,10 +61,6 @@ class Status:
         """Mark the run as begun earlier: its name stays taken, however early this incarnation ends."""
         self._begun = "yes"
 
-    def announce_coming(self) -> None:
-        """Tell waiting roles the configuration before the model is loaded, for their imports. Lost without Redis."""
-        self._tell("coming", to_yaml(self.run))
-
     def refuse(self, reason: str) -> None:
         """Report that the begun run can't continue, for `reason`: the run is unchanged, and its name stays taken."""
         self.go_on()

@@ -73,7 +73,7 @@ class ForkServer:
 
     Args:
         imports: modules, in this order, each with a function to call behind a colon if it has something to build. What
-            fails is left to the command, which reports it. None: every command starts from nothing.
+            fails is left to the command, which reports it. Empty: every command starts from nothing.
     """
 
     def __init__(self, imports: Sequence[str]) -> None:
@@ -147,9 +147,8 @@ class ForkServer:
 
     def _ask(self, request: ForkRequest, descriptors: Sequence[int]) -> int | None:
         """Return the new process's id; None: the server was given up."""
-        with os.fdopen(
-            os.memfd_create("request"), "wb"
-        ) as file:  # an environment may be longer than a message
+        # In a file: an environment may be longer than a message.
+        with os.fdopen(os.memfd_create("request"), "wb") as file:
             file.write(json.dumps(request).encode())
             file.flush()
             _adopt(True)

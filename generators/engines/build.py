@@ -18,7 +18,7 @@ from generators.engine import Engine
 
 
 def import_engine(run: Run) -> None:
-    """Import the library of the run's engine, which takes seconds: the generator does it before it joins."""
+    """Import the library of the run's engine, which takes seconds, while the learner loads its model."""
     match run.generators.engine:
         case HfEngineConfig():
             import_module("generators.engines.hf.sampling")

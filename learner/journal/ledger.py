@@ -40,9 +40,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 TRAINED, DROPPED, DEAD = "trained", "dropped", "dead"
-SURPLUS = (
-    "surplus"  # begins the detail of a group dropped because a step before the last had its groups without it
-)
+SURPLUS = "surplus"  # begins the detail of a group dropped because an earlier step had its groups without it
 OVER = "over"  # begins the detail of a group dropped because the last step had its groups without it
 COLLECTED = "collected"  # kept with its payload, by a run without training
 ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: learner.resume=FOLDER"

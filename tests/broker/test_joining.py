@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from broker import joining
 from broker.connection import RedisLink
@@ -84,6 +85,18 @@ def test_a_role_without_a_model_joins_a_learner_that_loads(run: Run, link: Redis
     say(link, keys, **FAILED)
     with pytest.raises(NoRun, match="one ended: failed"):
         join("test", Path("runs"), threading.Event(), is_early=True, patience_s=0.05)
+
+
+def test_a_full_redis_takes_what_is_announced(run: Run, link: RedisLink, keys: Keys) -> None:
+    """A run that filled it goes on, and so its memory is freed."""
+    link.client.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(redis.exceptions.OutOfMemoryError):
+            link.client.hset(keys.run, "coming", "")
+        joining.announce_coming(link, keys, run)
+    finally:
+        link.client.config_set("maxmemory", 0)
+    assert link.client.hget(keys.run, "coming") == to_yaml(run).encode()
 
 
 def test_it_prepares_once_for_what_a_loading_learner_announces(run: Run, link: RedisLink, keys: Keys) -> None:

@@ -13,7 +13,7 @@ from broker.fork_server.client import ForkServer
 from config.loading import load_run
 from config.run import Run
 from tools.arguments import add_config, given_config
-from tools.up.role_imports import fork_server_of
+from tools.up.role_commands import fork_server_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,15 +11,25 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from broker.fork_server.client import ForkServer
 from config.endpoint import ServeConfig
 from config.explanations import ConfigError
-from config.generators import VllmEngineConfig
+from config.generators import HfEngineConfig, VllmEngineConfig
 from config.gpus import VARIABLE, sees_gpu, visible
 from config.run import Run
-from tools.up.role_imports import imports_of_generator, imports_of_learner
 from tools.up.served_judge import ServedJudge, served_judge
 
 LEARNER = ("learner",)
+
+# Imported once for the learner and the generators of engine `hf`, which are then forked (`broker.fork_server`).
+TORCH = (
+    "torch",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.auto.tokenization_auto",
+    "transformers.modeling_utils",
+)
+OF_LEARNER = (*TORCH, "learner.session", "learner.training.deepspeed", "learner.training.build")
+OF_GENERATOR = (*TORCH, "generators.worker", "generators.engines.hf.engine", "generators.engines.hf.sampling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +109,24 @@ def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) 
     ]
     roles = [learner, *generators, *agents, scorers]
     return roles if serve is None or judge is None else [judge_command(serve, judge), *roles]
+
+
+def imports_of_learner(run: Run) -> tuple[str, ...]:
+    """Return the learner's modules: none where it has ranks, which start themselves, or sees a GPU.
+
+    Settings of torch for a GPU are each role's own, and are read when torch is imported.
+    """
+    return OF_LEARNER if run.learner.ranks == 1 and not sees_gpu() else ()
+
+
+def imports_of_generator(run: Run) -> tuple[str, ...]:
+    """Return the modules of a generator of engine `hf`. vLLM starts processes of its own."""
+    return OF_GENERATOR if isinstance(run.generators.engine, HfEngineConfig) and not sees_gpu() else ()
+
+
+def fork_server_of(run: Run) -> ForkServer:
+    """Begin to import what the roles of `run` need, before their commands are built."""
+    return ForkServer([*dict.fromkeys((*imports_of_learner(run), *imports_of_generator(run)))])
 
 
 def imports_of(plan: Sequence[Command]) -> list[str]:
