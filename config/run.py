@@ -138,6 +138,11 @@ class Run(Section):
             return self.budget
         return max(self.budget, SURPLUS_STEPS * learner.groups_per_step)
 
+    @property
+    def may_have_surplus(self) -> bool:
+        """Whether more groups than the budget may be in flight, of which a step drops those it leaves no room for."""
+        return self.most_in_flight > self.budget
+
     def plays(self, task: str) -> bool:
         """Return whether the groups of a task are episodes, which agents play."""
         found = self.scorers.tasks.get(task)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from broker.group_ids import order_of
 from broker.messages import ScoredGroup
 from config.learner import LearnerConfig
-from learner.groups.filters import why_late
+from learner.groups.lag import why_late
 from learner.journal.writer import Journal
 
 

@@ -23,6 +23,7 @@ from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.run_reader import MEMORY_SHARE
 from config.run import Run
 from learner.groups.evaluation import Evaluation, new_group
+from learner.groups.lag import likely_needed
 from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
@@ -241,21 +242,14 @@ class Feeder:
         return not issued.full
 
     def _budget(self) -> int:
-        """Return how many groups may be in flight: the budget, or as many as are likely to be needed.
-
-        A share of returned groups is dropped, so with an exact count a step's last groups would be found one by one:
-        towards the end, and where the budget has little room beside what is held. What is over is dropped once a step
-        has its groups.
-        """
-        learner, version, share = self.run.learner, self.version, self._kept_share()
-        size, taken = learner.groups_per_step, max(version.taken, version.announced)
-        trained = (taken - version.announced) * size  # they keep their slots
-        budget = min(self.run.budget, trained + math.ceil((learner.steps - taken) * size / share))
-        if taken >= learner.steps or version.announced + learner.max_lag < taken:
-            return budget  # a group issued now would be too old for the next step
-        held = min(self._held(), size)
-        likely = trained + held + math.ceil((size - held) / share)
-        return max(budget, min(self.run.most_in_flight, likely))
+        """Return how many groups may be in flight."""
+        return likely_needed(
+            self.run,
+            taken=self.version.taken,
+            announced=self.version.announced,
+            held=self._held(),
+            kept_share=self._kept_share(),
+        )
 
     def _memory_is_short(self) -> bool:
         """Return whether Redis has too little room for the groups in flight, including those yet to be sampled."""

@@ -72,14 +72,3 @@ def _why_outside(group: ScoredGroup, bounds: tuple[float, float]) -> str | None:
     if rate < low:
         return f"too_hard: the mean score is {rate:.3g}, below learner.filters.pass_rate's {low:g}"
     return None
-
-
-def why_late(group: ScoredGroup, learner: LearnerConfig, version: int) -> str | None:
-    """Return why a group is too old for policy `version`, where `late_groups` says to drop it; None if it is not."""
-    lag = version - group.rollout.min_version
-    if learner.late_groups != "drop" or lag <= learner.max_lag:
-        return None
-    return (
-        f"late: sampled by version {group.rollout.min_version}, {lag} before {version}; learner.max_lag="
-        f"{learner.max_lag}"
-    )

@@ -30,9 +30,9 @@ from learner.groups.discarded import dropped, given_up
 from learner.groups.evaluation import Evaluation, version_of
 from learner.groups.filters import why_empty, why_impossible
 from learner.groups.kept_share import KeptShare
+from learner.groups.lag import LagRule
 from learner.groups.retirement import keeps_its_slot
 from learner.groups.same_reward import SameRewardWatch
-from learner.groups.surplus import surplus_of
 from learner.journal.ledger import DROPPED, OVER, SURPLUS, GroupOutcome
 from learner.journal.writer import Journal
 from learner.objective.advantages import has_variance
@@ -137,6 +137,7 @@ class Intake:
         self.buffer = buffer
         self.evaluation = evaluation
         self.version = version
+        self.lag = LagRule.of(run)
         self.time = WorkingTime(run_owner, clock, away_s=away_s)
         self._tell_lost = tell_lost
         self._vocabulary = vocabulary
@@ -264,20 +265,19 @@ class Intake:
 
     def surplus(self, floors: Mapping[str, int], version: int) -> set[str]:
         """Return the groups that the steps from `version` on have no room for; none in a run that issues no more."""
-        learner = self.run.learner
-        if self.run.most_in_flight <= self.run.budget:
-            return set()
-        return surplus_of(floors, version, groups_per_step=learner.groups_per_step, max_lag=learner.max_lag)
+        return self.lag.surplus(floors, version) if self.run.may_have_surplus else set()
 
     def drop_surplus(self, version: int) -> None:
         """Drop what the steps from `version` on have no room for in time."""
-        if self.run.most_in_flight > self.run.budget:
+        if self.run.may_have_surplus:
             surplus = self.surplus(self.open_floors(), version)
             self._drop(surplus, f"{SURPLUS}: step {version} had all its groups without this one")
 
     def drop_expired(self, version: int) -> None:
         """Drop surplus that was issued while its step got its groups: `version` is beyond its lag."""
-        oldest = version - self.run.learner.max_lag
+        if not self.run.may_have_surplus:
+            return
+        oldest = self.lag.oldest(version)
         expired = [group_id for group_id, floor in self.open_floors().items() if floor < oldest]
         self._drop(expired, f"{SURPLUS}: step {oldest} had all its groups when it was issued")
 

@@ -18,6 +18,7 @@ from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.run import Run
 from learner.groups.intake import Intake
+from learner.groups.lag import lag_of
 
 log = logging.getLogger(__name__)
 
@@ -176,8 +177,7 @@ class Selection:
     def _drop_late(self, version: int) -> None:
         """Drop what is too old: where `late_groups` says so, or because it was issued while its step got its groups."""
         self.intake.drop_late()
-        if self.run.most_in_flight > self.run.budget:
-            self.intake.drop_expired(version)
+        self.intake.drop_expired(version)
 
     def _oldest(self) -> list[ScoredGroup]:
         """Return up to a step's groups with the oldest floors."""
@@ -188,16 +188,15 @@ class Selection:
         learner = self.run.learner
         if learner.late_groups != "wait" or (learner.max_lag and version + 1 == learner.steps):
             return True  # the last step makes no group late: what it leaves behind is over
-        room = {"groups_per_step": learner.groups_per_step, "max_lag": learner.max_lag}
         floors = self.intake.open_floors()
         surplus = self.intake.surplus(floors, version)
         floors = {group_id: floor for group_id, floor in floors.items() if group_id not in surplus}
         taken = [floors[group.group_id] for group in chosen if group.group_id in floors]
-        return rest_can_make_it(version, list(floors.values()), taken, **room)
+        return self.intake.lag.rest_can_make_it(version, floors.values(), taken)
 
     def _checked_lag(self, version: int, chosen: list[ScoredGroup]) -> list[ScoredGroup]:
         for group in chosen:
-            lag = version - group.rollout.min_version
+            lag = lag_of(group, version)
             if lag > self.run.learner.max_lag and self.run.learner.late_groups == "train":
                 self.late += 1
             elif not 0 <= lag <= self.run.learner.max_lag:
@@ -243,22 +242,3 @@ class Selection:
                 if depths[stream] and not run_owner.processes(role)
             )
         return self._nobody
-
-
-def rest_can_make_it(
-    version: int, slots: Sequence[int], chosen: Sequence[int], *, groups_per_step: int, max_lag: int
-) -> bool:
-    """Return whether every group that a step at `version` leaves behind can still train within its lag.
-
-    A floor f is a deadline, version f + max_lag, and a step has room for `groups_per_step`: at each deadline, no more
-    groups may be due than the steps until then can take.
-
-    Args:
-        slots: floors of all groups without an outcome, including the chosen ones.
-        chosen: floors of the groups that the step would take.
-    """
-    return all(
-        sum(floor <= oldest for floor in slots) - sum(floor <= oldest for floor in chosen)
-        <= (oldest + max_lag - version) * groups_per_step
-        for oldest in range(version - max_lag, version + 1)
-    )

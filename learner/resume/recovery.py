@@ -164,11 +164,11 @@ class Recovery:
         # Redis may have gone back again since groups with an outcome were retired: the ledger is asked again.
         slots = sorted(self._intake.open_floors().items(), key=lambda item: (item[1], *order_of(item[0])))
         floors = [floor for _, floor in slots]
-        if most > self._run.budget:
-            too_old = sum(floor + max_lag < version for floor in floors)
+        if self._run.may_have_surplus:
+            too_old = sum(floor < self._intake.lag.oldest(version) for floor in floors)
             gone = slots[:too_old] + slots[too_old + most :]
         else:
-            gone = slots[: too_many_of(floors, version, groups_per_step=size, max_lag=max_lag)]
+            gone = slots[: self._intake.lag.too_many(floors, version)]
         if not gone:
             return
         names = [name for name, _ in gone]
@@ -196,20 +196,6 @@ class Recovery:
             )
         elif again:
             log.warning("redis_forgot groups=%d (%s): they are issued again", len(again), _some(again))
-
-
-def too_many_of(floors: Sequence[int], version: int, *, groups_per_step: int, max_lag: int) -> int:
-    """Return how many of the oldest groups must go so that all others can train within their lag.
-
-    Args:
-        floors: of the groups without an outcome, ascending.
-        version: the learner's policy, with no group taken yet.
-    """
-    gone = 0
-    for index, floor in enumerate(floors):
-        kept = index + 1 - gone  # groups of this floor or an older one, this one included
-        gone += max(0, kept - max(0, (floor + max_lag - version + 1) * groups_per_step))
-    return gone
 
 
 def _chunks(items: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import re
 import time
@@ -17,7 +16,7 @@ from broker.keys import PROMPTS, SCORED
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import PAUSE
 from broker.protocol.streams import hand_over
-from learner.groups.selection import rest_can_make_it
+from learner.groups.lag import LagRule
 from learner.journal.ledger import GroupOutcome
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -51,7 +50,7 @@ pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 def test_a_step_goes_only_if_the_rest_can_still_make_it(
     *, version: int, slots: list[int], chosen: list[int], size: int, lag: int, may_go: bool
 ) -> None:
-    assert rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag) is may_go
+    assert LagRule(groups_per_step=size, max_lag=lag).rest_can_make_it(version, slots, chosen) is may_go
 
 
 Rule = Callable[[int, list[int], list[int]], bool]
@@ -126,7 +125,7 @@ def reachable(rule: Rule, size: int, lag: int, *, oldest_age: int, every: int = 
 
 
 def rule_of(size: int, lag: int) -> Rule:
-    return functools.partial(rest_can_make_it, groups_per_step=size, max_lag=lag)
+    return LagRule(groups_per_step=size, max_lag=lag).rest_can_make_it
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from broker.keys import PROMPTS
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask
 from broker.protocol.streams import dead_letter_entry
 from learner.groups.evaluation import asked_for
+from learner.groups.lag import LagRule
 from learner.incarnation import DRAINED, STOPPED
 from learner.journal.ledger import DROPPED, GroupOutcome, Ledger, read_ledger
 from learner.reporting.metrics_file import read_metrics
-from learner.resume.recovery import too_many_of
 from tests.learner.conftest import MakeChain, Train
 from tests.support.chain import Chain
 from tests.support.journals import groups
@@ -159,8 +159,9 @@ def test_a_smaller_budget_drops_what_could_not_train_in_time_once(make_chain: Ma
     ],
 )
 def test_the_oldest_go_till_in_time(floors: list[int], version: int, size: int, lag: int, gone: int) -> None:
-    assert too_many_of(floors, version, groups_per_step=size, max_lag=lag) == gone
-    assert too_many_of(floors[gone:], version, groups_per_step=size, max_lag=lag) == 0
+    rule = LagRule(groups_per_step=size, max_lag=lag)
+    assert rule.too_many(floors, version) == gone
+    assert rule.too_many(floors[gone:], version) == 0
 
 
 def test_a_drained_run_trains_what_is_in_flight_alone(make_chain: MakeChain, train: Train) -> None:

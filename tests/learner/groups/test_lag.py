@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from learner.groups.selection import rest_can_make_it
-from learner.groups.surplus import surplus_of
+from learner.groups.lag import LagRule
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ def test_the_last_issued_of_each_deadline_are_surplus(
     *, version: int, floors: list[int], size: int, lag: int, surplus: set[str]
 ) -> None:
     by_id = {str(index): floor for index, floor in enumerate(floors)}
-    assert surplus_of(by_id, version, groups_per_step=size, max_lag=lag) == surplus
+    assert LagRule(groups_per_step=size, max_lag=lag).surplus(by_id, version) == surplus
 
 
 class State(NamedTuple):
@@ -38,7 +37,7 @@ class State(NamedTuple):
 
 def surplus_in(state: State, size: int, lag: int) -> set[int]:
     floors = {str(index): lag - age for index, (age, _) in enumerate(state.groups)}  # at version `lag`
-    return {int(group_id) for group_id in surplus_of(floors, lag, groups_per_step=size, max_lag=lag)}
+    return {int(group_id) for group_id in LagRule(groups_per_step=size, max_lag=lag).surplus(floors, lag)}
 
 
 def after_a_step(state: State, size: int, lag: int) -> State | None:
@@ -49,7 +48,7 @@ def after_a_step(state: State, size: int, lag: int) -> State | None:
         [lag - state.groups[index][0] for index in some if index not in surplus]
         for some in (range(len(state.groups)), chosen)
     )
-    may_go = rest_can_make_it(lag, floors, taken, groups_per_step=size, max_lag=lag)
+    may_go = LagRule(groups_per_step=size, max_lag=lag).rest_can_make_it(lag, floors, taken)
     if len(chosen) < size or not may_go:
         return None
     assert all(state.groups[index][0] <= lag for index in chosen), f"{state} trains a group too late"
