@@ -21,17 +21,14 @@ from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.run_state import PAUSE, ask_unless_asked
 from config.loading import to_yaml
 from config.run import Run
+from learner.assembly import Claimed, Listeners, assemble, make_intake
 from learner.data.earlier_fingerprint import earlier_fingerprint
 from learner.data.held_out import HeldOut, open_held_out
 from learner.data.prompts import PromptSource, open_sources
-from learner.groups.buffer import GroupBuffer
-from learner.groups.evaluation import Evaluation
-from learner.groups.feeder import Feeder
+from learner.groups.arrivals import ArrivalCounter
+from learner.groups.filters import Filters
 from learner.groups.first_look import FirstLook
-from learner.groups.intake import Intake
-from learner.groups.retirement import Retirement
-from learner.groups.selection import Selection
-from learner.groups.while_waiting import KeepAlive, Operator, WhileWaiting
+from learner.groups.while_waiting import KeepAlive
 from learner.incarnation import BY_SIGNAL, STOPPED, Incarnation
 from learner.journal.disk import replace_text
 from learner.journal.writer import Journal
@@ -40,13 +37,10 @@ from learner.reporting.generators import as_record
 from learner.reporting.latency import lag_outlook
 from learner.reporting.metrics import Metrics
 from learner.resume.history import check_start, first_row_of
-from learner.resume.recovery import Recovery
 from learner.resume.replay import IncarnationSettings, Interrupted, catch_up, kl_after
 from learner.trainer import TrainingLoop
 from learner.training import checkpoint
 from learner.training.checkpoint import Checkpoints, Progress, read_progress
-from learner.weight_sync.build import build_transport
-from learner.weight_sync.publisher import Publisher
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -237,81 +231,33 @@ class TrainingSession(Incarnation):
         beat: Heartbeat,
         keep_alive: Callable[[], None],
     ) -> TrainingLoop:
-        run = self.run
-        version, (train, held_out) = PolicyVersion(start.version), sources
-        evaluation = Evaluation(run, self.run_owner, journal, held_out)
-        intake = self._intake(journal, evaluation, version, policy)
-        feeder = Feeder(
-            run,
-            self.run_owner,
-            train,
-            evaluation,
-            version,
-            first_row=start.first_row,
-            known=journal.has,
-            mean_bytes=intake.mean_bytes,
-            kept_share=intake.kept_share,
-            held=lambda: len(intake.buffer),
-        )
-        operator = Operator(self.run_owner, journal, feeder, self._tell_wanted)
-        publisher = self._publisher(journal, intake, feeder, keep_alive)
-        selection = Selection(
-            run,
-            intake,
-            stop,
-            wanted=lambda: operator.wanted,
-            has_issued_all=lambda: feeder.has_issued_all,
-            while_waiting=WhileWaiting(feeder, publisher, operator, keep_alive),
-            set_state=beat.set_state,
-            meter=beat.meter,
-        )
-        recovery = Recovery(run, intake, feeder, publisher, policy, publish_status=self.status.begin)
-        trainer = TrainingLoop(
-            run,
-            policy,
+        claimed = Claimed(
+            run=self.run,
+            run_owner=self.run_owner,
             journal=journal,
-            intake=intake,
-            selection=selection,
-            feeder=feeder,
-            recovery=recovery,
-            checkpoints=self.checkpoints,
-            metrics=metrics,
-            publisher=publisher,
-            start=start,
-            version=version,
+            version=PolicyVersion(start.version),
+            stop=stop,
+            beat=beat,
         )
-        publisher.start()
-        return trainer
-
-    def _publisher(
-        self, journal: Journal, intake: Intake, feeder: Feeder, keep_alive: Callable[[], None]
-    ) -> Publisher:
-        transport = build_transport(
-            self.run, self.link, self.keys, fence=lambda: self.run_owner.fence, mean_bytes=intake.mean_bytes
+        train, held_out = sources
+        arrivals = ArrivalCounter()
+        filters = Filters(self.run.learner, arrivals, advise=self._advise)
+        first_look = FirstLook(self.run, policy, journal, claimed.version, began=time.time())
+        intake = make_intake(
+            claimed, held_out, filters, arrivals, vocabulary=policy.vocabulary, first_look=first_look
         )
-        return Publisher(
-            self.run_owner,
-            transport,
-            check_fence=journal.check_fence,
-            announced=Retirement(self.run_owner, journal.ledger, intake.version, wake=feeder.wake),
+        listeners = Listeners(
+            publish_status=self.status.begin,
+            tell_lost=self.status.tell_lost,
+            tell_wanted=self._tell_wanted,
             keep_alive=keep_alive,
         )
-
-    def _intake(
-        self, journal: Journal, evaluation: Evaluation, version: PolicyVersion, policy: TrainingBackend
-    ) -> Intake:
-        return Intake(
-            self.run,
-            self.run_owner,
-            journal,
-            GroupBuffer(journal),
-            evaluation,
-            version=version,
-            vocabulary=policy.vocabulary,
-            advise=self._advise,
-            away_s=self.status.away_s,
-            tell_lost=self.status.tell_lost,
-            first_look=FirstLook(self.run, policy, journal, version, began=time.time()),
+        parts = assemble(
+            claimed, train, intake, policy, listeners, first_row=start.first_row, away_s=self.status.away_s
+        )
+        parts.publisher.start()
+        return TrainingLoop(
+            parts, policy, filters, checkpoints=self.checkpoints, metrics=metrics, start=start
         )
 
     def _pause(self) -> None:

@@ -17,27 +17,20 @@ from typing import TYPE_CHECKING, Literal
 from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
-from broker.protocol.run_owner import RunOwner
-from config.run import Run
-from learner.groups.feeder import Feeder
-from learner.groups.intake import Intake
-from learner.groups.selection import Selection
+from learner.assembly import Parts
+from learner.groups.filters import Filters
 from learner.incarnation import DRAINED, FINISHED, STOPPED
 from learner.journal.payloads import Advantages
-from learner.journal.writer import Journal
 from learner.objective.advantages import batch_advantages
 from learner.objective.kl_coefficient import KlCoefficient, penalized
-from learner.policy_version import PolicyVersion
 from learner.reporting.curves import load_ahead
 from learner.reporting.generators import as_record, by_generator, check_mismatch, merged
 from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.latency import ages_of, latency_facts
 from learner.reporting.metrics import Clock, Metrics
-from learner.resume.recovery import Recovery
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.training.skipped_steps import SkippedSteps
-from learner.weight_sync.publisher import Publisher
 
 if TYPE_CHECKING:
     from learner.training.backend import TrainingBackend
@@ -49,42 +42,40 @@ class TrainingLoop:
     """Train in one incarnation of the learner. `learner.session` provides all parts.
 
     Args:
+        filters: count the groups that return between two steps.
         start: the current progress: version 0, or the result of a checkpoint and the journal's later steps.
     """
 
     def __init__(
         self,
-        run: Run,
+        parts: Parts,
         policy: TrainingBackend,
+        filters: Filters,
         *,
-        journal: Journal,
-        intake: Intake,
-        selection: Selection,
-        feeder: Feeder,
-        recovery: Recovery,
         checkpoints: Checkpoints,
         metrics: Metrics,
-        publisher: Publisher,
         start: Progress,
-        version: PolicyVersion,
     ) -> None:
-        self.run = run
+        self.parts = parts
+        self.run = parts.claimed.run
+        self.run_owner = parts.claimed.run_owner
+        self.journal = parts.claimed.journal
+        self.policy_version = parts.claimed.version
         self.policy = policy
-        self.run_owner: RunOwner = intake.run_owner
-        self.journal = journal
-        self.intake = intake
-        self.evaluation = intake.evaluation
-        self.selection = selection
-        self.feeder = feeder
-        self.recovery = recovery
+        self.filters = filters
+        self.intake = parts.intake
+        self.outcomes = parts.intake.outcomes
+        self.evaluation = parts.intake.evaluation
+        self.selection = parts.selection
+        self.feeder = parts.feeder
+        self.recovery = parts.recovery
+        self.publisher = parts.publisher
         self.metrics = metrics
-        self.publisher = publisher
         self.checkpoints = checkpoints
-        self.policy_version = version
         self._start = start
-        self._kl = KlCoefficient(run.learner.objective.kl, start.kl)
+        self._kl = KlCoefficient(self.run.learner.objective.kl, start.kl)
         self._clock = Clock()
-        self._skipped = SkippedSteps(run.learner.max_skipped_steps)
+        self._skipped = SkippedSteps(self.run.learner.max_skipped_steps)
 
     @property
     def version(self) -> int:
@@ -96,7 +87,7 @@ class TrainingLoop:
         surviving = self.recovery.surviving
         self.recovery.recover()
         if self.version < self.run.learner.steps:
-            self.intake.retry_the_rest()
+            self.outcomes.retry_the_rest()
         # Before the feeder starts: a drained or paused run issues nothing.
         surviving(self.selection.poll_operator)
         self.feeder.start()
@@ -144,9 +135,9 @@ class TrainingLoop:
         following = self.policy_version.taken = self.version + 1  # the feeder issues no more for this step
         with contextlib.suppress(WentBack):
             if following >= self.run.learner.steps:
-                self.intake.drop_the_rest()
+                self.outcomes.drop_the_rest()
             else:
-                self.intake.drop_surplus(following)
+                self.outcomes.drop_surplus(following)
 
     def _pack(
         self, groups: list[ScoredGroup], advantages: Advantages, *, truncated: Literal["mask", "keep"] | None
@@ -227,7 +218,7 @@ class TrainingLoop:
         self.publisher.settle()
         if self.version >= self.run.learner.steps:
             with self.feeder.held():  # the feeder issues no more: the last version is announced
-                self.intake.drop_the_rest()
+                self.outcomes.drop_the_rest()
         is_done = self.version >= self.run.learner.steps or (
             self.selection.has_run_dry() and not self.selection.has_drained()
         )
@@ -300,7 +291,7 @@ class TrainingLoop:
     ) -> None:
         """Report the step that was just trained, in one line."""
         seconds = self._clock.take()
-        arrivals = self.intake.take_arrivals()
+        arrivals = self.filters.take_arrivals()
         trained = reward_mean(groups)
         recorded = {name: value for name, value in as_record(stepped, batch).items() if name != "seconds"}
         facts = batch_facts(groups, batch)

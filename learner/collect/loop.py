@@ -13,15 +13,10 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.messages import ScoredGroup
-from config.run import Run
-from learner.collect.intake import why_dead
-from learner.groups.feeder import Feeder
-from learner.groups.intake import Intake
-from learner.groups.selection import SAY_EVERY_S, Selection
+from learner.assembly import Parts
+from learner.collect.admission import why_dead
+from learner.groups.selection import SAY_EVERY_S
 from learner.incarnation import DRAINED, FINISHED, STOPPED
-from learner.journal.writer import Journal
-from learner.resume.recovery import Recovery
-from learner.weight_sync.publisher import Publisher
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +28,6 @@ class CollectingLoop:
     """Collect in one incarnation. `learner.collect.session` provides all parts.
 
     Args:
-        selection: polls while the loop waits, and knows what is in flight.
         rows: number of groups.
         set_state: receives the progress, for the heartbeat.
         count: receives the number of rows with an outcome and of all rows, every few seconds and at the end.
@@ -41,25 +35,20 @@ class CollectingLoop:
 
     def __init__(
         self,
-        run: Run,
+        parts: Parts,
         *,
-        journal: Journal,
-        intake: Intake,
-        selection: Selection,
-        feeder: Feeder,
-        recovery: Recovery,
-        publisher: Publisher,
         rows: int,
         set_state: Callable[[str], None],
         count: Callable[[int, int], None] = lambda _done, _rows: None,
     ) -> None:
-        self.run = run
-        self.journal = journal
-        self.intake = intake
-        self.selection = selection
-        self.feeder = feeder
-        self.recovery = recovery
-        self.publisher = publisher
+        self.run = parts.claimed.run
+        self.journal = parts.claimed.journal
+        self.intake = parts.intake
+        self.reconciliation = parts.reconciliation
+        self.selection = parts.selection
+        self.feeder = parts.feeder
+        self.recovery = parts.recovery
+        self.publisher = parts.publisher
         self._rows = rows
         self._set_state = set_state
         self._count = count
@@ -116,7 +105,7 @@ class CollectingLoop:
 
     def _say(self) -> None:
         """Report the progress, to the heartbeat always and to the log periodically."""
-        reconciled = self.intake.reconciled
+        reconciled = self.reconciliation.latest
         places = ", ".join(f"{count} in {stream}" for stream, count in reconciled.places.items() if count)
         paused = f"; paused by the operator: millrace resume {self.run.name}" * self.selection.is_paused
         state = (

@@ -17,27 +17,20 @@ from broker.errors import PipelineError, RunFailed
 from broker.monitoring.heartbeat import Heartbeat
 from config.loading import to_yaml
 from config.run import Run
+from learner.assembly import Claimed, Listeners, assemble, make_intake
 from learner.base_model.own_head import settled
-from learner.collect.intake import CollectingIntake
+from learner.collect.admission import EveryGroup
 from learner.collect.loop import CollectingLoop
 from learner.collect.model_weights import ModelWeights, find_weights
 from learner.collect.rows import Rows, open_row, open_rows
 from learner.collect.settings import Of, collecting, of_rows, told_changes
 from learner.data.prompts import load_tokenizer
-from learner.groups.buffer import GroupBuffer
-from learner.groups.evaluation import Evaluation
-from learner.groups.feeder import Feeder
-from learner.groups.retirement import Retirement
-from learner.groups.selection import Selection
-from learner.groups.while_waiting import Operator, WhileWaiting
+from learner.groups.arrivals import ArrivalCounter
 from learner.incarnation import Incarnation
 from learner.journal.disk import replace_text
 from learner.journal.writer import Journal
 from learner.policy_version import PolicyVersion
 from learner.resume.history import COLLECTS
-from learner.resume.recovery import Recovery
-from learner.weight_sync.build import build_transport
-from learner.weight_sync.publisher import Publisher
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -133,61 +126,20 @@ class CollectingSession(Incarnation):
     def _assemble(
         self, journal: Journal, rows: Rows, weights: ModelWeights, stop: threading.Event, beat: Heartbeat
     ) -> CollectingLoop:
-        run, version = self.run, PolicyVersion()
-        evaluation = Evaluation(run, self.run_owner, journal, None)
-        intake = CollectingIntake(
-            run,
-            self.run_owner,
-            journal,
-            GroupBuffer(journal),
-            evaluation,
-            version=version,
-            away_s=self.status.away_s,
-            tell_lost=self.status.tell_lost,
-        )
-        feeder = Feeder(
-            run,
-            self.run_owner,
-            rows,
-            evaluation,
-            version,
-            first_row=0,
-            known=journal.has,
-            mean_bytes=intake.mean_bytes,
-        )
-        operator = Operator(self.run_owner, journal, feeder, self._tell_wanted)
-        transport = build_transport(
-            run, self.link, self.keys, fence=lambda: self.run_owner.fence, mean_bytes=intake.mean_bytes
-        )
-        publisher = Publisher(
-            self.run_owner,
-            transport,
-            check_fence=journal.check_fence,
-            announced=Retirement(self.run_owner, journal.ledger, version, wake=feeder.wake),
-        )
-        selection = Selection(
-            run,
-            intake,
-            stop,
-            wanted=lambda: operator.wanted,
-            has_issued_all=lambda: feeder.has_issued_all,
-            while_waiting=WhileWaiting(feeder, publisher, operator, lambda: None),
-            set_state=beat.set_state,
-            meter=beat.meter,
-        )
-        recovery = Recovery(run, intake, feeder, publisher, weights, publish_status=self.status.begin)
-        return CollectingLoop(
-            run,
+        claimed = Claimed(
+            run=self.run,
+            run_owner=self.run_owner,
             journal=journal,
-            intake=intake,
-            selection=selection,
-            feeder=feeder,
-            recovery=recovery,
-            publisher=publisher,
-            rows=len(rows),
-            set_state=beat.set_state,
-            count=self.status.count_rows,
+            version=PolicyVersion(),
+            stop=stop,
+            beat=beat,
         )
+        listeners = Listeners(
+            publish_status=self.status.begin, tell_lost=self.status.tell_lost, tell_wanted=self._tell_wanted
+        )
+        intake = make_intake(claimed, None, EveryGroup(), ArrivalCounter())
+        parts = assemble(claimed, rows, intake, weights, listeners, away_s=self.status.away_s)
+        return CollectingLoop(parts, rows=len(rows), set_state=beat.set_state, count=self.status.count_rows)
 
     def _free(self) -> None:
         if self._running is not None:

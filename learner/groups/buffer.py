@@ -21,16 +21,14 @@ class GroupBuffer:
 
     Args:
         journal: knows the groups with an outcome, which are never returned.
+    Attributes:
+        groups: the waiting groups, by id, in order of arrival.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._groups: dict[str, ScoredGroup] = {}
-
-    @property
-    def groups(self) -> Mapping[str, ScoredGroup]:
-        """The waiting groups, by id, in order of arrival."""
-        return MappingProxyType(self._groups)
+        self.groups: Mapping[str, ScoredGroup] = MappingProxyType(self._groups)
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -38,10 +36,11 @@ class GroupBuffer:
     def __contains__(self, group_id: object) -> bool:
         return group_id in self._groups
 
-    def add(self, group: ScoredGroup) -> None:
-        """Add a group, and let the journal encode it while it waits."""
-        self._groups[group.group_id] = group
-        self._journal.prepare(group)
+    def add(self, groups: Iterable[ScoredGroup]) -> None:
+        """Add groups, and let the journal encode them while they wait."""
+        for group in groups:
+            self._groups[group.group_id] = group
+            self._journal.prepare(group)
 
     def discard(self, group_ids: Iterable[str]) -> None:
         """Remove groups. Unknown ids are ignored."""

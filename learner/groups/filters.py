@@ -7,10 +7,60 @@ audit and the metrics count. Used by `learner.groups.intake`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from broker.messages import ScoredGroup
+from broker.protocol.streams import Entry
 from config.learner import LearnerConfig
+from learner.groups.arrivals import ArrivalCounter, Arrivals
+from learner.groups.kept_share import KeptShare
+from learner.groups.same_reward import SameRewardWatch
 from learner.objective.advantages import has_variance
+
+
+class Filters:
+    """Admit the groups that can train, as `learner.filters` says: an `Admission`.
+
+    Args:
+        arrivals: counts the groups that return.
+        advise: receives advice for the operator about the groups.
+    """
+
+    def __init__(
+        self,
+        learner: LearnerConfig,
+        arrivals: ArrivalCounter,
+        *,
+        advise: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.kept_share = KeptShare()
+        self._learner = learner
+        self._arrivals = arrivals
+        self._same_reward = SameRewardWatch(advise)
+        self._replaced = 0  # groups dropped since the last step
+
+    def why_dropped(self, group: ScoredGroup) -> str:
+        """Return why a group has nothing to learn from; "" if it has."""
+        most = self._learner.filters.max_replaced
+        may_replace = most is None or self._replaced < most
+        reason = why_empty(group, self._learner, may_replace=may_replace)
+        self._replaced += bool(reason)
+        return reason or ""
+
+    def held_of_dead(self, _entry: Entry, /) -> ScoredGroup | None:
+        """Return None: a dead group never trains."""
+        return None
+
+    def note(self, group: ScoredGroup, why_dropped: str) -> None:
+        """Count a scored group in the statistics of the next step."""
+        self._arrivals.add(group)
+        self._same_reward.take(group, has_variance=has_variance(group.rewards))
+        self.kept_share.note(kept=not why_dropped)
+
+    def take_arrivals(self) -> Arrivals:
+        """Return the sums of the groups returned since the last call: since the last step."""
+        self._replaced = 0
+        return self._arrivals.take()
 
 
 def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> str | None:

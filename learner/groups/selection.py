@@ -10,15 +10,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from broker.errors import RunFailed
 from broker.keys import EPISODES, PROMPTS, ROLLOUTS
 from broker.messages import ScoredGroup
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.run_state import DRAIN, PAUSE
-from config.run import Run
 from learner.groups.intake import Intake
 from learner.groups.lag import lag_of
+from learner.groups.reconciliation import Reconciliation
 
 log = logging.getLogger(__name__)
 
@@ -29,50 +30,73 @@ ALIVE_EVERY_S = 10.0
 SAY_EVERY_S = 10.0
 
 
+class Beat(Protocol):
+    """Tells others what the learner does: `broker.monitoring.heartbeat.Heartbeat`."""
+
+    meter: WorkMeter
+
+    def set_state(self, state: str) -> None:
+        """Set what the learner does or waits for, with for whom."""
+        ...
+
+
+class Duties(Protocol):
+    """What a wait has to look after, about every second: `learner.groups.while_waiting.WhileWaiting`."""
+
+    @property
+    def wanted(self) -> str:
+        """The operator's request: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`."""
+        ...
+
+    @property
+    def has_issued_all(self) -> bool:
+        """Whether no group is left to issue: the epochs are over."""
+        ...
+
+    def __call__(self) -> None:
+        """Do what is due. Raises what ends the run: a failed feeder, a lost fence."""
+        ...
+
+
 class Selection:
     """Take groups for a step.
 
     Args:
-        wanted: the operator's request: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`.
-        has_issued_all: returns whether no group is left to issue: the epochs are over.
-        while_waiting: called about every second; raises what ends the run (a failed feeder, a lost fence).
-        set_state: receives what the learner waits for, for the heartbeat.
-        meter: measures the waits, by what is waited for.
+        duties: done while it waits.
+        stop: set by a signal.
+        beat: hears what the learner waits for, and measures the waits by what is waited for.
         clock: seconds, monotonic.
     """
 
     def __init__(
         self,
-        run: Run,
         intake: Intake,
+        reconciliation: Reconciliation,
+        duties: Duties,
         stop: threading.Event,
+        beat: Beat,
         *,
-        wanted: Callable[[], str],
-        has_issued_all: Callable[[], bool],
-        while_waiting: Callable[[], None],
-        set_state: Callable[[str], None],
-        meter: WorkMeter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.run = run
+        self.run = intake.run
         self.intake = intake
         self.buffer = intake.buffer
+        self.outcomes = intake.outcomes
         self.evaluation = intake.evaluation
-        self.meter = meter or WorkMeter()
+        self.meter = beat.meter
         self.late_wait_s = 0.0  # time with enough groups of which some may not be taken yet
         self.late = 0  # groups trained beyond max_lag, as learner.late_groups=train allows
         self.breaches = 0  # and trained beyond it without permission: must stay 0
+        self._reconciliation = reconciliation
+        self._duties = duties
         self._stop = stop
-        self._wanted = wanted
-        self._has_issued_all = has_issued_all
-        self._while_waiting = while_waiting
-        self._set_state = set_state
+        self._set_state = beat.set_state
         self._clock = clock
         self._checked = 0.0
         self._looked = 0.0
         self._asked = -ALIVE_EVERY_S
         self._nobody = ""  # the role without a process, though work waits for it
-        self._look_every_s = min(5.0, max(0.5, run.deadlines[0] / 20))
+        self._look_every_s = min(5.0, max(0.5, self.run.deadlines[0] / 20))
 
     @property
     def is_stopped(self) -> bool:
@@ -88,16 +112,16 @@ class Selection:
 
     def has_drained(self) -> bool:
         """Return whether the run has run dry at an operator's request."""
-        return self._wanted() == DRAIN and self.has_run_dry()
+        return self._duties.wanted == DRAIN and self.has_run_dry()
 
     @property
     def is_paused(self) -> bool:
         """Return whether the operator has paused the run."""
-        return self._wanted() == PAUSE
+        return self._duties.wanted == PAUSE
 
     def poll_operator(self) -> None:
         """Obey requests that an operator made while no learner ran; called before any group is issued."""
-        self._while_waiting()
+        self._duties()
 
     def take(self, version: int) -> list[ScoredGroup] | None:
         """Return `groups_per_step` groups that policy version `version` may train on.
@@ -135,9 +159,9 @@ class Selection:
 
     def _is_the_rest(self, chosen: Sequence[ScoredGroup]) -> bool:
         """Return whether no more groups will be issued and only the chosen ones are in flight."""
-        if self._wanted() != DRAIN and not self._has_issued_all():
+        if self._duties.wanted != DRAIN and not self._duties.has_issued_all:
             return False
-        return len(self.intake.open_floors()) == len(chosen)
+        return len(self.outcomes.open_floors()) == len(chosen)
 
     def wait_for_round(self, version: int) -> None:
         """Read until the evaluation round of `version` is complete, past its deadline, or stop is requested."""
@@ -169,15 +193,15 @@ class Selection:
         if now - self._checked > CHECK_EVERY_S:
             self._checked = now
             self.intake.run_owner.check()
-            self._while_waiting()
+            self._duties()
         if now - self._looked > self._look_every_s:
             self._looked = now
-            self.intake.reconcile(is_paused=self.is_paused)
+            self._reconciliation.look(is_paused=self.is_paused)
 
     def _drop_late(self, version: int) -> None:
         """Drop what is too old: where `late_groups` says so, or because it was issued while its step got its groups."""
-        self.intake.drop_late()
-        self.intake.drop_expired(version)
+        self.outcomes.drop_late()
+        self.outcomes.drop_expired(version)
 
     def _oldest(self) -> list[ScoredGroup]:
         """Return up to a step's groups with the oldest floors."""
@@ -188,11 +212,11 @@ class Selection:
         learner = self.run.learner
         if learner.late_groups != "wait" or (learner.max_lag and version + 1 == learner.steps):
             return True  # the last step makes no group late: what it leaves behind is over
-        floors = self.intake.open_floors()
-        surplus = self.intake.surplus(floors, version)
+        floors = self.outcomes.open_floors()
+        surplus = self.outcomes.surplus(floors, version)
         floors = {group_id: floor for group_id, floor in floors.items() if group_id not in surplus}
         taken = [floors[group.group_id] for group in chosen if group.group_id in floors]
-        return self.intake.lag.rest_can_make_it(version, floors.values(), taken)
+        return self.outcomes.lag.rest_can_make_it(version, floors.values(), taken)
 
     def _checked_lag(self, version: int, chosen: list[ScoredGroup]) -> list[ScoredGroup]:
         for group in chosen:
@@ -215,7 +239,7 @@ class Selection:
     def _waiting_for(self, waited: float, *, enough: bool) -> str:
         if self.is_paused:
             return f"{waited:.0f} s: the operator, who paused the run: millrace resume {self.run.name}"
-        reconciled, size = self.intake.reconciled, self.run.learner.groups_per_step
+        reconciled, size = self._reconciliation.latest, self.run.learner.groups_per_step
         places = ", ".join(f"{count} in {stream}" for stream, count in reconciled.places.items() if count)
         reason = " (older groups must come first, for max_lag)" if enough else ""
         return (
@@ -225,7 +249,8 @@ class Selection:
 
     def memory_note(self) -> str:
         """Say what waits because Redis is full; "" for nothing."""
-        missing, stuck = self.intake.time.missing_mib, self.intake.reconciled.places.get(ROLLOUTS, 0)
+        found = self._reconciliation
+        missing, stuck = found.time.missing_mib, found.latest.places.get(ROLLOUTS, 0)
         return (
             f"; redis is full: {stuck} groups in rollouts wait for {missing} MiB of memory" if missing else ""
         )

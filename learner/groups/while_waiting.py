@@ -117,6 +117,16 @@ class WhileWaiting:
         self._operator = operator
         self._keep_alive = keep_alive
 
+    @property
+    def wanted(self) -> str:
+        """The operator's request, as of the last call."""
+        return self._operator.wanted
+
+    @property
+    def has_issued_all(self) -> bool:
+        """Whether no group is left to issue: the epochs are over."""
+        return self._feeder.has_issued_all
+
     def __call__(self) -> None:
         """Do all checks. Raises what ended the feeder, an error of the publisher, or of `KeepAlive`."""
         self._feeder.raise_failure()

@@ -22,7 +22,7 @@ import logging
 import os
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -105,6 +105,10 @@ class Journal:
     def has(self, group_id: str) -> bool:
         """Return whether the group has an outcome."""
         return group_id in self.ledger.outcomes
+
+    def ended(self, group_ids: Iterable[str]) -> set[str]:
+        """Return those of the groups that have an outcome."""
+        return {group_id for group_id in group_ids if group_id in self.ledger.outcomes}
 
     def prepare(self, group: ScoredGroup) -> None:
         """Encode a group when it arrives, which leaves less to do in `append`. Writes nothing."""

@@ -16,11 +16,12 @@ from typing import TypeVar
 
 from broker.errors import WentBack
 from broker.group_ids import is_training, order_of, ordinal_of, retried, retry_of
-from config.run import Run
 from learner.groups.evaluation import version_of
 from learner.groups.feeder import Feeder
-from learner.groups.intake import LOOK_COUNT, Intake
+from learner.groups.intake import Intake
+from learner.groups.reconciliation import LOOK_COUNT, Reconciliation
 from learner.journal.ledger import DROPPED, GroupOutcome
+from learner.policy_version import PolicyVersion
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import WeightSource
 
@@ -38,26 +39,30 @@ class Recovery:
     Args:
         publisher: announces the learner's version to the generators, before any slot is freed.
         weights: of the learner.
+        version: the learner's policy version.
         publish_status: writes the run's status and configuration, which Redis may have lost.
     """
 
     def __init__(
         self,
-        run: Run,
         intake: Intake,
+        reconciliation: Reconciliation,
         feeder: Feeder,
         publisher: Publisher,
         weights: WeightSource,
         *,
+        version: PolicyVersion,
         publish_status: Callable[[int], None],
     ) -> None:
-        self._run = run
+        self._run = intake.run
         self._run_owner = intake.run_owner
         self._journal = intake.journal
         self._intake = intake
+        self._outcomes = intake.outcomes
+        self._reconciliation = reconciliation
         self._feeder = feeder
         self._evaluation = intake.evaluation
-        self._version = intake.version
+        self._version = version
         self._publisher = publisher
         self._weights = weights
         self._publish_status = publish_status
@@ -93,6 +98,7 @@ class Recovery:
             self._publish_status(version)
             self._publisher.publish(self._weights, version)
             self._intake.reset()
+            self._reconciliation.reset()
             self._retire_what_has_ended()
             self._restore_cursor()
             self._issue_again()
@@ -162,19 +168,19 @@ class Recovery:
             return
         size, max_lag, most = learner.groups_per_step, learner.max_lag, self._run.most_in_flight
         # Redis may have gone back again since groups with an outcome were retired: the ledger is asked again.
-        slots = sorted(self._intake.open_floors().items(), key=lambda item: (item[1], *order_of(item[0])))
+        slots = sorted(self._outcomes.open_floors().items(), key=lambda item: (item[1], *order_of(item[0])))
         floors = [floor for _, floor in slots]
         if self._run.may_have_surplus:
-            too_old = sum(floor < self._intake.lag.oldest(version) for floor in floors)
+            too_old = sum(floor < self._outcomes.lag.oldest(version) for floor in floors)
             gone = slots[:too_old] + slots[too_old + most :]
         else:
-            gone = slots[: self._intake.lag.too_many(floors, version)]
+            gone = slots[: self._outcomes.lag.too_many(floors, version)]
         if not gone:
             return
         names = [name for name, _ in gone]
         reason = f"config: with groups_per_step={size} and max_lag={max_lag} it could not be trained in time"
         log.warning("dropped count=%d groups=%s reason=%s", len(names), _some(names), reason)
-        self._intake.settle({name: GroupOutcome(DROPPED, reason) for name in names})
+        self._outcomes.settle({name: GroupOutcome(DROPPED, reason) for name in names})
 
     def _say_what_is_made_again(self, position: int, *, knew_the_run: bool) -> None:
         known = max(

@@ -122,7 +122,7 @@ def test_a_run_of_one_epoch_ends_once_every_row_has(make_chain: MakeChain, train
 def test_what_was_issued_beyond_the_last_step_is_dropped_as_over(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 4, "max_lag": 3}, evaluation={"every": 0})
     for _ in range(40):
-        chain.intake.kept_share.note(kept=False)  # so the last step has a whole budget in flight
+        chain.filters.kept_share.note(kept=False)  # so the last step has a whole budget in flight
     train(chain)
     ledger = read_ledger(chain.run.folder / "journal")
     over = [outcome for outcome in ledger.outcomes.values() if outcome.detail.startswith("over: ")]
@@ -137,7 +137,7 @@ def test_what_was_issued_beyond_the_last_step_is_dropped_as_over(make_chain: Mak
     trainer = make_trainer(chain)  # the run is given more steps
     chain.version.trained = chain.version.announced = 4
     for _ in range(2):
-        trainer.intake.retry_the_rest()
+        trainer.outcomes.retry_the_rest()
         assert chain.journal.ledger.retries == dict.fromkeys(ledger.over, 1)
     assert chain.journal.ledger.over == []
     chain.selection.poll_operator()
@@ -151,7 +151,7 @@ def test_what_a_step_did_not_need_is_surplus_and_no_group_gets_too_old(
 ) -> None:
     chain = make_chain(learner={"steps": 8, "max_lag": max_lag}, evaluation={"every": 0})
     for _ in range(100):
-        chain.intake.kept_share.note(kept=False)  # so a step has as much in flight as it may
+        chain.filters.kept_share.note(kept=False)  # so a step has as much in flight as it may
     train(chain)
     ledger = read_ledger(chain.run.folder / "journal")
     kinds = Counter(outcome.detail.partition(":")[0] for outcome in ledger.outcomes.values())
@@ -244,7 +244,7 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
     watch(chain.journal, "append", lambda step, *_: step)
     watch(chain.run_owner, "announce", lambda announcement: announcement.version)
     watch(chain.run_owner, "retire", len)
-    monkeypatch.setattr("learner.groups.intake.why_empty", lambda *_, **__: None)  # nothing else ends
+    monkeypatch.setattr("learner.groups.filters.why_empty", lambda *_, **__: None)  # nothing else ends
     train(chain)
     told = [("announce", 0), ("retire", 0), ("announce", 1), ("retire", 2), ("announce", 2), ("retire", 2)]
     assert [(name, number) for name, number in order if name != "append"] == told

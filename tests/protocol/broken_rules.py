@@ -20,9 +20,10 @@ import sys
 
 import pytest
 
-from learner.groups import intake
+from learner.groups import outcomes
 from learner.groups.buffer import GroupBuffer
-from learner.groups.intake import Intake
+from learner.groups.outcomes import Outcomes
+from learner.groups.reconciliation import Reconciliation
 from learner.groups.selection import Selection
 from learner.journal.writer import Journal
 from learner.weight_sync.publisher import Publisher
@@ -44,7 +45,7 @@ def retires_before_it_announces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def retires_what_it_has_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trained group that intake meets keeps no slot until its version is told."""
-    monkeypatch.setattr(intake, "keeps_its_slot", lambda *_, **__: False)
+    monkeypatch.setattr(outcomes, "keeps_its_slot", lambda *_, **__: False)
 
 
 def takes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,12 +61,15 @@ def has_no_fence(monkeypatch: pytest.MonkeyPatch) -> None:
 def asks_the_ledger_in_recovery_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither when a group is read nor when it is taken."""
     real = Journal.has
-    askers = {sys.modules[asker.__module__].__file__ for asker in (Intake, Selection, GroupBuffer)}
+    askers = {
+        sys.modules[asker.__module__].__file__ for asker in (Outcomes, Reconciliation, Selection, GroupBuffer)
+    }
 
     def has(self: Journal, group_id: str) -> bool:
         return sys._getframe(1).f_code.co_filename not in askers and real(self, group_id)
 
     monkeypatch.setattr(Journal, "has", has)
+    monkeypatch.setattr(Journal, "ended", lambda *_: set())
 
 
 POSITION = "if position ~= tonumber(ARGV[3]) then return {'moved', position} end"

@@ -30,12 +30,11 @@ from broker.connection import RedisLink
 from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
 from learner import incarnation, session, trainer
+from learner.assembly import Claimed
 from learner.data.held_out import HeldOut
 from learner.data.prompts import PromptRows, PromptSource
 from learner.data.row import Row
-from learner.groups.feeder import Feeder
-from learner.groups.intake import Intake
-from learner.groups.selection import Selection
+from learner.groups.returned import Returned
 from learner.resume import history
 from learner.training.backend import Differences
 from learner.training.batch import Batch
@@ -243,7 +242,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
             for attribute, real, ours in (("threading", threading, threads), ("time", time, clock)):
                 if getattr(module, attribute, None) is real:
                     monkeypatch.setattr(module, attribute, ours)
-    for takes_clock in (Intake, Feeder, Selection, RedisLink):
+    for takes_clock in (Claimed, RedisLink):
         defaults: Any = takes_clock.__init__.__kwdefaults__
         monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
@@ -267,7 +266,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
     monkeypatch.setattr(learner.reporting.curves, "draw", lambda _: None)
     monkeypatch.setattr(trainer, "load_ahead", lambda: None)
-    monkeypatch.setattr(Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
+    monkeypatch.setattr(Returned, "refuse_endless", lambda _: None)  # deaths in a row are meant here
     _hear_failures(monkeypatch)
     return clock, disk
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,21 @@ from broker.messages import (
     Span,
     Split,
 )
+from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import Entry, hand_over
 from broker.weight_files import FILE
 from config.learner import LearnerConfig
 from config.run import Run
+from learner.assembly import Claimed, make_intake
 from learner.data.held_out import HeldOut, HeldOutSet
 from learner.data.prompts import PromptRows, PromptSource, Sampling
 from learner.data.row import Row
-from learner.groups.buffer import GroupBuffer
-from learner.groups.evaluation import Evaluation
-from learner.groups.intake import Intake
+from learner.groups.arrivals import ArrivalCounter
+from learner.groups.filters import Filters
+from learner.groups.reconciliation import Reconciliation
 from learner.groups.selection import Selection
+from learner.groups.working_time import WorkingTime
 from learner.journal.writer import Journal
 from learner.policy_version import PolicyVersion
 from learner.training.backend import Differences
@@ -108,6 +112,22 @@ def make_scored(
     )
 
 
+class NoDuties:
+    """Nothing to look after while a chain waits: no feeder, no publisher, and the request that the test has set."""
+
+    has_issued_all = False
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    @property
+    def wanted(self) -> str:
+        return self._chain.wanted
+
+    def __call__(self) -> None:
+        pass
+
+
 class Chain:
     """One learner's parts, and hands that do what the feeder, the generators and the scorers do."""
 
@@ -122,34 +142,38 @@ class Chain:
         fence = self.run_owner.claim(0)
         self.journal = Journal(run.folder / "journal", fence, run=run.name)
         self.elapsed = 0.0  # seconds that pass for the learner alone
-        self.buffer = GroupBuffer(self.journal)
-        self.version = PolicyVersion()
-        self.evaluation = Evaluation(run, self.run_owner, self.journal, make_held_out(run))
+        self.claimed = Claimed(
+            run=run,
+            run_owner=self.run_owner,
+            journal=self.journal,
+            version=PolicyVersion(),
+            stop=self.stop,
+            beat=SimpleNamespace(set_state=self.said.append, meter=WorkMeter()),
+            clock=self.clock,
+        )
+        self.version = self.claimed.version
         self.wanted = ""  # by an operator
         self.told_lost: list[float] = []  # seconds in which nobody could work, at each look
+        self.arrivals = ArrivalCounter()
+        self.advice: list[str] = []
+        self.filters = Filters(run.learner, self.arrivals, advise=self.advice.append)
         self.publisher: Publisher | None = None  # of a trainer on it
-        self.intake = Intake(
-            run,
-            self.run_owner,
-            self.journal,
-            self.buffer,
-            self.evaluation,
-            version=self.version,
-            clock=self.clock,
-            vocabulary=100,
-            tell_lost=self.told_lost.append,
+        self.take_in(vocabulary=100)
+        self.announce(len(self.journal.ledger.steps))
+
+    def take_in(self, **options: Any) -> None:
+        """Take in what returns by a new intake, with options of `make_intake`."""
+        self.intake = make_intake(
+            self.claimed, make_held_out(self.run), self.filters, self.arrivals, **options
+        )
+        self.buffer, self.outcomes = self.intake.buffer, self.intake.outcomes
+        self.evaluation = self.intake.evaluation
+        self.reconciliation = Reconciliation(
+            self.intake, WorkingTime(self.run_owner, self.clock), tell_lost=self.told_lost.append
         )
         self.selection = Selection(
-            run,
-            self.intake,
-            self.stop,
-            wanted=lambda: self.wanted,
-            has_issued_all=lambda: False,
-            while_waiting=lambda: None,
-            set_state=self.said.append,
-            clock=self.clock,
+            self.intake, self.reconciliation, NoDuties(self), self.stop, self.claimed.beat, clock=self.clock
         )
-        self.announce(len(self.journal.ledger.steps))
 
     def clock(self) -> float:
         """Return seconds that never jump, but when `elapsed` is raised."""

@@ -9,16 +9,12 @@ from typing import Any
 from broker import codec
 from broker.group_ids import ordinal_of
 from broker.keys import PROMPTS
-from learner.groups.feeder import Feeder
-from learner.groups.retirement import Retirement
-from learner.groups.selection import Selection
-from learner.groups.while_waiting import KeepAlive, Operator, WhileWaiting
+from learner.assembly import Listeners, assemble
+from learner.groups.while_waiting import KeepAlive
 from learner.reporting.metrics import Metrics
-from learner.resume.recovery import Recovery
 from learner.trainer import TrainingLoop
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync.filesystem import FilesystemTransport
-from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import WeightTransport
 from tests.support.chain import Chain, FilePolicy, make_source
 
@@ -53,51 +49,22 @@ def make_trainer(
     """
     chain.version.trained = chain.version.announced = len(chain.journal.ledger.steps)
     policy = policy or FilePolicy()
-    feeder = Feeder(
-        chain.run,
-        chain.run_owner,
+    parts = assemble(
+        chain.claimed,
         make_source(chain.run),
-        chain.evaluation,
-        chain.version,
-        first_row=0,
-        known=chain.journal.has,
-        mean_bytes=chain.intake.mean_bytes,
-        kept_share=chain.intake.kept_share,
-        held=lambda: len(chain.buffer),
-        clock=chain.clock,
-    )
-    operator = Operator(chain.run_owner, chain.journal, feeder)
-    keep_alive = KeepAlive(policy)
-    publisher = Publisher(
-        chain.run_owner,
-        transport or FilesystemTransport(chain.run),
-        check_fence=chain.journal.check_fence,
-        announced=Retirement(chain.run_owner, chain.journal.ledger, chain.version, wake=feeder.wake),
-        keep_alive=keep_alive,
-    )
-    publisher.start()
-    chain.publisher = publisher
-    chain.selection = Selection(
-        chain.run,
         chain.intake,
-        chain.stop,
-        wanted=lambda: operator.wanted,
-        has_issued_all=lambda: feeder.has_issued_all,
-        while_waiting=WhileWaiting(feeder, publisher, operator, keep_alive),
-        set_state=chain.said.append,
-        clock=chain.clock,
-    )
-    return TrainingLoop(
-        chain.run,
         policy,
-        journal=chain.journal,
-        intake=chain.intake,
-        selection=chain.selection,
-        feeder=feeder,
-        recovery=Recovery(chain.run, chain.intake, feeder, publisher, policy, publish_status=lambda _: None),
+        Listeners(publish_status=lambda _: None, keep_alive=KeepAlive(policy)),
+        transport=transport or FilesystemTransport(chain.run),
+    )
+    parts.publisher.start()
+    chain.publisher, chain.selection = parts.publisher, parts.selection
+    chain.reconciliation = parts.reconciliation
+    return TrainingLoop(
+        parts,
+        policy,
+        chain.filters,
         checkpoints=Checkpoints(chain.run),
         metrics=Metrics(chain.run),
-        publisher=publisher,
         start=Progress(version=0, first_row=0, fingerprint="f"),
-        version=chain.version,
     )

@@ -8,8 +8,8 @@ from tests.support.chain import Chain
 def stop_at_the_first_wait(chain: Chain) -> list[str]:
     """Returns where it will say what it waits for."""
 
-    def say(what: str) -> None:
-        chain.said.append(what)
+    def say(state: str) -> None:
+        chain.said.append(state)
         chain.stop.set()
 
     chain.selection._set_state = say

@@ -191,7 +191,7 @@ def test_the_learner_advises_it_whether_such_groups_train_or_not(
 ) -> None:
     chain = make_chain(learner={"filters": filters, "groups_per_step": 16, "max_lag": 1})
     said: list[str] = []
-    chain.intake._same_reward = SameRewardWatch(said.append)
+    chain.filters._same_reward = SameRewardWatch(said.append)
     with caplog.at_level(logging.WARNING):
         for group_id in chain.issue(IN_A_ROW):
             chain.score(group_id, FLAT)

@@ -19,7 +19,6 @@ from broker.keys import SCORED
 from broker.messages import End
 from config.run import Run
 from learner.groups.first_look import FirstLook
-from learner.groups.intake import Intake
 from learner.journal.ledger import DROPPED, read_ledger
 from learner.training.backend import Differences
 from learner.training.batch import Batch
@@ -50,18 +49,9 @@ class Compared(FilePolicy):
 
 def looking(chain: Chain, policy: Any, *, began: float = 0.0) -> Chain:
     """Return the chain with an intake that looks at its first groups, as a learner that has just been started."""
-    chain.buffer.clear()
-    chain.intake = Intake(
-        chain.run,
-        chain.run_owner,
-        chain.journal,
-        chain.buffer,
-        chain.evaluation,
-        version=chain.version,
-        vocabulary=100,
-        first_look=FirstLook(chain.run, policy, chain.journal, chain.version, began=began),
+    chain.take_in(
+        vocabulary=100, first_look=FirstLook(chain.run, policy, chain.journal, chain.version, began=began)
     )
-    chain.selection.intake = chain.intake
     return chain
 
 

@@ -19,7 +19,7 @@ from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup
 from broker.protocol.streams import dead_letter_entry, hand_over
 from learner.groups.discarded import dropped
-from learner.groups.intake import LOOK_COUNT
+from learner.groups.reconciliation import LOOK_COUNT
 from learner.journal.ledger import GroupOutcome, read_ledger
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -31,13 +31,13 @@ ALL = (0.0, 1.0)
 @pytest.fixture
 def look_at(monkeypatch: pytest.MonkeyPatch) -> LookAt:
     """Set how many entries a reconciliation reads."""
-    return lambda count: monkeypatch.setattr("learner.groups.intake.LOOK_COUNT", count)
+    return lambda count: monkeypatch.setattr("learner.groups.reconciliation.LOOK_COUNT", count)
 
 
 def look(chain: Chain, times: int = 1, *, after_s: float = 0.0) -> None:
     chain.elapsed += after_s
     for _ in range(times):
-        chain.intake.reconcile()
+        chain.reconciliation.look()
 
 
 def delete(chain: Chain, group_id: str) -> None:
@@ -72,7 +72,7 @@ def test_a_group_with_nothing_to_learn_from_is_dropped_with_the_reason(
     assert read_ledger(chain.journal.folder).outcomes == ended
     assert set(chain.buffer.groups) == chain.slots == {group_id} - ended.keys()
     counted = {"math": {reason.partition(":")[0]: 1}} if reason else {}
-    assert chain.intake.take_arrivals().dropped_by_source == counted
+    assert chain.filters.take_arrivals().dropped_by_source == counted
 
 
 def test_groups_beyond_those_that_may_be_replaced_before_a_step_train(make_chain: MakeChain) -> None:
@@ -84,12 +84,12 @@ def test_groups_beyond_those_that_may_be_replaced_before_a_step_train(make_chain
     chain.score(good)
     chain.read()
     assert set(chain.buffer.groups) == chain.slots == {kept, good}
-    assert chain.intake.take_arrivals().dropped == {"zero_variance": 1}
+    assert chain.filters.take_arrivals().dropped == {"zero_variance": 1}
     (next_one,) = chain.issue(1)
     chain.score(next_one, [0.0, 0.0])
     chain.read()
     assert chain.slots == {kept, good}
-    assert chain.intake.take_arrivals().dropped == {"zero_variance": 1}  # of the step after
+    assert chain.filters.take_arrivals().dropped == {"zero_variance": 1}  # of the step after
 
 
 def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(chain: Chain) -> None:
@@ -100,18 +100,18 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     assert outcomes(chain) == read_ledger(chain.journal.folder).outcomes == flat_ended
     assert set(chain.buffer.groups) == chain.slots == {good}
     assert chain.depth(SCORED) == 1
-    arrivals = chain.intake.take_arrivals()
+    arrivals = chain.filters.take_arrivals()
     assert arrivals.reward_mean == 0.75  # the mean of 1, 1, 1 and 0
     assert arrivals.dropped == {"zero_variance": 1}
     assert arrivals.facts["completions"] == 4
-    assert chain.intake.take_arrivals().facts == {}
+    assert chain.filters.take_arrivals().facts == {}
 
 
 def test_what_was_sampled_and_is_over_counts_with_its_tokens(chain: Chain) -> None:
     chain.issue(2)
     chain.score("0")  # two completions of two tokens
     chain.read()
-    chain.intake.drop_the_rest()
+    chain.outcomes.drop_the_rest()
     ended = chain.journal.ledger.outcomes
     assert {group_id: (outcome.kind, outcome.tokens) for group_id, outcome in ended.items()} == {
         "0": ("dropped", 4),
@@ -167,7 +167,7 @@ def test_a_dead_letter_is_an_outcome_and_no_held_group_that_dies_trains(chain: C
     assert (chain.slots, chain.depth(DEAD), chain.depth(PROMPTS)) == (set(), 2, 0)
     assert chain.buffer.groups == {}
     assert chain.client.hlen(chain.keys("where")) == 0
-    assert chain.intake.take_arrivals().dropped == {"dead": 2}
+    assert chain.filters.take_arrivals().dropped == {"dead": 2}
 
 
 def test_nothing_but_deaths_end_the_run(chain: Chain) -> None:
@@ -217,10 +217,10 @@ def test_a_clock_that_jumps_ages_nobody(chain: Chain, monkeypatch: pytest.Monkey
     look(chain)
     new = chain.issue()
     wall_clock = time.time
-    monkeypatch.setattr("learner.groups.intake.time.time", lambda: wall_clock() + jump_s)
+    monkeypatch.setattr("learner.groups.reconciliation.time.time", lambda: wall_clock() + jump_s)
     look(chain)
-    assert chain.intake.reconciled.places[PROMPTS] == 2, "nobody is buried"
-    assert chain.intake.reconciled.oldest_s < 100
+    assert chain.reconciliation.latest.places[PROMPTS] == 2, "nobody is buried"
+    assert chain.reconciliation.latest.oldest_s < 100
     look(chain, after_s=301)
     assert outcomes(chain).keys() == {*seen, *new}, "and the deadline passes as ever"
 
@@ -232,6 +232,7 @@ def test_a_group_that_is_issued_again_begins_anew(chain: Chain) -> None:
     chain.client.flushall()
     chain.run_owner.rejoin()
     chain.intake.reset()
+    chain.reconciliation.reset()
     assert chain.issue() == [group_id]
     look(chain, after_s=20)
     chain.read()
@@ -258,8 +259,8 @@ def test_a_reconciliation_reads_few_entries_since_each_is_copied(chain: Chain) -
         look(chain)
         looked.append(chain.client.info("commandstats")["cmdstat_xrange"]["calls"])
     assert looked == [LOOK_COUNT] * 3
-    assert chain.intake.reconciled.places[PROMPTS] == LOOK_COUNT + 10
-    assert set(chain.intake._since) == ids
+    assert chain.reconciliation.latest.places[PROMPTS] == LOOK_COUNT + 10
+    assert set(chain.reconciliation._since) == ids
 
 
 @pytest.mark.parametrize("looks", [0, 4], ids=["from the first look on", "after it was seen"])
@@ -307,19 +308,19 @@ def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain)
     look(chain)
     assert set(chain.buffer.groups) == chain.slots == {scored}
     assert chain.journal.ledger.outcomes.keys() == {dead}
-    assert chain.intake.reconciled.places == {**dict.fromkeys(WORK_STREAMS, 0), SCORED: 1, DEAD: 1}
+    assert chain.reconciliation.latest.places == {**dict.fromkeys(WORK_STREAMS, 0), SCORED: 1, DEAD: 1}
     (done,) = chain.evaluation.rounds.ended()
     assert list(done.groups) == [evaluated]
 
 
 def test_the_size_of_what_came_back_is_known(chain: Chain) -> None:
-    assert chain.intake.mean_bytes() == 0.0
+    assert chain.intake.returned.mean_bytes() == 0.0
     sizes = []
     for group_id in [*chain.issue(1), *chain.issue(1, n=4), *chain.issue_eval(0, 1)]:
         chain.score(group_id, [1.0] + [0.0] * (3 if group_id == "1" else 1))
         sizes.append(sum(map(len, chain.entry(group_id).raw.values())))
     chain.read()
-    assert chain.intake.mean_bytes() == sum(sizes) / 3
+    assert chain.intake.returned.mean_bytes() == sum(sizes) / 3
 
 
 def test_a_group_that_is_seen_twice_counts_once(chain: Chain) -> None:
@@ -329,7 +330,7 @@ def test_a_group_that_is_seen_twice_counts_once(chain: Chain) -> None:
     chain.score(second, [0.5, 0.0])
     chain.read()
     assert set(chain.buffer.groups) == {first, second}
-    assert chain.intake.take_arrivals().reward_mean == (1.0 + 0.5) / 4
+    assert chain.filters.take_arrivals().reward_mean == (1.0 + 0.5) / 4
 
 
 def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> None:
@@ -547,9 +548,9 @@ def test_a_group_whose_header_has_not_the_floor_of_its_slot_dies_at_its_deadline
     added = chain.client.xadd(chain.keys(stream), spoilt).decode()
     chain.client.hset(chain.keys("where"), group_id, f"{stream} {added}")
     chain.read()
-    chain.intake.reconcile()
+    chain.reconciliation.look()
     chain.elapsed += chain.run.learner.group_deadline_s + 1
-    chain.intake.reconcile()
+    chain.reconciliation.look()
     chain.read()
     assert chain.journal.ledger.outcomes[group_id].kind == DEAD
     assert chain.slots == set()

@@ -227,14 +227,14 @@ def test_without_lag_a_step_takes_the_first_that_were_issued_and_the_others_are_
     assert take(chain, 0) == ["1", "2"]
     chain.journal.append(0, [chain.buffer.groups[group_id] for group_id in "12"], [[0.5, -0.5]] * 2)
     chain.buffer.discard("12")
-    chain.intake.drop_surplus(1)
+    chain.outcomes.drop_surplus(1)
     assert chain.slots == {"1", "2"}, "until version 1 is announced"
     ended = {group_id: chain.journal.ledger.outcomes[group_id] for group_id in "345"}
     assert {outcome.detail for outcome in ended.values()} == {
         "surplus: step 1 had all its groups without this one"
     }
     assert [outcome.tokens for outcome in ended.values()] == [4, 4, 0]
-    assert chain.intake.take_arrivals().dropped == {"zero_variance": 1, "surplus": 3}
+    assert chain.filters.take_arrivals().dropped == {"zero_variance": 1, "surplus": 3}
     assert chain.journal.ledger.over == [], "they are not begun anew"
     (late,) = chain.issue()  # by a feeder that did not know yet: floor 0
     chain.announce(1)
@@ -269,7 +269,7 @@ def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChai
 
 def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
     chain.issue(1)
-    chain.intake.reconcile()
+    chain.reconciliation.look()
     chain.elapsed += 301  # past its deadline
     issue_scored(chain, 2)
     assert take(chain, 0) == ["1", "2"]

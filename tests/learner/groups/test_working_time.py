@@ -10,7 +10,7 @@ import pytest
 from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, Keys
 from broker.protocol.run_state import DRAIN, PAUSE
-from learner.groups.intake import WorkingTime
+from learner.groups.working_time import WorkingTime
 from tests.conftest import RedisServer
 from tests.support.chain import Chain, make_run
 from tests.support.made_up_time import MadeUpTime
@@ -40,8 +40,8 @@ def test_a_pause_ages_nobody_and_the_deadline_passes_after_it(chain: Chain) -> N
     look(chain, after_s=1000)
     chain.wanted = ""
     look(chain, after_s=200)
-    assert chain.intake.reconciled.places[PROMPTS] == chain.intake.reconciled.places[ROLLOUTS] == 1
-    assert 200 <= chain.intake.reconciled.oldest_s < 210
+    assert chain.reconciliation.latest.places[PROMPTS] == chain.reconciliation.latest.places[ROLLOUTS] == 1
+    assert 200 <= chain.reconciliation.latest.oldest_s < 210
     assert deaths(chain) == set()
     assert 1000 <= chain.told_lost[-1] < 1010  # who plays the groups subtracts it, too
     look(chain, after_s=101)
@@ -115,18 +115,18 @@ def test_what_was_lost_before_a_groups_first_look_counts_for_it_too(chain: Chain
     """Issued just before a pause, or looked at anew after a Redis that went back."""
     look(chain)
     chain.issue(1, issued_at=time.time() - 250)  # of which 240 passed in a pause
-    chain.intake.time.look(is_paused=True, group_bytes=0.0)
+    chain.reconciliation.time.look(is_paused=True, group_bytes=0.0)
     chain.elapsed += 240
-    chain.intake.time.look(is_paused=True, group_bytes=0.0)
+    chain.reconciliation.time.look(is_paused=True, group_bytes=0.0)
     look(chain)
-    assert 10 <= chain.intake.reconciled.oldest_s < 15
+    assert 10 <= chain.reconciliation.latest.oldest_s < 15
 
 
 def test_the_time_in_which_the_run_was_stopped_ages_nobody(chain: Chain) -> None:
-    chain.intake.time = WorkingTime(chain.run_owner, chain.clock, away_s=240)
+    chain.reconciliation.time = WorkingTime(chain.run_owner, chain.clock, away_s=240)
     chain.issue(1, issued_at=time.time() - 250)
     look(chain)
-    assert 10 <= chain.intake.reconciled.oldest_s < 15
+    assert 10 <= chain.reconciliation.latest.oldest_s < 15
     assert 240 <= chain.told_lost[-1] < 245
 
 

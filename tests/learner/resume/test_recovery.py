@@ -370,7 +370,7 @@ def test_a_run_with_more_steps_ends_what_was_over_though_redis_is_emptied_then(
 ) -> None:
     chain = make_chain(learner={"steps": 4, "max_lag": 3}, evaluation={"every": 0})
     for _ in range(40):
-        chain.intake.kept_share.note(kept=False)  # so the last step has a whole budget in flight
+        chain.filters.kept_share.note(kept=False)  # so the last step has a whole budget in flight
     train(chain)
     over = chain.journal.ledger.over
     assert over
@@ -464,7 +464,7 @@ def test_a_later_life_leaves_the_surplus_to_the_next_step(make_chain: MakeChain,
     trainer.metrics.close()
     assert chain.journal.ledger.outcomes == {}
     assert len(chain.slots) == 8
-    trainer.intake.drop_surplus(trainer.version)
+    trainer.outcomes.drop_surplus(trainer.version)
     assert set(scored[: 2 * (lag + 1)]) <= chain.slots
 
 

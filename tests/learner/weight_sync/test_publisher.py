@@ -259,7 +259,7 @@ def test_an_announcement_retires_the_steps_up_to_it_and_no_later_one(chain: Chai
     woken: list[str] = []
     wake = functools.partial(woken.append, "feeder")
     retire = Retirement(chain.run_owner, chain.journal.ledger, chain.version, wake=wake)
-    chain.intake.reconcile()  # it meets trained groups, and leaves them their slots
+    chain.reconciliation.look()  # it meets trained groups, and leaves them their slots
     assert chain.slots == set(ids)
     chain.announce(1)
     chain.version.announced = 0  # which `retire` notes
@@ -267,7 +267,7 @@ def test_an_announcement_retires_the_steps_up_to_it_and_no_later_one(chain: Chai
     assert (chain.slots, chain.version.announced, woken) == (set(ids[2:]), 1, ["feeder"])
     chain.announce(2)
     chain.version.announced = 2
-    chain.intake.reconcile()  # where the publisher's thread was cut off before it retired
+    chain.reconciliation.look()  # where the publisher's thread was cut off before it retired
     assert chain.slots == set()
 
 

@@ -36,8 +36,8 @@ def start_learner(chain: Chain) -> StartLearner:
         life.version.trained = len(life.journal.ledger.steps)
         nothing: Any = None  # told of alone: no generator loads it
         publisher: Any = SimpleNamespace(rest=lambda: None, publish=lambda _, version: life.announce(version))
-        parts = (chain.run, life.intake, feeder, publisher, nothing)
-        Recovery(*parts, publish_status=lambda _version: None).recover()
+        parts = (life.intake, life.reconciliation, feeder, publisher, nothing)
+        Recovery(*parts, version=life.version, publish_status=lambda _version: None).recover()
         return life, feeder
 
     return start

@@ -368,8 +368,8 @@ def test_a_dead_group_that_was_begun_anew_and_the_new_one_name_each_other(chain:
 
 def test_a_group_that_was_over_and_the_new_one_name_each_other(chain: Chain, trace: Trace) -> None:
     chain.issue(1)
-    chain.intake.drop_the_rest()
-    chain.intake.retry_the_rest()
+    chain.outcomes.drop_the_rest()
+    chain.outcomes.retry_the_rest()
     chain.run_owner.issue(1, 1, 1000, 0, [NewGroup("0-r1", codec.encode_prompt(make_prompt("0-r1")))])
     assert trace("0")["notes"] == ["begun anew as 0-r1, as the run was given more steps"]
     assert trace("0-r1")["notes"] == ["begun anew after 0 was over: the run was given more steps"]
