@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,10 @@ ALLOWED: dict[str, set[str]] = {
     "tools": {*PACKAGES} - {"tools"},
     "benchmarks": {*PACKAGES},
 }
+
+# Whose programs a package starts in processes of their own, besides its own: the learner asks scorers and environments
+# about its rows (learner/data), and their answers come back as JSON.
+STARTS: dict[str, set[str]] = {"learner": {"scorers", "agents"}}
 
 # A library with one home: the files that may import it.
 HOMES = {
@@ -93,6 +98,26 @@ def test_package_imports_only_what_the_map_allows(package: str) -> None:
     for path in source_files(package):
         foreign = imported_packages(path) & (ours - ALLOWED[package] - {package})
         assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}, not {ALLOWED[package]}"
+
+
+def started_packages(path: Path) -> set[str]:
+    """Packages of the modules in a list or tuple behind "-m": commands that `path` starts."""
+    found: set[str] = set()
+    for node in nodes_of(path):
+        if isinstance(node, ast.List | ast.Tuple):
+            words = [word.value if isinstance(word, ast.Constant) else None for word in node.elts]
+            found |= {
+                module.partition(".")[0]
+                for option, module in pairwise(words)
+                if option == "-m" and isinstance(module, str)
+            }
+    return found
+
+
+@pytest.mark.parametrize("package", sorted(set(ALLOWED) - {"tools", "benchmarks"}))
+def test_a_package_starts_only_the_programs_that_the_map_names(package: str) -> None:
+    started = set().union(*map(started_packages, source_files(package))) & set(ALLOWED)
+    assert started - {package} == STARTS.get(package, set())
 
 
 def spelt_keys(path: Path) -> Iterator[int]:
