@@ -14,9 +14,9 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from broker.messages import FinishReason, ScoredGroup
-from learner.groups.answers import length_correlation, repeated_share, same_answer_share, tokens_a_turn
-from learner.groups.crashes import Crash, crash_metrics, crash_of
-from learner.groups.episodes import EpisodeFacts, episode_metrics, facts_of, is_episode
+from learner.groups.facts.answers import length_correlation, repeated_share, same_answer_share, tokens_a_turn
+from learner.groups.facts.crashes import Crash, crash_metrics, crash_of
+from learner.groups.facts.episodes import EpisodeFacts, episode_metrics, facts_of, is_episode
 from learner.journal.ledger import DROPPED, GroupOutcome
 
 

@@ -14,7 +14,7 @@ from broker import codec
 from broker.errors import BadMessage
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.protocol.streams import Entry
-from learner.groups.episodes import is_episode
+from learner.groups.facts.episodes import is_episode
 from learner.journal.ledger import DEAD, DROPPED, GroupOutcome
 
 Message = Prompt | SampledGroup | ScoredGroup

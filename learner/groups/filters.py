@@ -13,8 +13,8 @@ from broker.messages import ScoredGroup
 from broker.protocol.streams import Entry
 from config.learner import LearnerConfig
 from learner.groups.arrivals import ArrivalCounter, Arrivals
+from learner.groups.facts.same_reward import SameRewardWatch
 from learner.groups.kept_share import KeptShare
-from learner.groups.same_reward import SameRewardWatch
 from learner.objective.advantages import has_variance
 
 

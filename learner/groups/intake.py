@@ -129,9 +129,7 @@ class Intake:
             if (why := why_impossible(group, version=trained, vocabulary=vocabulary))
         }
         arrived = [
-            group
-            for group_id, group in scored.items()
-            if group_id not in wrong and is_training(group_id)
+            group for group_id, group in scored.items() if group_id not in wrong and is_training(group_id)
         ]
         reasons = [self.admission.why_dropped(group) for group in arrived]
         self.buffer.add(group for group, reason in zip(arrived, reasons, strict=True) if not reason)

@@ -1,6 +1,6 @@
 """Render an episode as text, for the report and the verbs that show completions: `journal show`, `trace`, `dead show`.
 
-In: the result of `learner.groups.episodes.as_tree`. Out: plain text, some of it a model's: print it through
+In: the result of `learner.groups.facts.episodes.as_tree`. Out: plain text, some of it a model's: print it through
 `tools.printable`, and escape it in pages. Pure.
 """
 

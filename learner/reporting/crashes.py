@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from learner.groups.crashes import OTHERS
+from learner.groups.facts.crashes import OTHERS
 
 NAMED_KINDS: Final = 3  # in the sentence, the most frequent first
 MOST_KINDS: Final = 500  # counted apart, those that came first; the rest is one

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.messages import FinishReason, ScoredGroup
-from learner.groups.answers import repeated_share, same_answer_share
-from learner.groups.episodes import episode_metrics, facts_of, is_episode
+from learner.groups.facts.answers import repeated_share, same_answer_share
+from learner.groups.facts.episodes import episode_metrics, facts_of, is_episode
 from learner.training.batch import Batch
 
 MOST_VALUES = 32  # of a column per step: one with more identifies rows and no category

@@ -14,7 +14,7 @@ from typing import Any
 
 from broker.messages import ScoredGroup
 from config.run import Run
-from learner.groups.episodes import as_tree
+from learner.groups.facts.episodes import as_tree
 from learner.journal.records import step_number
 from learner.reporting.alarms import Alarms
 from learner.reporting.build import build_loggers

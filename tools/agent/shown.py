@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from broker.messages import Completion, Prompt, ScoredGroup
 from config.run import Run
 from learner.collect.results import open_results
-from learner.groups.episodes import EpisodeFacts, facts_of
+from learner.groups.facts.episodes import EpisodeFacts, facts_of
 from learner.reporting.conversations import OBSERVED_CHARS, cut_middle
 from tasks.turns import POLICY, spoken, text_of
 from tools.agent.outside_play import ScoredPlay

@@ -23,7 +23,7 @@ from broker.errors import BadMessage
 from broker.keys import EPISODES, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.private_redis import server
-from learner.groups.episodes import as_tree
+from learner.groups.facts.episodes import as_tree
 from learner.reporting.conversations import cut_middle, summary, told_as_text
 from tasks.turns import text_of
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir

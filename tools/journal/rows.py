@@ -17,7 +17,7 @@ from broker.messages import ScoredGroup
 from config.loading import from_yaml
 from config.run import Run
 from generators.decoding import CompletionDecoder, open_decoder
-from learner.groups.episodes import as_tree
+from learner.groups.facts.episodes import as_tree
 from learner.journal.ledger import TRAINED, JournalError, Ledger, PayloadGone, read_ledger, read_step
 from learner.journal.records import step_number
 from learner.journal.untrained import Untrained, read_untrained

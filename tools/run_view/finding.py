@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from broker.monitoring.snapshot import Snapshot
 from broker.protocol.run_state import DRAIN, PAUSE
-from learner.groups.same_reward import WARNING
+from learner.groups.facts.same_reward import WARNING
 from tools.run_view.bottleneck import BUDGET, Bottleneck, find_bottleneck
 from tools.run_view.flow import (
     AGENTS,

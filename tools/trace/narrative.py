@@ -17,8 +17,8 @@ from broker.messages import SampledGroup, ScoredGroup
 from broker.monitoring.group_view import Sight
 from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
-from learner.groups.episodes import as_tree
 from learner.groups.evaluation import version_of
+from learner.groups.facts.episodes import as_tree
 from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, GroupOutcome
 from learner.journal.records import step_number
 from tools.trace.journal_view import Account, repeated

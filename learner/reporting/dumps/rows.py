@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from broker.messages import Completion, Prompt, ScoredGroup
-from learner.groups.episodes import is_episode, num_turns
+from learner.groups.facts.episodes import is_episode, num_turns
 from tasks.stored import ground_truth
 
 Row = dict[str, Any]

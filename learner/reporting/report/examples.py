@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from broker.messages import Completion, ScoredGroup
-from learner.groups.episodes import as_tree
+from learner.groups.facts.episodes import as_tree
 from learner.journal.ledger import JournalError, read_step
 from learner.journal.records import step_number
 from learner.reporting.conversations import cut_middle, summary, told

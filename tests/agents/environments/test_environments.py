@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agents.environments.processes import childs_environment
 from agents.environments.seam import EnvironmentFailed, EnvironmentStep
 from broker.messages import End
-from learner.groups.crashes import crash_of
+from learner.groups.facts.crashes import crash_of
 from tests.support.episodes import an_episode
 from tests.support.paths import ROOT
 from tests.support.played import ASKED, Played, custom, played, said

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from msgspec.structs import replace as with_fields
 
 from broker.messages import Completion, End, EnvironmentReward, FinishReason, ScoredGroup, Span
-from learner.groups.answers import length_correlation, repeated_share, same_answer_share
 from learner.groups.arrivals import ArrivalCounter, Arrivals
-from learner.groups.episodes import (
+from learner.groups.evaluation import Round, Rounds, result_of, version_of
+from learner.groups.facts.answers import length_correlation, repeated_share, same_answer_share
+from learner.groups.facts.episodes import (
     EpisodeFacts,
     as_tree,
     episode_metrics,
@@ -26,8 +27,7 @@ from learner.groups.episodes import (
     spans_by_message,
     turns_of,
 )
-from learner.groups.evaluation import Round, Rounds, result_of, version_of
-from learner.groups.same_reward import IN_A_ROW, WARNING, SameRewardWatch
+from learner.groups.facts.same_reward import IN_A_ROW, WARNING, SameRewardWatch
 from learner.journal.ledger import GroupOutcome
 from tests.learner.conftest import MakeChain
 from tests.support.chain import make_prompt, make_scored

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from broker.messages import End, FinishReason, ScoredGroup
 from config.loading import load_run
-from learner.groups.crashes import MOST_KINDS, OTHERS, Crash, crash_metrics, crash_of
+from learner.groups.facts.crashes import MOST_KINDS, OTHERS, Crash, crash_metrics, crash_of
 from learner.reporting.alarms import Alarms
 from learner.reporting.crashes import MOST_KINDS as MOST_KINDS_OF_RUN
 from learner.reporting.crashes import CrashSums

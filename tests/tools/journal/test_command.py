@@ -17,7 +17,7 @@ from pyarrow import parquet
 from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
 from config.loading import to_yaml
 from config.run import Run
-from learner.groups.episodes import as_tree
+from learner.groups.facts.episodes import as_tree
 from learner.journal.ledger import DEAD, DROPPED, GroupOutcome, read_ledger, read_step
 from learner.journal.writer import Journal
 from learner.reporting.conversations import told_as_text

@@ -10,7 +10,7 @@ import pytest
 
 from broker.monitoring.snapshot import Process, Snapshot
 from config.run import Run
-from learner.groups.same_reward import WARNING
+from learner.groups.facts.same_reward import WARNING
 from tests.support.chain import make_run
 from tools.run_view.finding import _short, finding_of, finding_over
 from tools.run_view.flow import budget_of, flow, next_budget

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.messages import JsonObject, ScoredGroup
-from learner.groups.episodes import episode_metrics, facts_of
+from learner.groups.facts.episodes import episode_metrics, facts_of
 from learner.reporting.report import page as page_module
 from learner.reporting.report.chart import POINTS, bar, line_chart, number_text
 from learner.reporting.report.facts import RunFacts, Series, read_facts

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.messages import Completion, ScoredGroup
-from learner.groups.episodes import turns_of
+from learner.groups.facts.episodes import turns_of
 
 NGRAM = 4  # tokens of an n-gram that counts as repeated
 PRIME = 1_000_003
