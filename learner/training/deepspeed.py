@@ -35,6 +35,7 @@ from config.learner.objective import CorrectionConfig, ObjectiveConfig
 from config.learner.training import OptimizerConfig
 from config.run import Run
 from learner.base_model.own_head import has_own_head
+from learner.launch.environment import keep_freed_memory
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
 from learner.objective.importance_ratio import k3_divergence
@@ -91,6 +92,8 @@ class DeepSpeedBackend:
         """
         self.run, self._rank, self._world_size = run, rank, world_size
         self._device = device_of(run)
+        if self._device.type == "cpu":
+            keep_freed_memory()
         if run.learner.threads is not None:
             torch.set_num_threads(run.learner.threads)
         # Products of 16 bits are exact in TF32, so the head's float32 matmuls gain speed without losing precision.
