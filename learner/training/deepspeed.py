@@ -117,6 +117,7 @@ class DeepSpeedBackend:
         self._channel = CommandChannel(counts=self._mesh is None or self._mesh.rank == 0)
         self._has_failed = False
         self._published = HostBuffers()
+        self._names_differ: bool | None = None  # from those on disk; None: unknown
         self._model, self._wrapped, self._engine = self._build()
         self._references = References(
             run,
@@ -598,13 +599,24 @@ class DeepSpeedBackend:
             return None
 
         def write(weights: Mapping[str, Tensor], folder: Path) -> SavedWeights:
+            tensors: Mapping[str, Tensor]
             if is_alone:
                 tensors = adapters_of(weights)
             else:
-                tensors = names_on_disk(self._model, weights if lora is None else merged(weights, lora))
+                tensors = self._names_on_disk(weights if lora is None else merged(weights, lora))
             return write_weights(tensors, folder, shard_bytes=self.run.learner.shard_bytes)
 
         return GatheredWeights(weights, write)
+
+    def _names_on_disk(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return weights by their Hugging Face names; a model whose names it does not change is asked once."""
+        if self._names_differ is False:
+            return weights
+        tensors = names_on_disk(self._model, weights)
+        self._names_differ = len(tensors) != len(weights) or any(
+            tensors.get(name) is not tensor for name, tensor in weights.items()
+        )
+        return tensors
 
     def _save_model(self, folder: Path) -> None:
         weights, lora = self._weights(), self.run.learner.lora
