@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -33,6 +34,22 @@ class SelfTestFailed(Permanent):
 
 class TakesLong(Exception):
     """This is raised where an answer takes longer than the scorer's patience, which says nothing of the answer."""
+
+
+_KNOWN: WeakKeyDictionary[Any, dict[type, bool]] = WeakKeyDictionary()  # by scorer and protocol
+
+
+class _Remembered(type(Protocol)):  # type: ignore[misc]
+    """A protocol that remembers which scorers satisfy it: each group asks ten times, and Python 3.11 searches."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        try:
+            known = _KNOWN.setdefault(instance, {})
+        except TypeError:  # it has no hash, or no weak reference
+            known = {}
+        if cls not in known:
+            known[cls] = super().__instancecheck__(instance)
+        return known[cls]
 
 
 class Named(Protocol):
@@ -138,7 +155,7 @@ Asked = str | Conversation  # what a scorer is asked of; equal ones are scored o
 
 
 @runtime_checkable
-class Conversing(Protocol):
+class Conversing(Protocol, metaclass=_Remembered):
     """A scorer may read the whole of an episode, not only the policy's last message."""
 
     def score_conversation(self, conversation: Conversation, verification_info: Mapping[str, Any]) -> Score:
@@ -147,7 +164,7 @@ class Conversing(Protocol):
 
 
 @runtime_checkable
-class Prefetching(Protocol):
+class Prefetching(Protocol, metaclass=_Remembered):
     """A scorer that waits for a service learns early what it will be asked, so that many calls overlap.
 
     It is told of texts alone; `PrefetchingConversations` of what `score_conversation` will be asked.
@@ -162,7 +179,7 @@ class Prefetching(Protocol):
 
 
 @runtime_checkable
-class PrefetchingConversations(Protocol):
+class PrefetchingConversations(Protocol, metaclass=_Remembered):
     """A scorer that reads conversations and waits for a service learns early of those, too."""
 
     def prefetch_conversation(self, conversation: Conversation, verification_info: Mapping[str, Any]) -> None:
@@ -187,7 +204,7 @@ class Trying(Protocol):
 
 
 @runtime_checkable
-class Patient(Protocol):
+class Patient(Protocol, metaclass=_Remembered):
     """A scorer whose answers may take long can be asked to break off early, where other groups wait."""
 
     patience_s: float | None
@@ -228,14 +245,14 @@ class OwnTime:
 
 
 @runtime_checkable
-class Timed(Protocol):
+class Timed(Protocol, metaclass=_Remembered):
     """A scorer whose answers run, each up to a deadline, gives them less where the time of their group asks for it."""
 
     own_time: OwnTime
 
 
 @runtime_checkable
-class Counting(Protocol):
+class Counting(Protocol, metaclass=_Remembered):
     """A scorer may count what nobody else sees."""
 
     def take_counts(self) -> Mapping[str, int]:

@@ -42,8 +42,12 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, row: Row) -> list[int]:
     """Return the token ids of a row's prompt, up to the start of the model's turn; none where the row has no prompt."""
     if not (row.raw_prompt or row.messages):
         return []
-    if row.raw_prompt:
-        ids: Any = tokenizer.encode(row.raw_prompt, add_special_tokens=False)
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None and not backend.truncation and not backend.padding:
+        (text,) = _rendered_or_raised(tokenizer, [row])
+        ids: Any = backend.encode_batch_fast([text], add_special_tokens=False)[0].ids  # in half of the time
+    elif row.raw_prompt:
+        ids = tokenizer.encode(row.raw_prompt, add_special_tokens=False)
     else:
         ids = tokenizer.apply_chat_template(
             _chat(row), add_generation_prompt=True, tokenize=True, return_dict=False
@@ -125,12 +129,17 @@ def _overlapped(
 def _rendered(tokenizer: PreTrainedTokenizerBase, batch: Sequence[Row]) -> list[str | None]:
     """Return the text of each prompt; None where the template fails."""
     try:
-        chats: Any = [_chat(row) for row in batch if row.messages and not row.raw_prompt]
-        texts: Any = (
-            tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False) if chats else []
-        )
+        return [*_rendered_or_raised(tokenizer, batch)]
     except Exception:  # noqa: BLE001 - a template may raise anything; the row is found one by one
         return [None if _reason(tokenizer, row) else _rendered(tokenizer, [row])[0] for row in batch]
+
+
+def _rendered_or_raised(tokenizer: PreTrainedTokenizerBase, batch: Sequence[Row]) -> list[str]:
+    """Return the text of each prompt. Raises what the template raises."""
+    chats: Any = [_chat(row) for row in batch if row.messages and not row.raw_prompt]
+    texts: Any = (
+        tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False) if chats else []
+    )
     found = iter(texts)
     return [row.raw_prompt or (next(found) if row.messages else "") for row in batch]
 

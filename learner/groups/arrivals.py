@@ -7,14 +7,14 @@ needs no torch.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 from typing import Any
 
 from broker.messages import FinishReason, ScoredGroup
-from learner.groups.facts.answers import length_correlation, repeated_share, same_answer_share, tokens_a_turn
+from learner.groups.facts.answers import length_correlation, repeated_shares, same_answers, tokens_a_turn
 from learner.groups.facts.crashes import Crash, crash_metrics, crash_of
 from learner.groups.facts.episodes import EpisodeFacts, episode_metrics, facts_of, is_episode
 from learner.journal.ledger import DROPPED, GroupOutcome
@@ -42,19 +42,18 @@ class _Sums:
     """The sums since the last `take`."""
 
     rewards: list[float] = field(default_factory=list)
-    values: dict[str, list[float]] = field(default_factory=dict)
-    components: dict[str, list[float]] = field(default_factory=dict)
+    values: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    components: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     episodes: list[EpisodeFacts] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
-    by_version: dict[int, list[float]] = field(
-        default_factory=dict
+    by_version: defaultdict[int, list[float]] = field(
+        default_factory=lambda: defaultdict(list)
     )  # mean rewards of the groups that each generator sampled
     answered: Counter[bytes] = field(default_factory=Counter)  # completions by their token ids
-    rows: dict[bytes, set[tuple[str, int]]] = field(default_factory=dict)  # the rows with each answer
+    rows: defaultdict[bytes, set[tuple[str, int]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )  # the rows with each answer
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)  # by data source and reason
-
-    def count(self, name: str, value: float) -> None:
-        self.values.setdefault(name, []).append(float(value))
 
 
 class ArrivalCounter:
@@ -71,26 +70,27 @@ class ArrivalCounter:
         sums.rewards += rewards
         if rewards:
             version = (group.rollout.min_version + group.rollout.max_version) // 2
-            sums.by_version.setdefault(version, []).append(fmean(rewards))
-        for completion, score in zip(group.rollout.completions, group.scores, strict=True):
-            sums.count("response_tokens_mean", completion.num_sampled)
-            sums.count("turn_tokens_mean", tokens_a_turn(completion))
-            sums.count("truncated_share", completion.finish_reason is FinishReason.LENGTH)
-            sums.count("repeated_share", repeated_share(completion))
-            if score.value is not None:
-                sums.count("score_mean", score.value)
+            sums.by_version[version].append(fmean(rewards))
+        completions, values = group.rollout.completions, sums.values
+        values["response_tokens_mean"] += (one.num_sampled for one in completions)
+        values["turn_tokens_mean"] += map(tokens_a_turn, completions)
+        values["truncated_share"] += (one.finish_reason is FinishReason.LENGTH for one in completions)
+        values["repeated_share"] += repeated_shares(completions)
+        values["score_mean"] += (score.value for score in group.scores if score.value is not None)
+        for score in group.scores:
             for name, value in score.components.items():
-                sums.components.setdefault(name, []).append(value)
-            if is_episode(completion):
-                sums.episodes.append(facts_of(completion))
-                if (crash := crash_of(completion)) is not None:
-                    sums.crashes.append(crash)
-            answer = completion.sampled_ids.tobytes()
-            sums.rows.setdefault(answer, set()).add(row)
-            sums.answered[answer] += 1
-        sums.count("same_answer_share", same_answer_share([group]))
+                sums.components[name].append(value)
+        for completion in filter(is_episode, completions):
+            sums.episodes.append(facts_of(completion))
+            if (crash := crash_of(completion)) is not None:
+                sums.crashes.append(crash)
+        answers = [one.sampled_ids.tobytes() for one in completions]
+        for answer in answers:
+            sums.rows[answer].add(row)
+        sums.answered.update(answers)
+        values["same_answer_share"].append(same_answers(answers) / len(answers))
         if (correlation := length_correlation(group)) is not None:
-            sums.count("length_correlation", correlation)
+            values["length_correlation"].append(correlation)
 
     def end(self, outcome: GroupOutcome) -> None:
         """Add the outcome of a group that does not train."""
@@ -120,7 +120,7 @@ def _facts(sums: _Sums) -> dict[str, Any]:
     shared = sum(count for answer, count in sums.answered.items() if len(sums.rows[answer]) > 1)
     return {
         "completions": sums.answered.total(),
-        **{name: fmean(values) for name, values in sums.values.items()},
+        **{name: fmean(values) for name, values in sums.values.items() if values},
         "shared_answer_share": shared / sums.answered.total(),
         "components": {name: fmean(values) for name, values in sorted(sums.components.items())},
         **episode_metrics(sums.episodes),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from broker.messages import ScoredGroup
 from broker.protocol.streams import Entry
 from config.learner import LearnerConfig
@@ -76,16 +78,11 @@ def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> st
             f"sampled by version {newest}, and the learner is at {version}: a generator follows another learner's "
             "weights, or this run's folder was set back by hand"
         )
-    ids = (
-        group.rollout.prompt.token_ids,
-        *(
-            ids
-            for completion in group.rollout.completions
-            for segment in completion.segments
-            for ids in (segment.prompt_ids, segment.token_ids)
-        ),
-    )
-    largest = max(int(some.max(initial=0)) for some in ids)
+    ids = [group.rollout.prompt.token_ids]
+    for completion in group.rollout.completions:
+        for segment in completion.segments:
+            ids += [segment.prompt_ids, segment.token_ids]
+    largest = int(np.concatenate(ids).max(initial=0))
     if largest >= vocabulary:
         return (
             f"token id {largest}, and the policy has {vocabulary:.0f} tokens: the generator has another model or "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.messages import FinishReason, ScoredGroup
-from learner.groups.facts.answers import repeated_share, same_answer_share
+from learner.groups.facts.answers import repeated_shares, same_answer_share
 from learner.groups.facts.episodes import episode_metrics, facts_of, is_episode
 from learner.training.batch import Batch
 
@@ -45,7 +45,7 @@ def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
         "response_tokens_mean": float(lengths.mean()),
         "response_tokens_max": int(lengths.max()),
         "truncated_share": fmean(one.finish_reason is FinishReason.LENGTH for one in completions),
-        "repeated_share": fmean(map(repeated_share, completions)),
+        "repeated_share": fmean(repeated_shares(completions)),
         "same_answer_share": same_answer_share(groups),
         "reward_by_task": _rewards_by(groups, lambda group: group.rollout.prompt.task),
         "reward_by_source": _rewards_by(

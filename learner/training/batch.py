@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgpack
 import numpy as np
@@ -196,11 +196,11 @@ def pack(
     completions, prompts, samplers = _sequences(
         groups, advantages, truncated=truncated, policy_version=policy_version
     )
-    of_mini: list[list[dict[str, NDArray[Any]]]] = [[] for _ in range(mini_batches)]
+    of_mini: list[list[_Sequence]] = [[] for _ in range(mini_batches)]
     for sequences, index in zip(completions, prompts, strict=True):
         of_mini[index * mini_batches // len(groups)] += sequences
     names = sorted({*samplers})
-    tokens = [sum(int(sequence["loss_mask"].sum()) for sequence in own) for own in of_mini]
+    tokens = [sum(sum(one.segment.loss_mask[::2]) for one in own) for own in of_mini]
     return Batch(
         **_joined([_packed(own, tokens_per_micro_batch, by_length=by_length) for own in of_mini], tokens),
         num_tokens=sum(tokens),
@@ -218,9 +218,9 @@ def _sequences(
     *,
     truncated: Literal["mask", "keep"] | None,
     policy_version: int,
-) -> tuple[list[list[dict[str, NDArray[Any]]]], list[int], list[str]]:
+) -> tuple[list[list[_Sequence]], list[int], list[str]]:
     """Return the trained completions, in order, one sequence per segment, with their groups' indices and samplers."""
-    completions: list[list[dict[str, NDArray[Any]]]] = []
+    completions: list[list[_Sequence]] = []
     prompts: list[int] = []
     samplers: list[str] = []
     for index, (group, group_advantages) in enumerate(zip(groups, advantages, strict=True)):
@@ -231,12 +231,12 @@ def _sequences(
             number = len(completions)
             completions.append(
                 [
-                    _sequence(
+                    _Sequence(
                         prompt.token_ids if not len(segment.prompt_ids) else segment.prompt_ids,
                         segment,
-                        number=number,
-                        advantage=advantage,
-                        lags=_lags(segment, policy_version, group_id=prompt.group_id),
+                        number,
+                        advantage,
+                        _lags(segment, policy_version, group_id=prompt.group_id),
                     )
                     for segment in completion.segments
                 ]
@@ -252,45 +252,57 @@ def _is_masked(completion: Completion, truncated: Literal["mask", "keep"] | None
     return masks and completion.finish_reason is FinishReason.LENGTH
 
 
-def _packed(
-    sequences: Sequence[dict[str, NDArray[Any]]], budget: int, *, by_length: bool
-) -> list[dict[str, NDArray[Any]]]:
+def _packed(sequences: Sequence[_Sequence], budget: int, *, by_length: bool) -> list[dict[str, NDArray[Any]]]:
     """Pack sequences into micro-batches of a token budget."""
-    lengths = [len(sequence["token_ids"]) for sequence in sequences]
+    lengths = [one.num_tokens for one in sequences]
     bins = _by_length(lengths, budget) if by_length else _first_fit_decreasing(lengths, budget)
-    return [_concatenate([sequences[i] for i in indices]) for indices in bins]
+    return [_filled([sequences[i] for i in indices]) for indices in bins]
 
 
-def _lags(segment: Segment, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
-    """Return [T], the policy versions between the sampling of each token and now; 0 for unsampled tokens."""
-    lags_T = np.zeros(len(segment.token_ids), np.int32)
-    for span in segment.policy_spans:
-        if span.version > policy_version:
-            raise ValueError(
-                f"group {group_id} was sampled by version {span.version}, and the learner is at "
-                f"{policy_version}: it can't have made it"
-            )
-        lags_T[span.first : span.first + span.count] = policy_version - span.version
-    return lags_T
+def _lags(segment: Segment, policy_version: int, *, group_id: str) -> list[int]:
+    """Return the policy versions between the sampling of each span and now."""
+    lags = [policy_version - span.version for span in segment.policy_spans]
+    if min(lags) < 0:
+        raise ValueError(
+            f"group {group_id} was sampled by version {policy_version - min(lags)}, and the learner is at "
+            f"{policy_version}: it can't have made it"
+        )
+    return lags
 
 
-def _sequence(
-    prompt_ids: NDArray[np.int32], segment: Segment, *, number: int, advantage: float, lags: NDArray[np.int32]
-) -> dict[str, NDArray[Any]]:
-    """Make the arrays of a batch for one segment after its prompt."""
-    before, after = len(prompt_ids), len(segment.token_ids)
-    loss_mask = np.concatenate([np.zeros(before, bool), segment.trains])
-    return {
-        "token_ids": np.concatenate([prompt_ids, segment.token_ids]).astype(np.int32),
-        "position_ids": np.arange(before + after, dtype=np.int32),
-        "sampled_logprobs": np.concatenate([np.zeros(before, np.float32), segment.logprobs]).astype(
-            np.float32
-        ),
-        "advantages": np.where(loss_mask, np.float32(advantage), np.float32(0)),
-        "loss_mask": loss_mask,
-        "lags": np.concatenate([np.zeros(before, np.int32), lags]),
-        "sequence_ids": np.full(before + after, number, np.int32),
-    }
+class _Sequence(NamedTuple):
+    """One segment after its prompt."""
+
+    prompt_ids: NDArray[np.int32]
+    segment: Segment
+    number: int  # of the completion
+    advantage: float
+    lags: Sequence[int]  # one a span
+
+    @property
+    def num_tokens(self) -> int:
+        """Count its tokens, the prompt's included."""
+        return len(self.prompt_ids) + len(self.segment.token_ids)
+
+
+def _filled(sequences: Sequence[_Sequence]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a micro-batch: each is made once, and filled a sequence at a time."""
+    size = sum(one.num_tokens for one in sequences)
+    arrays = {name: np.zeros(size, _ARRAYS[name]) for name in _TOKEN_ARRAYS}
+    end = 0
+    for prompt_ids, segment, number, advantage, lags in sequences:
+        start, first = end, end + len(prompt_ids)
+        end = first + len(segment.token_ids)
+        arrays["token_ids"][start:first] = prompt_ids
+        arrays["token_ids"][first:end] = segment.token_ids
+        arrays["position_ids"][start:end] = np.arange(end - start)
+        arrays["sampled_logprobs"][first:end] = segment.logprobs
+        arrays["loss_mask"][first:end] = trains = segment.trains
+        arrays["advantages"][first:end] = np.where(trains, np.float32(advantage), np.float32(0))
+        arrays["sequence_ids"][start:end] = number
+        for span, lag in zip(segment.policy_spans, lags, strict=True):
+            arrays["lags"][first + span.first : first + span.first + span.count] = lag
+    return arrays
 
 
 def _first_fit_decreasing(lengths: Sequence[int], budget: int) -> list[list[int]]:
@@ -319,29 +331,18 @@ def _by_length(lengths: Sequence[int], budget: int) -> list[list[int]]:
     longest = np.asarray([lengths[i] for i in order], np.int64)
     least = np.zeros(len(order) + 1)  # the cost of the first n sequences
     cuts = np.zeros(len(order) + 1, np.int64)  # where the last bin of the first n begins
+    first = 0  # a bin that begins before it would be too large, and for each later end, too
     for end in range(1, len(order) + 1):
-        begins = np.arange(end)
-        cells = (end - begins) * longest[:end]
-        cost = np.where(
-            (cells <= budget) | (begins == end - 1), least[:end] + cells + MICRO_BATCH_COST, np.inf
-        )
-        cuts[end] = int(cost.argmin())
-        least[end] = cost[cuts[end]]
+        while first < end - 1 and (end - first) * longest[first] > budget:
+            first += 1
+        cost = least[first:end] + np.arange(end - first, 0, -1) * longest[first:end]
+        cut = int(cost.argmin())
+        cuts[end], least[end] = first + cut, cost[cut] + MICRO_BATCH_COST
     bins, end = [], len(order)
     while end:
         bins.append(order[cuts[end] : end])
         end = int(cuts[end])
     return bins[::-1]
-
-
-def _concatenate(sequences: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Concatenate sequences or micro-batches; an empty list gives empty arrays of the right types."""
-    return {
-        name: np.concatenate(
-            [np.zeros(0, _ARRAYS[name]), *(sequence[name] for sequence in sequences)], dtype=_ARRAYS[name]
-        )
-        for name in _TOKEN_ARRAYS
-    }
 
 
 def _joined(
@@ -355,7 +356,12 @@ def _joined(
     """
     micro_batches = [micro_batch for mini_batch in mini_batches for micro_batch in mini_batch]
     return {
-        **_concatenate(micro_batches),
+        **{
+            name: np.concatenate(
+                [np.zeros(0, _ARRAYS[name]), *(part[name] for part in micro_batches)], dtype=_ARRAYS[name]
+            )
+            for name in _TOKEN_ARRAYS
+        },
         "micro_batch_starts": np.cumsum(
             [0, *(len(part["token_ids"]) for part in micro_batches)], dtype=np.int64
         ),

@@ -35,6 +35,7 @@ from config.learner.objective import CorrectionConfig, ObjectiveConfig
 from config.learner.training import OptimizerConfig
 from config.run import Run
 from learner.base_model.own_head import has_own_head
+from learner.launch.environment import keep_freed_memory
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
 from learner.objective.importance_ratio import k3_divergence
@@ -91,6 +92,8 @@ class DeepSpeedBackend:
         """
         self.run, self._rank, self._world_size = run, rank, world_size
         self._device = device_of(run)
+        if self._device.type == "cpu":
+            keep_freed_memory()
         if run.learner.threads is not None:
             torch.set_num_threads(run.learner.threads)
         # Products of 16 bits are exact in TF32, so the head's float32 matmuls gain speed without losing precision.
@@ -114,6 +117,7 @@ class DeepSpeedBackend:
         self._channel = CommandChannel(counts=self._mesh is None or self._mesh.rank == 0)
         self._has_failed = False
         self._published = HostBuffers()
+        self._names_differ: bool | None = None  # from those on disk; None: unknown
         self._model, self._wrapped, self._engine = self._build()
         self._references = References(
             run,
@@ -595,13 +599,24 @@ class DeepSpeedBackend:
             return None
 
         def write(weights: Mapping[str, Tensor], folder: Path) -> SavedWeights:
+            tensors: Mapping[str, Tensor]
             if is_alone:
                 tensors = adapters_of(weights)
             else:
-                tensors = names_on_disk(self._model, weights if lora is None else merged(weights, lora))
+                tensors = self._names_on_disk(weights if lora is None else merged(weights, lora))
             return write_weights(tensors, folder, shard_bytes=self.run.learner.shard_bytes)
 
         return GatheredWeights(weights, write)
+
+    def _names_on_disk(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return weights by their Hugging Face names; a model whose names it does not change is asked once."""
+        if self._names_differ is False:
+            return weights
+        tensors = names_on_disk(self._model, weights)
+        self._names_differ = len(tensors) != len(weights) or any(
+            tensors.get(name) is not tensor for name, tensor in weights.items()
+        )
+        return tensors
 
     def _save_model(self, folder: Path) -> None:
         weights, lora = self._weights(), self.run.learner.lora

@@ -32,6 +32,7 @@ FUNCTION = "scorers.pool.job.score_entries"  # what every job runs
 FAILURE_TTL_S = 300
 CALLBACKS = ("success", "failure", "stopped")  # functions beside its own that a job may name
 NO_TIMEOUT = -1
+BEAT_EVERY_S = 10.0  # the record lasts for two minutes
 GROUP_CHARS = 80  # of a group's id in a job's: a foreign entry's may be anything
 
 
@@ -71,6 +72,15 @@ class ScoringWorker(SimpleWorker):
         self._in_order = in_order
         self._stop_before = stop
         self._meter = meter or WorkMeter()
+        self._beaten = -BEAT_EVERY_S
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Extend RQ's record of this worker as RQ does, but between jobs only now and then: RQ does it three times."""
+        if timeout is None and pipeline is None:
+            if time.monotonic() - self._beaten < BEAT_EVERY_S:
+                return
+            self._beaten = time.monotonic()
+        super().heartbeat(timeout, pipeline)
 
     def dequeue_job_and_maintain_ttl(self, timeout: int | None, max_idle_time: int | None = None) -> Any:
         """Take a job as RQ does, and measure the wait: RQ waits nowhere else."""

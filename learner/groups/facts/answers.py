@@ -9,7 +9,7 @@ reward hacking; needs no torch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +21,39 @@ NGRAM = 4  # tokens of an n-gram that counts as repeated
 PRIME = 1_000_003
 
 
-def repeated_share(completion: Completion) -> float:
-    """Return the share of a completion's n-grams of NGRAM sampled tokens that occurred earlier in it."""
-    token_ids_N: NDArray[np.int64] = np.asarray(completion.sampled_ids, np.int64)
-    count = len(token_ids_N) - NGRAM + 1
-    if count < 1:
-        return 0.0
-    digests = np.zeros(count, np.int64)  # of the n-grams
+def repeated_shares(completions: Sequence[Completion]) -> list[float]:
+    """Return, for each completion, the share of its n-grams of NGRAM sampled tokens that occurred earlier in it.
+
+    The n-grams of all are digested at once: for a short answer a call of numpy costs more than its work.
+
+    Args:
+        completions: at least one.
+    """
+    sampled = [completion.sampled_ids for completion in completions]
+    token_ids_N = np.concatenate(sampled, dtype=np.int64)  # of all completions
+    digests = np.zeros(max(0, len(token_ids_N) - NGRAM + 1), np.int64)  # of the n-grams
     for place in range(NGRAM):
-        digests = digests * PRIME + token_ids_N[place : place + count]
-    return 1.0 - len(set(digests.tolist())) / count
+        digests = digests * PRIME + token_ids_N[place : place + len(digests)]
+    known, first, shares = digests.tolist(), 0, []
+    for own in sampled:
+        count = len(own) - NGRAM + 1
+        shares.append(1.0 - len(set(known[first : first + count])) / count if count > 0 else 0.0)
+        first += len(own)
+    return shares
 
 
 def same_answer_share(groups: Iterable[ScoredGroup]) -> float:
     """Return the share of completions that equal another completion of their group, token for token."""
     same = total = 0
     for group in groups:
-        counts = Counter(one.sampled_ids.tobytes() for one in group.rollout.completions)
         total += len(group.rollout.completions)
-        same += sum(count for count in counts.values() if count > 1)
+        same += same_answers(one.sampled_ids.tobytes() for one in group.rollout.completions)
     return same / total if total else 0.0
+
+
+def same_answers(answers: Iterable[bytes]) -> int:
+    """Count the answers of a group, as the bytes of their token ids, that equal another of them."""
+    return sum(count for count in Counter(answers).values() if count > 1)
 
 
 def tokens_a_turn(completion: Completion) -> float:
@@ -54,13 +67,13 @@ def length_correlation(group: ScoredGroup) -> float | None:
     So more turns are not mistaken for longer answers: a policy that looks something up in three turns samples more than
     one that guesses in one. None where either is constant among completions of as many turns.
     """
+    if len(set(group.rewards) - {None}) < 2:
+        return None
     known = [
         (completion.num_sampled, reward, len(turns_of(completion)))
         for completion, reward in zip(group.rollout.completions, group.rewards, strict=True)
         if reward is not None
     ]
-    if not known:
-        return None
     lengths_G, rewards_G, turns_G = np.asarray(known, np.float64).T
     lengths_G, rewards_G = _centred(lengths_G, turns_G), _centred(rewards_G, turns_G)
     if not lengths_G.any() or not rewards_G.any():

@@ -16,7 +16,7 @@ from msgspec.structs import replace as with_fields
 from broker.messages import Completion, End, EnvironmentReward, FinishReason, ScoredGroup, Span
 from learner.groups.arrivals import ArrivalCounter, Arrivals
 from learner.groups.evaluation import Round, Rounds, result_of, version_of
-from learner.groups.facts.answers import length_correlation, repeated_share, same_answer_share
+from learner.groups.facts.answers import length_correlation, repeated_shares, same_answer_share
 from learner.groups.facts.episodes import (
     EpisodeFacts,
     as_tree,
@@ -49,7 +49,8 @@ NOTHING = Arrivals(reward_mean=None, facts={}, dropped={}, dropped_by_source={})
     ],
 )
 def test_repetition_is_the_share_of_stretches_that_came_before(token_ids: list[int], share: float) -> None:
-    assert repeated_share(completion(token_ids)) == pytest.approx(share)
+    alone = completion(token_ids)
+    assert repeated_shares([alone, completion([1, 2, 3, 4]), alone]) == pytest.approx([share, 0.0, share])
 
 
 def test_same_answers_are_counted_within_a_group_and_shared_ones_among_prompts() -> None:

@@ -140,7 +140,7 @@ def test_a_logger_that_can_not_begin_is_named_and_one_that_fails_later_costs_no_
 ) -> None:
     run = with_loggers(tmp_path, {"type": "tensorboard"})
     [logger] = build_loggers(run)
-    monkeypatch.setattr("tensorboardX.SummaryWriter.add_scalar", lambda *_: 1 / 0)
+    monkeypatch.setattr("tensorboardX.FileWriter.add_summary", lambda *_: 1 / 0)
     logger.log(RECORD)
     assert "logger_failed logger=tensorboard" in caplog.text
     logger.close()
