@@ -43,7 +43,7 @@ STARTS: dict[str, set[str]] = {"learner": {"scorers", "agents"}}
 # A library with one home: the files that may import it.
 HOMES = {
     "vllm": "generators/engines/vllm/*.py",
-    "deepspeed": "learner/training/deepspeed.py",
+    "deepspeed": "learner/training/engines/deepspeed.py",
     "math_verify": "scorers/math/equality.py",
 }
 

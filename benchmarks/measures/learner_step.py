@@ -34,8 +34,9 @@ from config.learner.objective import GrpoConfig
 from config.run import Run
 from learner.objective.advantages import group_advantages
 from learner.training.batch import Batch, pack
-from learner.training.deepspeed import DeepSpeedBackend, learning_rate
-from learner.training.engine_config import adamw_arguments
+from learner.training.engines.deepspeed import DeepSpeedBackend
+from learner.training.engines.engine_config import adamw_arguments
+from learner.training.passes import learning_rate
 
 Layout = Literal["padded", "packed"]
 TOLERANCE = 1e-3  # relative, between the norms of two gradients in float32

@@ -24,7 +24,7 @@ import torch
 from benchmarks.comparison import Comparison, TimedWork, take_turns, timed
 from benchmarks.measures.learner_step import StepCase, packed, prepared
 from learner.training import model_files
-from learner.training.deepspeed import DeepSpeedBackend
+from learner.training.engines.deepspeed import DeepSpeedBackend
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.publisher import Publisher
 

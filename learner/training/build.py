@@ -19,7 +19,7 @@ def build_backend(run: Run, *, rank: int, world_size: int) -> TrainingBackend:
     """
     match run.learner.backend:
         case DeepSpeedConfig():
-            from learner.training.deepspeed import DeepSpeedBackend
+            from learner.training.engines.deepspeed import DeepSpeedBackend
 
             return DeepSpeedBackend(run, rank=rank, world_size=world_size)
         case CustomBackendConfig() as section:

@@ -24,7 +24,7 @@ from config.run import ModelConfig, Run
 from learner.base_model.own_head import has_own_head
 from learner.training import sequence_parallel
 from learner.training.attention import choose_attention
-from learner.training.engine_config import half_precision
+from learner.training.engines.engine_config import half_precision
 from learner.training.head.chunks import logits_at_once
 from learner.training.head.fused import choose_product, memory_of
 from learner.training.logprobs import LogprobModel

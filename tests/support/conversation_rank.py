@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from pydantic import TypeAdapter
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 from torch.nn import functional
 
+from config.learner import LearnerConfig
 from config.learner.objective import ObjectiveConfig
 from learner.objective.objective import needs_start_logprobs
-from learner.training import deepspeed, logprobs, micro_batch
+from learner.training import logprobs, micro_batch
 from learner.training.attention import SDPA
 from learner.training.batch import pack
-from learner.training.deepspeed import DeepSpeedBackend
 from learner.training.logprobs import LogprobModel
+from learner.training.passes import Objectives, Passes
 from learner.training.process_group import CommandChannel, join
 from learner.training.sequence_parallel import NAME, SequenceMesh
 from learner.training.step_statistics import StepStatistics
@@ -40,15 +42,22 @@ class DoubleLogprobs(logprobs.TokenLogprobs):
         return found_K, -(logprobs_KV.exp() * logprobs_KV).sum(-1).detach()
 
 
-class Engine(nn.Module):
-    """What the backend asks of DeepSpeed's engine in its passes."""
+class Engine:
+    """What the passes ask of an engine, around a model in float64."""
 
-    def __init__(self, wrapped: LogprobModel) -> None:
-        super().__init__()
+    device = torch.device("cpu")
+
+    def __init__(self, wrapped: LogprobModel, mesh: SequenceMesh | None) -> None:
         self.wrapped = wrapped
+        self.pads = mesh is None
 
-    def forward(self, **inputs: Any) -> Any:
-        return self.wrapped(**inputs)
+    @torch.no_grad()
+    def evaluate(self, part: micro_batch.MicroBatch) -> Any:
+        return self.wrapped(**part.model_inputs)
+
+    def forward(self, part: micro_batch.MicroBatch, *, is_last: bool) -> Any:
+        del is_last
+        return self.wrapped(**part.model_inputs)
 
     def backward(self, loss: Tensor) -> None:
         loss.backward()
@@ -79,40 +88,38 @@ def main(rank: int, world_size: int, size: int, *, pads: bool, out: str) -> None
     torch.set_num_threads(1)
     logprobs.TokenLogprobs = DoubleLogprobs  # type: ignore[misc]
     micro_batch.is_cheaper_padded = lambda lengths_S: pads
-    device = torch.device("cpu")
-    join(device, rank=rank, world_size=world_size)
-    backend: Any = object.__new__(DeepSpeedBackend)
+    join(torch.device("cpu"), rank=rank, world_size=world_size)
     mesh = SequenceMesh(size, rank=rank, world_size=world_size, attention=SDPA) if size > 1 else None
-    backend._mesh, backend._rank, backend._world_size = mesh, rank, world_size
-    backend._device, backend._attention = device, SDPA
-    backend._channel = CommandChannel(counts=mesh is None or mesh.rank == 0)
-    backend._wrapped = wrapped(0, mesh)
-    backend._engine, backend._references = Engine(backend._wrapped), Reference(wrapped(1, mesh))
+    model, channel = wrapped(0, mesh), CommandChannel(counts=mesh is None or mesh.rank == 0)
+    engine: Any = Engine(model, mesh)
+    reference: Any = Reference(wrapped(1, mesh))
+    run: Any = SimpleNamespace(learner=LearnerConfig())
+    passes = Passes(run, engine, reference, channel, Objectives())
     batch = pack(
         conversations(), ADVANTAGES, tokens_per_micro_batch=64, truncated="keep", policy_version=VERSION
     )
-    shard = backend._shards(batch)[rank]
+    shard = batch.shards(world_size // size)[rank // size]
     found: dict[str, Any] = {}
     for number, section in enumerate(json.load(sys.stdin)):
         settings = TypeAdapter(ObjectiveConfig).validate_python(section)
-        objective = deepspeed.Objectives().of(settings)
+        objective = Objectives().of(settings)
         statistics = StepStatistics(shard)
-        ((parts, num_tokens),) = backend._prepare(
+        ((parts, num_tokens),) = passes._prepare(
             shard, settings, statistics, at_start=needs_start_logprobs(objective)
         )
         assert pads == any(part.cells_T is not None for part in parts)
-        backend._wrapped.zero_grad()
+        model.zero_grad()
         value = torch.zeros((), dtype=torch.float64)
         for part in parts:
-            _, loss = backend._backward(part, objective, num_tokens=num_tokens, kl_coef=settings.kl.coef)
+            _, loss = passes._backward(
+                part, objective, is_last=False, num_tokens=num_tokens, kl_coef=settings.kl.coef
+            )
             value += loss.value.detach()
-        gradient = torch.cat(
-            [one.grad.flatten() for one in backend._wrapped.parameters() if one.grad is not None]
-        )
+        gradient = torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
         distributed.all_reduce(gradient)
         if mesh is None:  # the ranks of a mesh have the same loss
             distributed.all_reduce(value)
-        found |= {f"value{number}": value.numpy(), f"gradient{number}": (gradient / world_size).numpy()}
+        found |= {f"value{number}": value.numpy(), f"gradient{number}": gradient.numpy()}
     if rank == 0:
         np.savez(out, **found)
 

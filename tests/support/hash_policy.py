@@ -13,7 +13,7 @@ from tests.support.chain import TextWeights
 
 
 class HashPolicy:
-    """Enough of `learner.training.deepspeed.DeepSpeedBackend` to be checkpointed and replayed."""
+    """Enough of `learner.training.engines.deepspeed.DeepSpeedBackend` to be checkpointed and replayed."""
 
     pads = False
 

@@ -8,7 +8,7 @@ MODULES = (
     "learner.__main__",
     "learner.session",
     "learner.training.build",
-    "learner.training.deepspeed",
+    "learner.training.engines.deepspeed",
     "generators.__main__",
     "generators.worker",
     "generators.engines.hf.engine",

@@ -21,7 +21,7 @@ class JournaledRun:
 
     Args:
         run: as it is now.
-        policy: trained by them; its methods are those of `learner.training.deepspeed.DeepSpeedBackend`.
+        policy: trained by them; its methods are those of `learner.training.engines.deepspeed.DeepSpeedBackend`.
         version: of the policy.
         start: the checkpoint that the run began from.
     """

@@ -13,14 +13,14 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from config.run import Run
 from tests.tools.conftest import MakeRun
 from tools.estimates.rank_memory import BUCKET, DecoderShape
 
 if TYPE_CHECKING:
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.engines.deepspeed import DeepSpeedBackend
 
 SHAPE = DecoderShape(
     parameters=31_009_792,
@@ -111,7 +111,8 @@ def _passes(policy: DeepSpeedBackend, tokens: int) -> None:
     """Run two micro-batches forward and backward, up to the optimizer's step."""
     import torch
 
-    engine = policy._engine
+    engine: Any = policy._engine
+    engine = engine._engine  # DeepSpeed's
     token_ids, places = torch.zeros(tokens, dtype=torch.int64), torch.arange(1, tokens)
     for is_last in (False, True):
         engine.set_gradient_accumulation_boundary(is_last)
@@ -122,7 +123,7 @@ def _passes(policy: DeepSpeedBackend, tokens: int) -> None:
 def main() -> None:
     from torch.profiler import ProfilerActivity, profile
 
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.engines.deepspeed import DeepSpeedBackend
     from tests.support.tiny import tiny_run
 
     model, stage, tokens, file = sys.argv[1:]
@@ -130,7 +131,7 @@ def main() -> None:
     run = tiny_run(Path(model), dtype="bfloat16", zero={"stage": int(stage)}, gradient_checkpointing=True)
     policy = DeepSpeedBackend(run, rank=rank, world_size=ranks)
     _passes(policy, int(tokens))
-    policy._engine.step()
+    policy._engine._engine.step()  # type: ignore[attr-defined]
     before = _alive()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         _passes(policy, int(tokens))

@@ -32,11 +32,11 @@ from config.run import Run
 from learner.launch.environment import set_environment
 from learner.launch.ranks import Ranks, launch_or_join
 from learner.objective.advantages import batch_advantages
-from learner.training import deepspeed as backend
 from learner.training.attention import KERNELS
 from learner.training.batch import Batch, pack
-from learner.training.deepspeed import DeepSpeedBackend
-from learner.training.engine_config import deepspeed_config, offloads_optimizer
+from learner.training.engines import deepspeed as backend
+from learner.training.engines.deepspeed import DeepSpeedBackend
+from learner.training.engines.engine_config import deepspeed_config, offloads_optimizer
 from learner.training.head.fused import PRODUCTS
 from learner.weight_sync.transport import SavedWeights, WeightHandle
 from tests.support.reference_product import reference_product

@@ -109,7 +109,7 @@ def _make(exported: Run, ledger: Ledger, version: int, options: argparse.Namespa
     ranks = launch_or_join(exported, ["export", *options.words], module=MODULE, report=_print_death)
     if isinstance(ranks, int):
         return ranks, False
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.engines.deepspeed import DeepSpeedBackend
 
     policy = DeepSpeedBackend(exported, rank=ranks.rank, world_size=ranks.world_size)
     if ranks.rank > 0:

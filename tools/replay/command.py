@@ -32,7 +32,7 @@ from tools.runs.folder import NoJournal
 
 if TYPE_CHECKING:
     from learner.launch.ranks import RanksEnded
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.engines.deepspeed import DeepSpeedBackend
 
 MODULE = "tools.main"  # what each rank runs; the first argument is `replay`
 
@@ -233,7 +233,7 @@ def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int
     ranks = launch_or_join(run, given, module=MODULE, report=_print_death)
     if isinstance(ranks, int):
         return ranks
-    from learner.training.deepspeed import DeepSpeedBackend
+    from learner.training.engines.deepspeed import DeepSpeedBackend
 
     policy = DeepSpeedBackend(run, rank=ranks.rank, world_size=ranks.world_size)
     if ranks.rank > 0:

@@ -28,7 +28,7 @@ TORCH = (
     "transformers.models.auto.tokenization_auto",
     "transformers.modeling_utils",
 )
-OF_LEARNER = (*TORCH, "learner.session", "learner.training.deepspeed", "learner.training.build")
+OF_LEARNER = (*TORCH, "learner.session", "learner.training.engines.deepspeed", "learner.training.build")
 OF_GENERATOR = (*TORCH, "generators.worker", "generators.engines.hf.engine", "generators.engines.hf.sampling")
 
 

@@ -34,7 +34,7 @@ from generators.chat import Chat, open_chat
 from generators.engines.vllm.engine import VllmEngine
 from learner.training.attention import choose_attention
 from learner.training.backend import MISMATCH_KL, MISMATCH_MAX
-from learner.training.deepspeed import DeepSpeedBackend
+from learner.training.engines.deepspeed import DeepSpeedBackend
 from learner.training.logprobs import LogprobModel
 from learner.training.model_files import load_model
 

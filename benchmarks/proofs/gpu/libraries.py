@@ -22,7 +22,7 @@ MODULES = (
     "transformers.models.qwen2.tokenization_qwen2",
     "deepspeed",
     "deepspeed.ops.op_builder.all_ops",
-    "learner.training.deepspeed",
+    "learner.training.engines.deepspeed",
     "benchmarks.rigs.groups",
 )
 

@@ -23,7 +23,7 @@ from benchmarks.proofs.gpu.outcomes import Missed
 from broker.processes import die_with_parent
 from config.loading import from_yaml
 from learner.launch.ranks import Ranks, launch_or_join
-from learner.training.deepspeed import DeepSpeedBackend
+from learner.training.engines.deepspeed import DeepSpeedBackend
 from learner.training.process_group import device_of
 
 LENGTHS = (

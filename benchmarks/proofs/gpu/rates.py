@@ -33,7 +33,7 @@ from benchmarks.proofs.gpu.outcomes import Device, Missed, StepFigures, StepPlac
 from benchmarks.rigs.groups import demo_run
 from config.run import Run
 from learner.training.batch import Batch
-from learner.training.deepspeed import DeepSpeedBackend
+from learner.training.engines.deepspeed import DeepSpeedBackend
 from learner.training.head.chunks import LARGE_CHUNK, SMALL_CHUNK, logits_at_once
 from tools.estimates.needs import size_of, training_bytes
 from tools.estimates.operations import TERA, peak_of, step_operations
@@ -167,7 +167,7 @@ def size_for(memory_bytes: float) -> Size:
 
 def _steps(policy: DeepSpeedBackend, batch: Batch, chunk: int, *, on_gpu: bool) -> tuple[float, int, int]:
     """Return a step's median seconds, the bytes that stay in the card's memory between steps, and the most of them."""
-    head: Any = policy._wrapped.model.get_output_embeddings()  # noqa: SLF001 - no setting, and this asks whether it should be one
+    head: Any = policy._engine.model.get_output_embeddings()  # noqa: SLF001 - no setting, and this asks whether it should be one
     head.tokens_at_once = max(1, chunk // head.weight.shape[0])
     policy.step(batch)
     gc.collect()

@@ -21,8 +21,8 @@ from broker.errors import RunFailed
 from config.learner.training import OptimizerConfig
 from config.run import Run
 from learner.training.attention import VARLEN
-from learner.training.deepspeed import learning_rate
-from learner.training.engine_config import deepspeed_config
+from learner.training.engines.engine_config import deepspeed_config
+from learner.training.passes import learning_rate
 from tests.support.policy_driver import make_batch
 from tests.support.policy_workshop import (
     LARGE,

@@ -15,7 +15,7 @@ import torch
 from pydantic import ValidationError
 
 from config.learner import LearnerConfig
-from learner.training.deepspeed import DeepSpeedBackend
+from learner.training.passes import Passes
 from tests.support.policy_workshop import (
     SMALL,
     SMOOTH,
@@ -166,8 +166,8 @@ def test_activations_are_moved_if_asked(monkeypatch: pytest.MonkeyPatch, device:
     monkeypatch.setattr(torch.autograd.graph, "save_on_cpu", lambda *, pin_memory: moved.append(pin_memory))
     for asked in (False, True):
         run = SimpleNamespace(learner=LearnerConfig(offload_activations=asked))
-        backend = cast("DeepSpeedBackend", SimpleNamespace(run=run, _device=torch.device(device)))
-        DeepSpeedBackend._room_for_activations(backend)
+        engine = SimpleNamespace(device=torch.device(device))
+        Passes._room_for_activations(cast("Passes", SimpleNamespace(run=run, _engine=engine)))
     assert moved == [pins]
 
 

@@ -1,0 +1,1 @@
+"""Engines: a model with its optimizer on all ranks, which the passes of a step run on."""
