@@ -22,9 +22,9 @@ from config.logs import mask
 from config.run import Run
 from tools.arguments import UsageError, add_config, add_json, given_config
 from tools.doctor.findings import WIDTH, Check, CheckFinding, Level, lines_of, readable
-from tools.estimates.needs import Size, size_of
+from tools.estimates.learner import GIB
+from tools.estimates.model import Size, shape_of, size_of
 from tools.estimates.operations import PEAKS, peak_of
-from tools.estimates.rank_memory import GIB, shape_of
 from tools.plan.assumptions import ASSUMPTIONS
 from tools.plan.cards import planned
 from tools.plan.changes import Change, changes
@@ -199,11 +199,12 @@ def _object(
     plan: Plan, made: Sequence[Figure], found: Sequence[CheckFinding], rows: Sequence[Change]
 ) -> dict[str, Any]:
     used = sorted({letter for figure in made for letter in figure.rests_on})
+    edges = 0 if plan.shape is None else plan.shape.matrix_edges
     return {
         "run": plan.run.name,
         "model": {
             "path": plan.run.model.path,
-            "size": None if plan.size is None else asdict(plan.size),
+            "size": None if plan.size is None else {**asdict(plan.size), "matrix_edges": edges},
             "shape": None if plan.shape is None else asdict(plan.shape),
         },
         "cards": asdict(plan.cards),
