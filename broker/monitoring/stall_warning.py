@@ -14,7 +14,7 @@ from typing import Any
 import redis
 
 from broker.keys import DEAD, EPISODES, GROUP, PROMPTS, Keys
-from broker.monitoring.snapshot import SHARED, StreamState, ask_streams, keys_of, states_of
+from broker.monitoring.snapshot import SHARED, StreamState, ask_streams, processes_of, states_of
 from broker.protocol.streams import NOBODY
 
 log = logging.getLogger(__name__)
@@ -97,10 +97,4 @@ def _holder(client: redis.Redis, keys: Keys, stream: str, state: StreamState) ->
 
 
 def _learners(client: redis.Redis, keys: Keys) -> list[str]:
-    prefix = keys.alive("learner", "")
-    words = []
-    for key in keys_of(client, prefix):
-        state = client.hget(key.decode(), "state")
-        if isinstance(state, bytes):
-            words.append(f"learner {key.decode().removeprefix(prefix)}: {state.decode(errors='replace')}")
-    return words
+    return [f"learner {process.id}: {process.state}" for process in processes_of(client, keys, "learner")]

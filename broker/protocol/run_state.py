@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from broker.connection import RedisLink
 from broker.keys import Keys
+from broker.monitoring.snapshot import decoded
 
 DRAIN = "drain"  # issue nothing new, train what is in flight, checkpoint, exit with 0
 PAUSE = "pause"  # issue nothing new and train nothing; groups in flight are sampled and scored
@@ -44,5 +45,4 @@ def explanation(link: RedisLink, keys: Keys) -> str:
 
 
 def _read(link: RedisLink, keys: Keys, field: str) -> str:
-    found = link(lambda client: client.hget(keys.run, field))
-    return found.decode() if isinstance(found, bytes) else ""
+    return decoded(link(lambda client: client.hget(keys.run, field)))

@@ -23,6 +23,8 @@ from broker.joining import FINISHED, has_learner, state_of
 from broker.keys import DEAD as STREAM
 from broker.keys import Keys
 from broker.protocol import dead_letters as protocol
+from broker.protocol.ledger_view import Cursor, read_cursor
+from broker.protocol.run_reader import RunReader
 from learner.groups.evaluation import version_of
 from learner.journal.ledger import DEAD, Ledger, read_ledger
 from tools.audit.notes import write_note
@@ -85,7 +87,7 @@ class Records:
 
     ledger: Ledger | None  # None: the journal is not on this machine
     requests: Mapping[str, str]  # group with a requested retry -> entry of its dead letter
-    retries: Mapping[int, int]  # ordinal -> number of issued retries
+    cursor: Cursor  # issued retries
 
     def is_recorded(self, group: str) -> bool:
         """Return whether the ledger has the group's outcome, so that its dead letter is no longer needed."""
@@ -110,7 +112,7 @@ class Records:
 
     def next_id(self, group: str) -> str:
         """Return the id of a group's next retry."""
-        return group_ids.retried(group, self.retries.get(group_ids.ordinal_of(group), 0) + 1)
+        return group_ids.retried(group, self.cursor.retries_of(group) + 1)
 
 
 def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> Records:
@@ -122,16 +124,15 @@ def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> 
     Raises:
         NoRun: neither Redis nor the disk knows the run.
     """
-    found = protocol.read_retries(link, keys)
-    if not found.is_known and not folder.is_dir():
+    if not protocol.is_known(link, keys) and not folder.is_dir():
         raise NoRun(
             f"no run {keys.name} in redis at {link.address}, and no journal in {folder}; `millrace runs` lists "
             "what is there, --runs-dir says where else"
         )
     return Records(
         ledger=read_ledger(folder, strict=strict) if folder.is_dir() else None,
-        requests=found.requests,
-        retries=found.counts,
+        requests=protocol.read_requests(link, keys),
+        cursor=read_cursor(link, keys),
     )
 
 
@@ -224,10 +225,11 @@ def wait_until_issued(
     """
     deadline = time.monotonic() + deadline_s
     while True:
-        issued, places = protocol.read_issued(link, keys, ids)
-        late = [group_id for group_id in ids if group_id not in issued]
+        cursor = read_cursor(link, keys)
+        late = [group_id for group_id in ids if not cursor.names(group_id)]
         if not late:
-            return places
+            places = RunReader(link, keys).places(ids)
+            return {group_id: str(place or "") for group_id, place in zip(ids, places, strict=True)}
         if time.monotonic() >= deadline:
             raise NotIssued(
                 f"{deadline_s:g} s: no learner has issued {' '.join(late)}. {who_issues(link, keys)}"
