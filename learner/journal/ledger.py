@@ -24,6 +24,7 @@ __all__ = [
     "DEAD",
     "DROPPED",
     "OVER",
+    "RECORDED",
     "SURPLUS",
     "TRAINED",
     "GroupOutcome",
@@ -43,6 +44,7 @@ TRAINED, DROPPED, DEAD = "trained", "dropped", "dead"
 SURPLUS = "surplus"  # begins the detail of a group dropped because an earlier step had its groups without it
 OVER = "over"  # begins the detail of a group dropped because the last step had its groups without it
 COLLECTED = "collected"  # kept with its payload, by a run without training
+RECORDED = "recorded"  # a held-out group, with the round of its version
 ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: learner.resume=FOLDER"
 
 
@@ -106,6 +108,13 @@ class Ledger:
         """The newest retry of each group that has one, where it has no outcome: issued, or still to be issued."""
         tries = (retried(base, number) for base, number in self.retries.items())
         return [group_id for group_id in tries if group_id not in self.outcomes]
+
+    def state_of(self, group_id: str) -> str:
+        """Return a group's outcome, RECORDED for a held-out group; "" where the ledger has none."""
+        if group_id in self.outcomes:
+            return self.outcomes[group_id].kind
+        rounds = self.evaluations.values()
+        return RECORDED if any(group_id in record.get("ids", ()) for record in rounds) else ""
 
     def newest_try(self, group_id: str) -> str:
         """Return the id of a training group's newest recorded retry: its own where there is none."""

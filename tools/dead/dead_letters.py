@@ -91,11 +91,7 @@ class Records:
 
     def is_recorded(self, group: str) -> bool:
         """Return whether the ledger has the group's outcome, so that its dead letter is no longer needed."""
-        if self.ledger is None:
-            return False
-        if (version := version_of(group)) >= 0:
-            return group in self.ledger.evaluations.get(version, {"ids": ()})["ids"]
-        return group in self.ledger.outcomes
+        return self.ledger is not None and bool(self.ledger.state_of(group))
 
     def state(self, entry: str, group: str) -> str:
         """Describe the possible actions for a dead letter in a few words."""
@@ -107,8 +103,7 @@ class Records:
             return "asked again"
         if self.ledger is None:
             return "no journal here"
-        outcome = self.ledger.outcomes.get(group)
-        return "not recorded" if outcome is None else outcome.kind
+        return self.ledger.state_of(group) or "not recorded"
 
     def next_id(self, group: str) -> str:
         """Return the id of a group's next retry."""
@@ -283,19 +278,18 @@ def _why_not_again(dead_letter: ListedDeadLetter, records: Records) -> str:
         return f"{dead_letter.group} is of an evaluation round, which the learner asks for again by itself"
     if not group_ids.is_training(dead_letter.group):
         return "a foreign entry, of no group of this run"
-    outcome = records.ledger.outcomes.get(dead_letter.group) if records.ledger else None
-    if outcome is None:
-        return f"group {dead_letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
-    if outcome.kind != DEAD:
-        return f"group {dead_letter.group} is {outcome.kind} in the ledger, not dead"
-    return ""
+    state = records.ledger.state_of(dead_letter.group) if records.ledger else ""
+    if not state:
+        return _no_outcome(dead_letter)
+    return "" if state == DEAD else f"group {dead_letter.group} is {state} in the ledger, not dead"
 
 
 def _why_not_away(dead_letter: ListedDeadLetter, records: Records) -> str:
-    if version_of(dead_letter.group) < 0 and not group_ids.is_training(dead_letter.group):
-        return ""
-    if records.is_recorded(dead_letter.group):
-        return ""
+    is_foreign = version_of(dead_letter.group) < 0 and not group_ids.is_training(dead_letter.group)
+    return "" if is_foreign or records.is_recorded(dead_letter.group) else _no_outcome(dead_letter)
+
+
+def _no_outcome(dead_letter: ListedDeadLetter) -> str:
     return (
         f"group {dead_letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
     )

@@ -19,12 +19,12 @@ from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.episodes import as_tree
 from learner.groups.evaluation import version_of
-from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, GroupOutcome
+from learner.journal.ledger import COLLECTED, DROPPED, RECORDED, TRAINED, GroupOutcome
 from learner.journal.records import step_number
 from tools.trace.journal_view import Account, repeated
 from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, GroupStage, done, moment, under_way, wait
 
-NOWHERE, RECORDED, DEAD_LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
+NOWHERE, DEAD_LETTER = "nowhere", "letter"  # states besides streams and those of the ledger
 
 
 class NoStory(Permanent):
