@@ -19,7 +19,7 @@ from learner.journal.records import step_number
 from learner.reporting.conversations import summary, told_as_text
 from tasks.turns import text_of
 from tools.journal.rows import JournalGroup, JournalReader, NotInJournal, Row, open_journal, rows_of
-from tools.printable import printable
+from tools.printable import aligned, printable
 
 HEADINGS = ("step", "groups", "tokens", "MiB", "incarnation", "trained at", "payload")
 
@@ -28,10 +28,7 @@ def list_steps(folder: Path) -> int:
     """Print a line per step. Returns 1 where the ledger is damaged."""
     ledger = open_journal(folder).ledger
     rows = [HEADINGS, *(_step_line(folder / "journal", record) for record in ledger.steps)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    for row in rows:
-        cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
-        sys.stdout.write("  ".join([*cells, row[-1]]) + "\n")
+    sys.stdout.writelines(line + "\n" for line in aligned(rows, ">" * (len(HEADINGS) - 1) + "<"))
     sys.stdout.write(_summary(ledger) + "\n")
     for problem in ledger.problems:
         sys.stderr.write(f"millrace journal: {problem}\n")
