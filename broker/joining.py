@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,20 @@ def find_redis(name: str, runs_dir: Path) -> str:
             f"no redis for run {name}: set REDIS_URL, or start the run with `millrace up CONFIG` first"
         )
     return found
+
+
+@contextlib.contextmanager
+def linked(name: str, runs_dir: Path, *, outage_s: float) -> Iterator[RedisLink]:
+    """Give a verb a link to the Redis of run `name`: REDIS_URL's, or its private server's, started for the block.
+
+    Raises:
+        WrongBroker: there is no such run, its server can't be started, or REDIS_URL can't be used.
+    """
+    with (
+        server.ensure_readable(name, runs_dir) as url,
+        contextlib.closing(RedisLink(url, outage_s=outage_s, key="")) as link,
+    ):
+        yield link
 
 
 def join(

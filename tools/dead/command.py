@@ -12,7 +12,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from broker import codec
 from broker.connection import RedisLink
 from broker.errors import BadMessage
+from broker.joining import linked
 from broker.keys import EPISODES, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.private_redis import server
@@ -81,10 +81,7 @@ def run(options: argparse.Namespace) -> int:
     )
     if verb != "list" and choice == DeadLetterChoice() and not options.all:
         raise UsageError("say which letters: their entries, a filter, or --all")
-    with (
-        server.ensure_readable(options.run, options.runs_dir) as url,
-        closing(RedisLink(url, outage_s=OUTAGE_S, key="")) as link,
-    ):
+    with linked(options.run, options.runs_dir, outage_s=OUTAGE_S) as link:
         keys, folder = Keys(options.run), server.folder_of(options.run, options.runs_dir) / "journal"
         records = open_records(link, keys, folder, strict=verb in {"retry", "purge"})
         return _ACTIONS[verb](Context(link, keys, folder, records, choice, options))
