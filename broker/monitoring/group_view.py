@@ -14,26 +14,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import redis
-from redis.exceptions import ResponseError
 
 from broker.connection import RedisLink
-from broker.keys import EPISODES, GROUP, ROLLOUTS, Keys, error_field
+from broker.keys import EPISODES, ROLLOUTS, Keys, error_field
 from broker.monitoring.crash_reports import deaths_of
-from broker.monitoring.snapshot import ROLES, RQ_QUEUE, SHARED, Process, decoded, processes_of
+from broker.monitoring.snapshot import ROLES, RQ_QUEUE, Lease, Process, decoded, lease_of, processes_of
 from broker.protocol.ledger_view import Cursor, cursor_of
 from broker.protocol.streams import Entry, read_entry
 
 LOOKS = 5  # tries at a group that moves
 RQ_JOB = "rq:job:"  # RQ's own prefix
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """The answer of XPENDING for an entry."""
-
-    consumer: str  # a generator's name; `scorers` for all of `rollouts`; `nobody`: handed back
-    idle_s: float  # since the lease was taken or renewed, not since the work began
-    deliveries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +118,6 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
     cursor = cursor_of(found)
     stream, _, entry_id = decoded(where).partition(" ")
     entry = read_entry(link, keys, stream, entry_id) if entry_id else None
-    lease = _lease(link, keys, entry) if entry else None
     names = tuple(decoded(began).split())
     role = ROLES.get(stream, "") if entry else ""
     return Sight(
@@ -141,32 +130,13 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
         floor=None if floor is None else int(floor),
         entry=entry,
         where=decoded(where),
-        lease=lease,
+        lease=link(lambda client: lease_of(client, keys, stream, entry_id)) if entry else None,
         job=_job(link, keys, entry) if entry and stream == ROLLOUTS else None,
         played=_played(link, keys, entry) if entry and stream == EPISODES else None,
         began=names,
         ends={name: death.how for name, death in deaths_of(link, keys, list(dict.fromkeys(names))).items()},
         error=(decoded(error).rstrip().splitlines() or [""])[-1],
         beats={one.id: one for one in link(lambda client: processes_of(client, keys, role))} if role else {},
-    )
-
-
-def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
-    if entry.stream not in SHARED:
-        return None
-    key = keys.stream(entry.stream)
-    try:
-        found: Any = link(lambda client: client.xpending_range(key, GROUP, entry.entry_id, entry.entry_id, 1))
-    except ResponseError:  # no consumer group: nothing has come this far yet, or Redis lost it
-        return None
-    return (
-        Lease(
-            consumer=found[0]["consumer"].decode(),
-            idle_s=found[0]["time_since_delivered"] / 1000,
-            deliveries=found[0]["times_delivered"],
-        )
-        if found
-        else None
     )
 
 

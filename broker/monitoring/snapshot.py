@@ -48,6 +48,15 @@ class StreamState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The answer of XPENDING for an entry."""
+
+    consumer: str  # a generator's name; `scorers` for all of `rollouts`; `nobody`: handed back
+    idle_s: float  # since the lease was taken or renewed, not since the work began
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """A process, from its heartbeat."""
 
@@ -229,6 +238,23 @@ def _leased(reply: Any) -> int:
         return 0
     consumers = _checked(reply)["consumers"]
     return sum(int(consumer["pending"]) for consumer in consumers if consumer["name"] != NOBODY.encode())
+
+
+def lease_of(client: redis.Redis, keys: Keys, stream: str, entry_id: str) -> Lease | None:
+    """Read who holds an entry; None where nobody ever did, or where its stream has no leases."""
+    if stream not in SHARED:
+        return None
+    try:
+        found: Any = client.xpending_range(keys.stream(stream), GROUP, entry_id, entry_id, 1)
+    except redis.ResponseError:  # no consumer group: nothing has come this far yet, or Redis lost it
+        return None
+    if not found:
+        return None
+    return Lease(
+        consumer=decoded(found[0]["consumer"]),
+        idle_s=found[0]["time_since_delivered"] / 1000,
+        deliveries=found[0]["times_delivered"],
+    )
 
 
 def _checked(reply: Any) -> Any:

@@ -118,9 +118,7 @@ class Ledger:
 
     def newest_try(self, group_id: str) -> str:
         """Return the id of a training group's newest recorded retry: its own where there is none."""
-        base = str(ordinal_of(group_id))
-        number = self.retries.get(base, 0)
-        return retried(base, number) if number else base
+        return retried(group_id, self.retries.get(str(ordinal_of(group_id)), 0))
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one record to the ledger."""
@@ -174,9 +172,7 @@ def _named_by(record: Mapping[str, Any]) -> Sequence[str]:
         case "step" | "evaluation" | "collected":
             return list(record.get("ids", ()))
         case "retry":
-            number = record["number"]
-            before = retried(record["id"], number - 1) if number > 1 else record["id"]
-            return before, retried(record["id"], number)
+            return retried(record["id"], record["number"] - 1), retried(record["id"], record["number"])
         case _:
             return (record.get("id", ""),)
 
