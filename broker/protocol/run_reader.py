@@ -15,7 +15,8 @@ import redis
 
 from broker.connection import RedisLink
 from broker.keys import EPISODES, PROMPTS, WORK_STREAMS, Keys
-from broker.monitoring.snapshot import decoded, names_of
+from broker.monitoring.snapshot import names_of
+from broker.protocol.run_state import fields_of
 from broker.protocol.streams import Entry, dead_letter_entry, entries_by_stream, entries_of, read_entry
 
 READ_COUNT = 64  # entries per read
@@ -86,12 +87,12 @@ class RunReader:
 
     def version(self) -> int | None:
         """Return the newest announced policy version; None for none."""
-        found = self._run_field("version")
+        found = fields_of(self.link, self.keys, "version")[0]
         return int(found) if found else None
 
     def status(self) -> str:
         """Return the status that a learner wrote; "" for none."""
-        return self._run_field("status")
+        return fields_of(self.link, self.keys, "status")[0]
 
     def where(self) -> list[str]:
         """Return the ids of all groups, evaluation groups included, with an entry in `where`."""
@@ -169,9 +170,6 @@ class RunReader:
     def _cursor(self, field: str) -> int:
         found: Any = self.link(lambda client: client.hget(self.keys.cursor, field))
         return int(found or 0)
-
-    def _run_field(self, field: str) -> str:
-        return decoded(self.link(lambda client: client.hget(self.keys.run, field)))
 
 
 def memory_of(client: redis.Redis, keys: Keys) -> Memory:
