@@ -73,9 +73,7 @@ class Sight:
     began: tuple[str, ...] = ()  # workers that began its stage, in order
     ends: Mapping[str, str] = field(default_factory=dict)  # how those of them that died ended
     error: str = ""  # the last error of its stage
-    beats: Mapping[str, Process] = field(
-        default_factory=dict
-    )  # of the role of that stage, by the process's id
+    beats: Mapping[str, Process] = field(default_factory=dict)  # of the role of that stage, by id
 
     @property
     def stream(self) -> str:

@@ -69,9 +69,7 @@ class Process:
     since: float  # Unix seconds when that state began
     queues: tuple[str, ...] = ()  # queues that a scorer serves
     room: int = 0  # the most groups of a generator, or episodes of an agent; 0: unknown (yet)
-    began: Mapping[str, float] = field(
-        default_factory=dict
-    )  # groups that a generator samples -> Unix seconds
+    began: Mapping[str, float] = field(default_factory=dict)  # groups at work -> Unix seconds
     sums: Mapping[str, float] = field(default_factory=dict)  # of its `WorkMeter`; empty before it is ready
     ends: Mapping[str, int] = field(default_factory=dict)  # of an agent's episodes: how they ended -> number
 
