@@ -30,8 +30,8 @@ def retry_of(group_id: str) -> int:
 
 
 def retried(group_id: str, number: int) -> str:
-    """Return the id of a training group's retry `number`: 17-r2 for `17` and for `17-r1`."""
-    return f"{ordinal_of(group_id)}-r{number}"
+    """Return the id of a training group's retry `number`: 17-r2 for `17` and for `17-r1`; 17 for number 0."""
+    return f"{ordinal_of(group_id)}-r{number}" if number else str(ordinal_of(group_id))
 
 
 def order_of(group_id: str) -> tuple[int, int]:

@@ -11,16 +11,16 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from broker.connection import RedisLink
 from broker.errors import PipelineError
 from broker.keys import Keys
 from broker.monitoring.snapshot import keys_of
 from broker.private_redis import server
+from broker.protocol.run_state import fields_of
 from config.explanations import ConfigError
 from config.loading import from_yaml, redis_url, to_yaml
 from config.run import Run
@@ -78,6 +78,20 @@ def find_redis(name: str, runs_dir: Path) -> str:
     return found
 
 
+@contextlib.contextmanager
+def linked(name: str, runs_dir: Path, *, outage_s: float) -> Iterator[RedisLink]:
+    """Give a verb a link to the Redis of run `name`: REDIS_URL's, or its private server's, started for the block.
+
+    Raises:
+        WrongBroker: there is no such run, its server can't be started, or REDIS_URL can't be used.
+    """
+    with (
+        server.ensure_readable(name, runs_dir) as url,
+        contextlib.closing(RedisLink(url, outage_s=outage_s, key="")) as link,
+    ):
+        yield link
+
+
 def join(
     name: str,
     runs_dir: Path,
@@ -104,7 +118,7 @@ def join(
     since = said = time.monotonic()
     is_prepared = False
     while not stop.is_set():
-        config, coming = _read(link, keys, "config", "coming")
+        config, coming = fields_of(link, keys, "config", "coming")
         state = state_of(link, keys)
         # After a run that was stopped or failed, the next learner may write another configuration.
         ready = config or (coming if is_early else "")
@@ -138,7 +152,7 @@ def join(
 
 def state_of(link: RedisLink, keys: Keys) -> RunState:
     """Read the run's status now."""
-    status, reason, lost_s = _read(link, keys, "status", "reason", "lost_s")
+    status, reason, lost_s = fields_of(link, keys, "status", "reason", "lost_s")
     return RunState(status, reason, float(lost_s or 0))
 
 
@@ -173,9 +187,3 @@ def reset_run_state(link: RedisLink, keys: Keys) -> None:
 def announce_coming(link: RedisLink, keys: Keys, run: Run) -> None:
     """Tell waiting roles the configuration of a learner that starts, before it has loaded its model."""
     link.script("set_state", keys.scripts(), "coming", to_yaml(run))  # which full memory does not refuse
-
-
-def _read(link: RedisLink, keys: Keys, *fields: str) -> list[str]:
-    """Read fields of the hash `run`; "" for a missing field."""
-    values: list[Any] = link(lambda client: client.hmget(keys.run, fields))
-    return [value.decode() if value else "" for value in values]

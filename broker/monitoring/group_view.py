@@ -9,39 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import redis
-from redis.exceptions import ResponseError
 
-from broker import group_ids
 from broker.connection import RedisLink
-from broker.keys import EPISODES, GROUP, PROMPTS, ROLLOUTS, SCORED, Keys, error_field
+from broker.keys import EPISODES, ROLLOUTS, Keys, error_field
 from broker.monitoring.crash_reports import deaths_of
-from broker.monitoring.snapshot import RQ_QUEUE, keys_of
+from broker.monitoring.snapshot import ROLES, RQ_QUEUE, Lease, Process, decoded, lease_of, processes_of
+from broker.protocol.ledger_view import Cursor, cursor_of
 from broker.protocol.streams import Entry, read_entry
 
 LOOKS = 5  # tries at a group that moves
 RQ_JOB = "rq:job:"  # RQ's own prefix
-ROLES = {
-    PROMPTS: "generator",
-    EPISODES: "agent",
-    ROLLOUTS: "scorer",
-    SCORED: "learner",
-}  # the role that works on a stream
-
-Fields = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """The answer of XPENDING for an entry."""
-
-    consumer: str  # a generator's name; `scorers` for all of `rollouts`; `nobody`: handed back
-    idle_s: float  # since the lease was taken or renewed, not since the work began
-    deliveries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +62,7 @@ class Sight:
     is_known: bool  # False: this Redis knows nothing of the run
     status: str  # of the run
     version: int  # the newest announced; -1 before the first
-    position: int  # the next ordinal to issue
-    retries: int  # times that the group's ordinal was restarted
+    cursor: Cursor  # the groups issued so far
     is_asked_again: bool  # an operator asked for a retry that no learner has issued yet
     floor: int | None  # of its slot; None: it holds none
     entry: Entry | None  # its position; None: in no stream
@@ -90,9 +71,9 @@ class Sight:
     job: Job | None = None
     played: EpisodeProgress | None = None  # of a group in `episodes`
     began: tuple[str, ...] = ()  # workers that began its stage, in order
-    ends: Fields | None = None  # how those of them that died ended
+    ends: Mapping[str, str] = field(default_factory=dict)  # how those of them that died ended
     error: str = ""  # the last error of its stage
-    beats: Mapping[str, Fields] | None = None  # heartbeats of the role of that stage, by the process's name
+    beats: Mapping[str, Process] = field(default_factory=dict)  # of the role of that stage, by id
 
     @property
     def stream(self) -> str:
@@ -120,62 +101,40 @@ def look(link: RedisLink, keys: Keys, group_id: str) -> Sight:
 
 
 def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
-    retry = f"retry:{group_ids.ordinal_of(group_id)}"
-
     def attempt(client: redis.Redis) -> list[Any]:
         with client.pipeline(transaction=True) as pipe:  # of one moment
             pipe.time()
             pipe.hmget(keys.run, ["status", "fence", "version"])
-            pipe.hmget(keys.cursor, ["position", retry])
+            pipe.hgetall(keys.cursor)
             pipe.hget(keys.retries, group_id)
             pipe.zscore(keys.slots, group_id)
             pipe.hget(keys.where, group_id)
             pipe.hmget(keys.tries, [group_id, error_field(group_id)])
             return list(pipe.execute())
 
-    now, (status, fence, version), (position, retries), asked, floor, where, (began, error) = link(attempt)
-    stream, _, entry_id = _text(where).partition(" ")
+    now, (status, fence, version), found, asked, floor, where, (began, error) = link(attempt)
+    cursor = cursor_of(found)
+    stream, _, entry_id = decoded(where).partition(" ")
     entry = read_entry(link, keys, stream, entry_id) if entry_id else None
-    lease = _lease(link, keys, entry) if entry else None
-    names = tuple(_text(began).split())
+    names = tuple(decoded(began).split())
     role = ROLES.get(stream, "") if entry else ""
     return Sight(
         now=now[0] + now[1] / 1e6,
-        is_known=position is not None or fence is not None,
-        status=_text(status),
+        is_known=cursor.is_there or fence is not None,
+        status=decoded(status),
         version=int(version or -1),
-        position=int(position or 0),
-        retries=int(retries or 0),
+        cursor=cursor,
         is_asked_again=asked is not None,
         floor=None if floor is None else int(floor),
         entry=entry,
-        where=_text(where),
-        lease=lease,
+        where=decoded(where),
+        lease=link(lambda client: lease_of(client, keys, stream, entry_id)) if entry else None,
         job=_job(link, keys, entry) if entry and stream == ROLLOUTS else None,
         played=_played(link, keys, entry) if entry and stream == EPISODES else None,
         began=names,
         ends={name: death.how for name, death in deaths_of(link, keys, list(dict.fromkeys(names))).items()},
-        error=(_text(error).rstrip().splitlines() or [""])[-1],
-        beats=_beats(link, keys, role) if role else {},
-    )
-
-
-def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
-    if entry.stream not in {PROMPTS, EPISODES, ROLLOUTS}:
-        return None
-    key = keys.stream(entry.stream)
-    try:
-        found: Any = link(lambda client: client.xpending_range(key, GROUP, entry.entry_id, entry.entry_id, 1))
-    except ResponseError:  # no consumer group: nothing has come this far yet, or Redis lost it
-        return None
-    return (
-        Lease(
-            consumer=found[0]["consumer"].decode(),
-            idle_s=found[0]["time_since_delivered"] / 1000,
-            deliveries=found[0]["times_delivered"],
-        )
-        if found
-        else None
+        error=(decoded(error).rstrip().splitlines() or [""])[-1],
+        beats={one.id: one for one in link(lambda client: processes_of(client, keys, role))} if role else {},
     )
 
 
@@ -193,11 +152,11 @@ def _job(link: RedisLink, keys: Keys, entry: Entry) -> Job | None:
     found: Any = link(lambda client: client.hget(keys.jobs, entry.entry_id))
     if found is None:
         return None
-    job_id = _text(found)
+    job_id = decoded(found)
     fields: Any = link(
         lambda client: client.hmget(f"{RQ_JOB}{job_id}", ["origin", "started_at", "worker_name"])
     )
-    queue, started, worker = map(_text, fields)
+    queue, started, worker = map(decoded, fields)
     ahead: Any = link(lambda client: client.lpos(RQ_QUEUE + queue, job_id)) if queue else None
     enqueued = job_id.rpartition("_")[2]  # scorers.pool.rq_queues: microseconds end a job's id
     return Job(
@@ -210,31 +169,9 @@ def _job(link: RedisLink, keys: Keys, entry: Entry) -> Job | None:
     )
 
 
-def _beats(link: RedisLink, keys: Keys, role: str) -> dict[str, Fields]:
-    prefix = keys.alive(role, "")
-
-    def attempt(client: redis.Redis) -> dict[str, Fields]:
-        found = keys_of(client, prefix)
-        with client.pipeline(transaction=False) as pipe:
-            for key in found:
-                pipe.hgetall(key)
-            beats = pipe.execute()
-        return {
-            key.decode().removeprefix(prefix): {_text(name): _text(value) for name, value in beat.items()}
-            for key, beat in zip(found, beats, strict=True)
-            if beat
-        }  # gone between the two reads
-
-    return link(attempt)
-
-
 def _seconds(text: str) -> float:
     """Return an RQ time, ISO 8601 in UTC, in Unix seconds; 0 for none."""
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() if text else 0.0
     except ValueError:
         return 0.0
-
-
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if value else ""

@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 from broker.connection import script_text
-from broker.keys import DEAD, EPISODES, GROUP, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
+from broker.keys import EPISODES, GROUP, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
 from broker.monitoring.counters import ScorerStats, scorer_stats
 from broker.monitoring.work_meter import COUNTERS
 from broker.protocol.streams import NOBODY
@@ -27,6 +27,8 @@ from config.scorer_kinds import PUT_OFF_FROM, QUEUES, SLOW
 
 RQ_QUEUE = "rq:queue:"  # RQ's own prefix
 SHARED = (PROMPTS, EPISODES, ROLLOUTS)  # streams with a consumer group
+# The role that works on a stream.
+ROLES = {PROMPTS: "generator", EPISODES: "agent", ROLLOUTS: "scorer", SCORED: "learner"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,15 @@ class StreamState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The answer of XPENDING for an entry."""
+
+    consumer: str  # a generator's name; `scorers` for all of `rollouts`; `nobody`: handed back
+    idle_s: float  # since the lease was taken or renewed, not since the work began
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """A process, from its heartbeat."""
 
@@ -58,6 +69,7 @@ class Process:
     since: float  # Unix seconds when that state began
     queues: tuple[str, ...] = ()  # queues that a scorer serves
     room: int = 0  # the most groups of a generator, or episodes of an agent; 0: unknown (yet)
+    began: Mapping[str, float] = field(default_factory=dict)  # groups at work -> Unix seconds
     sums: Mapping[str, float] = field(default_factory=dict)  # of its `WorkMeter`; empty before it is ready
     ends: Mapping[str, int] = field(default_factory=dict)  # of an agent's episodes: how they ended -> number
 
@@ -70,15 +82,10 @@ class Snapshot:
     reason: str  # why it is not running
     version: int  # the newest announced policy; -1 before the first
     steps: int  # of the whole run
-    prompts: int  # groups in each stream
-    episodes: int = 0
-    rollouts: int
-    scored: int
-    dead: int
-    slots: int  # training groups without an outcome
-    queued_jobs: Mapping[str, int]  # RQ jobs that no worker has taken, by queue; empty queues left out
-    scorers: tuple[ScorerStats, ...]  # the counts of each scorer
-    processes: tuple[Process, ...]
+    slots: int = 0  # training groups without an outcome
+    queued_jobs: Mapping[str, int] = field(default_factory=dict)  # RQ jobs that no worker has taken, by queue
+    scorers: tuple[ScorerStats, ...] = ()  # the counts of each scorer
+    processes: tuple[Process, ...] = ()
     streams: Mapping[str, StreamState] = field(default_factory=dict)
     at: float = field(default=0.0, compare=False)  # Unix seconds of Redis' clock
     wanted: str = ""  # what an operator requested: broker.protocol.run_state
@@ -86,6 +93,10 @@ class Snapshot:
     issued: int = 0  # training groups so far, retries among them
     floor: int = -1  # the lowest floor of the groups in flight; -1: none is in flight
     run: Run | None = field(default=None, compare=False, repr=False)  # None: missing, or of another version
+
+    def depth(self, stream: str) -> int:
+        """Count the groups in a stream."""
+        return self.streams.get(stream, StreamState()).depth
 
     def alive(self, role: str) -> int:
         """Count the processes of `role` whose heart beats."""
@@ -108,12 +119,9 @@ class Snapshot:
     @property
     def nobody(self) -> str:
         """Name the role that has work and no living process; "" where every role has one."""
-        for depth, role, does in (
-            (self.prompts, "generator", "sample"),
-            (self.episodes, "agent", "play"),
-            (self.rollouts, "scorer", "score"),
-        ):
-            if depth and not self.alive(role):
+        for stream, does in ((PROMPTS, "sample"), (EPISODES, "play"), (ROLLOUTS, "score")):
+            role = ROLES[stream]
+            if (depth := self.depth(stream)) and not self.alive(role):
                 return f"{depth} groups wait for a {role} to {does} them, and none is alive"
         served = {queue for process in self.processes for queue in process.queues}
         served |= {SLOW} if PUT_OFF_FROM in served else set()
@@ -130,10 +138,10 @@ class Snapshot:
     def pile(self) -> str:
         """Say where groups pile up, and so who waits for whom, as far as one snapshot shows."""
         stages = [
-            (self.prompts, "the learner waits for the generators", "to be sampled"),
-            (self.episodes, "the learner waits for the agents", "to be played"),
-            (self.rollouts, "the learner waits for the scorers", "to be scored"),
-            (self.scored, "the generators wait for the learner", "to train"),
+            (self.depth(PROMPTS), "the learner waits for the generators", "to be sampled"),
+            (self.depth(EPISODES), "the learner waits for the agents", "to be played"),
+            (self.depth(ROLLOUTS), "the learner waits for the scorers", "to be scored"),
+            (self.depth(SCORED), "the generators wait for the learner", "to train"),
         ]
         depth, who, what = max(stages, key=lambda stage: stage[0])  # the earliest of equals
         total = sum(stage[0] for stage in stages)
@@ -167,26 +175,21 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
         queue: number for queue, number in zip((*QUEUES, SLOW), jobs, strict=True) if number
     }
     return Snapshot(
-        status=_text(status),
-        reason=_text(reason),
+        status=decoded(status),
+        reason=decoded(reason),
         version=int(version or -1),
         steps=int(steps or 0),
-        prompts=streams[PROMPTS].depth,
-        episodes=streams[EPISODES].depth,
-        rollouts=streams[ROLLOUTS].depth,
-        scored=streams[SCORED].depth,
-        dead=streams[DEAD].depth,
         slots=slots,
         queued_jobs=queued,
         scorers=scorer_stats(counters),
         processes=processes_of(client, keys),
         streams=streams,
         at=at,
-        wanted=_text(wanted),
-        advice=_text(advice),
+        wanted=decoded(wanted),
+        advice=decoded(advice),
         issued=int(issued or 0),
         floor=int(lowest[0][1]) if lowest else -1,
-        run=_run(_text(config)),
+        run=_run(decoded(config)),
     )
 
 
@@ -235,6 +238,23 @@ def _leased(reply: Any) -> int:
     return sum(int(consumer["pending"]) for consumer in consumers if consumer["name"] != NOBODY.encode())
 
 
+def lease_of(client: redis.Redis, keys: Keys, stream: str, entry_id: str) -> Lease | None:
+    """Read who holds an entry; None where nobody ever did, or where its stream has no leases."""
+    if stream not in SHARED:
+        return None
+    try:
+        found: Any = client.xpending_range(keys.stream(stream), GROUP, entry_id, entry_id, 1)
+    except redis.ResponseError:  # no consumer group: nothing has come this far yet, or Redis lost it
+        return None
+    if not found:
+        return None
+    return Lease(
+        consumer=decoded(found[0]["consumer"]),
+        idle_s=found[0]["time_since_delivered"] / 1000,
+        deliveries=found[0]["times_delivered"],
+    )
+
+
 def _checked(reply: Any) -> Any:
     if isinstance(reply, redis.RedisError):
         raise reply
@@ -246,9 +266,14 @@ def keys_of(client: redis.Redis, prefix: str) -> list[bytes]:
     return sorted(client.scan_iter(match=re.sub(r"([*?\[\]\\])", r"\\\1", prefix) + "*", count=1000))
 
 
-def processes_of(client: redis.Redis, keys: Keys) -> tuple[Process, ...]:
-    """Read every heartbeat of a run. Raises redis.RedisError."""
-    found = keys_of(client, keys.alive_prefix)
+def names_of(client: redis.Redis, prefix: str) -> list[str]:
+    """Return what follows `prefix` in every key that begins with it: of `keys.alive(ROLE, "")` the living processes."""
+    return [key.decode().removeprefix(prefix) for key in keys_of(client, prefix)]
+
+
+def processes_of(client: redis.Redis, keys: Keys, role: str = "") -> tuple[Process, ...]:
+    """Read every heartbeat of a run, or of one role. Raises redis.RedisError."""
+    found = keys_of(client, keys.alive(role, "") if role else keys.alive_prefix)
     with client.pipeline(transaction=False) as pipe:
         for key in found:
             pipe.hgetall(key)
@@ -273,6 +298,10 @@ def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
         since=float(text.get("since") or 0),
         queues=tuple(filter(None, text.get("queues", "").split(","))),
         room=int(text.get("room") or 0),
+        began={
+            group: float(at)
+            for group, _, at in (word.rpartition("@") for word in text.get("began", "").split())
+        },
         sums={name: float(text[name]) for name in COUNTERS & text.keys()} if "up_s" in text else {},
         ends={
             end: int(count)
@@ -290,5 +319,6 @@ def _run(config: str) -> Run | None:
         return None
 
 
-def _text(value: Any) -> str:
+def decoded(value: Any) -> str:
+    """Return the text of a value of Redis; "" for none."""
     return value.decode(errors="replace") if value else ""

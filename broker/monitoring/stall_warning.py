@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
 
 import redis
 
-from broker.keys import DEAD, EPISODES, GROUP, PROMPTS, Keys
-from broker.monitoring.snapshot import SHARED, StreamState, ask_streams, keys_of, states_of
+from broker.keys import DEAD, ROLLOUTS, Keys
+from broker.monitoring.snapshot import (
+    ROLES,
+    SHARED,
+    StreamState,
+    ask_streams,
+    decoded,
+    lease_of,
+    processes_of,
+    states_of,
+)
 from broker.protocol.streams import NOBODY
 
 log = logging.getLogger(__name__)
 
 FIRST_S = 60.0
-TAKERS = {PROMPTS: "generator", EPISODES: "agent"}  # the role that holds the leases of a stream
 
 
 class Watchdog:
@@ -84,23 +91,14 @@ def _holder(client: redis.Redis, keys: Keys, stream: str, state: StreamState) ->
     """Name the holder of the first entry: of `rollouts` the scorer that began it last, of others its consumer."""
     if stream not in SHARED:
         return ""
-    entry = state.oldest_entry
-    found: Any = client.xpending_range(keys.stream(stream), GROUP, entry, entry, 1) if state.leased else []
-    if not found or found[0]["consumer"] == NOBODY.encode():
+    lease = lease_of(client, keys, stream, state.oldest_entry) if state.leased else None
+    if lease is None or lease.consumer == NOBODY:
         return ", taken by nobody"
-    if role := TAKERS.get(stream):
-        return f", with {role} {found[0]['consumer'].decode(errors='replace')}"
-    names = client.hget(keys.tries, state.oldest_group)
-    if not isinstance(names, bytes) or not names:
-        return ", begun by no scorer"
-    return f", with scorer {names.decode(errors='replace').split()[-1]}"
+    if stream != ROLLOUTS:
+        return f", with {ROLES[stream]} {lease.consumer}"
+    names = decoded(client.hget(keys.tries, state.oldest_group)).split()
+    return f", with scorer {names[-1]}" if names else ", begun by no scorer"
 
 
 def _learners(client: redis.Redis, keys: Keys) -> list[str]:
-    prefix = keys.alive("learner", "")
-    words = []
-    for key in keys_of(client, prefix):
-        state = client.hget(key.decode(), "state")
-        if isinstance(state, bytes):
-            words.append(f"learner {key.decode().removeprefix(prefix)}: {state.decode(errors='replace')}")
-    return words
+    return [f"learner {process.id}: {process.state}" for process in processes_of(client, keys, "learner")]

@@ -40,10 +40,14 @@ class Cursor:
         )
         return {*map(str, range(self.position)), *again}
 
+    def retries_of(self, group_id: str) -> int:
+        """Return the number of issued retries of this group's ordinal."""
+        return self.retries.get(str(group_ids.ordinal_of(group_id)), 0)
+
     def names(self, group_id: str) -> bool:
         """Return whether this group was issued."""
         ordinal, number = group_ids.order_of(group_id)
-        return 0 <= ordinal < self.position and number <= self.retries.get(str(ordinal), 0)
+        return 0 <= ordinal < self.position and number <= self.retries_of(group_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ def look(link: RedisLink, keys: Keys) -> LedgerView:
     cursor, slots, where, requests = link.script("ledger_view", keys.scripts())
     return LedgerView(
         server=server,
-        cursor=_cursor(_pairs(cursor)),
+        cursor=cursor_of(dict(zip(cursor[::2], cursor[1::2], strict=True))),
         slots=frozenset(slot.decode() for slot in slots),
         where=_pairs(where),
         requests=frozenset(_pairs(requests)),
@@ -81,7 +85,7 @@ def look(link: RedisLink, keys: Keys) -> LedgerView:
 def read_cursor(link: RedisLink, keys: Keys) -> Cursor:
     """Read the cursor."""
     found: Any = link(lambda client: client.hgetall(keys.cursor))
-    return _cursor({field.decode(): value.decode() for field, value in found.items()})
+    return cursor_of(found)
 
 
 def is_known(link: RedisLink, keys: Keys) -> bool:
@@ -94,7 +98,9 @@ def server_of(link: RedisLink) -> str:
     return str(link(lambda client: client.info("server"))["run_id"])
 
 
-def _cursor(fields: Mapping[str, str]) -> Cursor:
+def cursor_of(found: Mapping[bytes, bytes]) -> Cursor:
+    """Read the hash `cursor`."""
+    fields = {field.decode(): value.decode() for field, value in found.items()}
     retries = {
         field.removeprefix(RETRY): int(count) for field, count in fields.items() if field.startswith(RETRY)
     }

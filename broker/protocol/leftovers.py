@@ -13,7 +13,7 @@ import redis
 
 from broker.connection import RedisLink
 from broker.keys import EPISODES, POLICY_CALLS, Keys
-from broker.monitoring.snapshot import keys_of
+from broker.monitoring.snapshot import keys_of, names_of
 
 PAGE = 500  # calls that are checked at once
 
@@ -24,8 +24,7 @@ def leftovers(link: RedisLink, keys: Keys) -> tuple[str, ...]:
 
 
 def _turns(link: RedisLink, keys: Keys) -> Iterator[str]:
-    prefix = keys.turns("")
-    groups = [key.decode().removeprefix(prefix) for key in link(lambda client: keys_of(client, prefix))]
+    groups = link(lambda client: names_of(client, keys.turns("")))
 
     def attempt(client: redis.Redis) -> list[Any]:
         with client.pipeline(transaction=True) as pipe:

@@ -15,8 +15,9 @@ import redis
 
 from broker.connection import RedisLink
 from broker.keys import EPISODES, PROMPTS, WORK_STREAMS, Keys
-from broker.monitoring.snapshot import keys_of
-from broker.protocol.streams import Entry, dead_letter_entry, entries_by_stream, entries_of
+from broker.monitoring.snapshot import names_of
+from broker.protocol.run_state import fields_of
+from broker.protocol.streams import Entry, dead_letter_entry, entries_by_stream, entries_of, read_entry
 
 READ_COUNT = 64  # entries per read
 TURNS_SHARE = 3.0  # of a group's memory until its hand-over: turns, ends that repeat them, and the payload
@@ -39,6 +40,9 @@ class EntryPlace:
 
     stream: str
     entry_id: str
+
+    def __str__(self) -> str:
+        return f"{self.stream} {self.entry_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +87,12 @@ class RunReader:
 
     def version(self) -> int | None:
         """Return the newest announced policy version; None for none."""
-        found = self._run_field("version")
+        found = fields_of(self.link, self.keys, "version")[0]
         return int(found) if found else None
 
     def status(self) -> str:
         """Return the status that a learner wrote; "" for none."""
-        return self._run_field("status")
+        return fields_of(self.link, self.keys, "status")[0]
 
     def where(self) -> list[str]:
         """Return the ids of all groups, evaluation groups included, with an entry in `where`."""
@@ -127,9 +131,8 @@ class RunReader:
 
     def fetch(self, place: EntryPlace) -> list[Entry]:
         """Read the entry at a place; an empty list where it is gone."""
-        key = self.keys.stream(place.stream)
-        reply = self.link(lambda client: client.xrange(key, place.entry_id, place.entry_id))
-        return entries_of(place.stream, reply)
+        found = read_entry(self.link, self.keys, place.stream, place.entry_id)
+        return [] if found is None else [found]
 
     def dead_letter_entry(self, entry: Entry, *, reason: str) -> None:
         """Hand an entry over to `dead`; a foreign entry, which `where` does not name, is rejected there."""
@@ -152,9 +155,7 @@ class RunReader:
 
     def processes(self, role: str) -> list[str]:
         """Return the processes of a role that have a heartbeat, as HOST-PID."""
-        prefix = self.keys.alive(role, "")
-        found = self.link(lambda client: keys_of(client, prefix))
-        return [key.decode().removeprefix(prefix) for key in found]
+        return self.link(lambda client: names_of(client, self.keys.alive(role, "")))
 
     def retry_requests(self) -> list[str]:
         """Return the ids of the dead groups that an operator asked to retry."""
@@ -169,10 +170,6 @@ class RunReader:
     def _cursor(self, field: str) -> int:
         found: Any = self.link(lambda client: client.hget(self.keys.cursor, field))
         return int(found or 0)
-
-    def _run_field(self, field: str) -> str:
-        found: Any = self.link(lambda client: client.hget(self.keys.run, field))
-        return found.decode() if found else ""
 
 
 def memory_of(client: redis.Redis, keys: Keys) -> Memory:

@@ -8,8 +8,11 @@ another role keeps failing, and the learner's last status repeats it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from broker.connection import RedisLink
 from broker.keys import Keys
+from broker.monitoring.snapshot import decoded
 
 DRAIN = "drain"  # issue nothing new, train what is in flight, checkpoint, exit with 0
 PAUSE = "pause"  # issue nothing new and train nothing; groups in flight are sampled and scored
@@ -30,7 +33,7 @@ def ask_unless_asked(link: RedisLink, keys: Keys, wanted: str) -> None:
 
 def asked(link: RedisLink, keys: Keys) -> str:
     """Read the last request: DRAIN, PAUSE or GO_ON."""
-    return _read(link, keys, "wanted")
+    return fields_of(link, keys, "wanted")[0]
 
 
 def explain(link: RedisLink, keys: Keys, why: str) -> None:
@@ -40,9 +43,10 @@ def explain(link: RedisLink, keys: Keys, why: str) -> None:
 
 def explanation(link: RedisLink, keys: Keys) -> str:
     """Read why the learner was sent a signal; "" where no reason was recorded."""
-    return _read(link, keys, "why")
+    return fields_of(link, keys, "why")[0]
 
 
-def _read(link: RedisLink, keys: Keys, field: str) -> str:
-    found = link(lambda client: client.hget(keys.run, field))
-    return found.decode() if isinstance(found, bytes) else ""
+def fields_of(link: RedisLink, keys: Keys, *fields: str) -> list[str]:
+    """Read fields of the hash `run`; "" for a missing one."""
+    values: Any = link(lambda client: client.hmget(keys.run, fields))
+    return [decoded(value) for value in values]

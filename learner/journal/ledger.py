@@ -24,6 +24,7 @@ __all__ = [
     "DEAD",
     "DROPPED",
     "OVER",
+    "RECORDED",
     "SURPLUS",
     "TRAINED",
     "GroupOutcome",
@@ -43,6 +44,7 @@ TRAINED, DROPPED, DEAD = "trained", "dropped", "dead"
 SURPLUS = "surplus"  # begins the detail of a group dropped because an earlier step had its groups without it
 OVER = "over"  # begins the detail of a group dropped because the last step had its groups without it
 COLLECTED = "collected"  # kept with its payload, by a run without training
+RECORDED = "recorded"  # a held-out group, with the round of its version
 ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: learner.resume=FOLDER"
 
 
@@ -107,11 +109,16 @@ class Ledger:
         tries = (retried(base, number) for base, number in self.retries.items())
         return [group_id for group_id in tries if group_id not in self.outcomes]
 
+    def state_of(self, group_id: str) -> str:
+        """Return a group's outcome, RECORDED for a held-out group; "" where the ledger has none."""
+        if group_id in self.outcomes:
+            return self.outcomes[group_id].kind
+        rounds = self.evaluations.values()
+        return RECORDED if any(group_id in record.get("ids", ()) for record in rounds) else ""
+
     def newest_try(self, group_id: str) -> str:
         """Return the id of a training group's newest recorded retry: its own where there is none."""
-        base = str(ordinal_of(group_id))
-        number = self.retries.get(base, 0)
-        return retried(base, number) if number else base
+        return retried(group_id, self.retries.get(str(ordinal_of(group_id)), 0))
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one record to the ledger."""
@@ -165,9 +172,7 @@ def _named_by(record: Mapping[str, Any]) -> Sequence[str]:
         case "step" | "evaluation" | "collected":
             return list(record.get("ids", ()))
         case "retry":
-            number = record["number"]
-            before = retried(record["id"], number - 1) if number > 1 else record["id"]
-            return before, retried(record["id"], number)
+            return retried(record["id"], record["number"] - 1), retried(record["id"], record["number"])
         case _:
             return (record.get("id", ""),)
 

@@ -22,7 +22,7 @@ from rq.serializers import JSONSerializer
 from rq.timeouts import BaseDeathPenalty
 
 from broker.keys import ROLLOUTS, Keys
-from broker.monitoring.snapshot import keys_of
+from broker.monitoring.snapshot import names_of
 from broker.monitoring.work_meter import WorkMeter
 from config.scorer_kinds import QUEUES, SLOW, QueueName, SlowQueue
 
@@ -187,8 +187,7 @@ class RqQueues:
 
     def living_workers(self) -> list[str]:
         """Return the names of workers with a heartbeat. RQ's own record shows a killed worker for minutes."""
-        prefix = self._keys.alive("scorer", "")
-        return [key.decode().removeprefix(prefix) for key in keys_of(self._client, prefix)]
+        return names_of(self._client, self._keys.alive("scorer", ""))
 
     def current(self, workers: Sequence[str]) -> set[str]:
         """Return the ids of the current jobs of `workers`."""

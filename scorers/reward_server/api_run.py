@@ -18,7 +18,7 @@ from broker.connection import RedisLink
 from broker.errors import Permanent
 from broker.joining import Joined
 from broker.keys import Keys
-from broker.monitoring.snapshot import keys_of
+from broker.monitoring.snapshot import names_of
 from config.endpoint import EndpointConfig
 from config.loading import load_run, to_yaml
 from config.run import API, Run
@@ -126,5 +126,4 @@ def _written(link: RedisLink, keys: Keys) -> str | None:
 
 
 def _living(link: RedisLink, keys: Keys) -> list[str]:
-    prefix = keys.alive(ROLE, "")
-    return [key.decode().removeprefix(prefix) for key in keys_of(link.client, prefix)]
+    return names_of(link.client, keys.alive(ROLE, ""))

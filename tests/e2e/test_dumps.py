@@ -14,11 +14,11 @@ import pytest
 from config.loading import from_yaml
 from learner.journal.ledger import read_ledger, read_step
 from learner.journal.records import step_number
-from learner.journal.untrained import EVALUATED, Untrained
+from learner.journal.untrained import EVALUATED
 from learner.reporting.dumps.rows import verl_rows
 from learner.reporting.dumps.writer import decoder_of
 from tests.e2e.conftest import Roles
-from tools.journal.rows import untrained_groups
+from tools.journal.rows import JournalReader
 
 pytestmark = pytest.mark.e2e
 
@@ -69,6 +69,6 @@ def test_no_kill_costs_a_dump_or_writes_one_twice(roles: Roles, tmp_path: Path) 
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         assert dumped[step_number(record)] == "".join(lines)
     assert len(list((tmp_path / "c" / "train").iterdir())) == STEPS
-    untrained = [found for found in untrained_groups(roles.folder, ledger) if isinstance(found, Untrained)]
-    came_back = {found.step for found in untrained if found.kind == EVALUATED}
+    untrained = JournalReader(roles.folder, ledger).untrained()
+    came_back = {found.step for found in untrained if found.outcome == EVALUATED}
     assert numbered(tmp_path / "b").keys() == came_back == ledger.evaluations.keys()

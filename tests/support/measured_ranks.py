@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from config.run import Run
 from tests.tools.conftest import MakeRun
-from tools.estimates.rank_memory import BUCKET, DecoderShape
+from tools.estimates.learner import BUCKET
+from tools.estimates.model import DecoderShape
 
 if TYPE_CHECKING:
     from learner.training.engines.deepspeed import DeepSpeedBackend

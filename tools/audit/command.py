@@ -13,12 +13,11 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from broker.connection import RedisLink
-from broker.joining import FINISHED
+from broker.joining import FINISHED, linked
 from broker.keys import Keys
 from broker.private_redis import server
 from broker.protocol.ledger_view import is_known, look, read_cursor, server_of
@@ -57,10 +56,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             f"{options.run} is the reward server's: its requests end with their answers, and no ledger is kept"
         )
-    with (
-        server.ensure_readable(options.run, options.runs_dir) as url,
-        closing(RedisLink(url, outage_s=OUTAGE_S, key="")) as link,
-    ):
+    with linked(options.run, options.runs_dir, outage_s=OUTAGE_S) as link:
         folder = server.folder_of(options.run, options.runs_dir) / "journal"
         result = audit(link, Keys(options.run), folder, is_quick=options.quick)
     sys.stdout.write(json.dumps(asdict(result)) + "\n" if options.json else as_text(options.run, result))

@@ -12,7 +12,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from broker import codec
 from broker.connection import RedisLink
 from broker.errors import BadMessage
+from broker.joining import linked
 from broker.keys import EPISODES, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.private_redis import server
@@ -42,7 +42,7 @@ from tools.dead.dead_letters import (
     wait_until_issued,
     who_issues,
 )
-from tools.printable import printable
+from tools.printable import aligned, printable
 from tools.runs.folder import NoJournal
 
 OUTAGE_S = 10.0
@@ -81,10 +81,7 @@ def run(options: argparse.Namespace) -> int:
     )
     if verb != "list" and choice == DeadLetterChoice() and not options.all:
         raise UsageError("say which letters: their entries, a filter, or --all")
-    with (
-        server.ensure_readable(options.run, options.runs_dir) as url,
-        closing(RedisLink(url, outage_s=OUTAGE_S, key="")) as link,
-    ):
+    with linked(options.run, options.runs_dir, outage_s=OUTAGE_S) as link:
         keys, folder = Keys(options.run), server.folder_of(options.run, options.runs_dir) / "journal"
         records = open_records(link, keys, folder, strict=verb in {"retry", "purge"})
         return _ACTIONS[verb](Context(link, keys, folder, records, choice, options))
@@ -232,12 +229,7 @@ def as_table(dead_letters: Sequence[ListedDeadLetter], now: float) -> str:
             for dead_letter in dead_letters
         ),
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    return "".join(
-        printable("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
-        + "\n"
-        for row in rows
-    )
+    return "".join(printable(line) + "\n" for line in aligned(rows, "<"))
 
 
 def as_json(dead_letter: ListedDeadLetter) -> dict[str, object]:

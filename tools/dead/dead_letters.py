@@ -23,6 +23,8 @@ from broker.joining import FINISHED, has_learner, state_of
 from broker.keys import DEAD as STREAM
 from broker.keys import Keys
 from broker.protocol import dead_letters as protocol
+from broker.protocol.ledger_view import Cursor, read_cursor
+from broker.protocol.run_reader import RunReader
 from learner.groups.evaluation import version_of
 from learner.journal.ledger import DEAD, Ledger, read_ledger
 from tools.audit.notes import write_note
@@ -85,15 +87,11 @@ class Records:
 
     ledger: Ledger | None  # None: the journal is not on this machine
     requests: Mapping[str, str]  # group with a requested retry -> entry of its dead letter
-    retries: Mapping[int, int]  # ordinal -> number of issued retries
+    cursor: Cursor  # issued retries
 
     def is_recorded(self, group: str) -> bool:
         """Return whether the ledger has the group's outcome, so that its dead letter is no longer needed."""
-        if self.ledger is None:
-            return False
-        if (version := version_of(group)) >= 0:
-            return group in self.ledger.evaluations.get(version, {"ids": ()})["ids"]
-        return group in self.ledger.outcomes
+        return self.ledger is not None and bool(self.ledger.state_of(group))
 
     def state(self, entry: str, group: str) -> str:
         """Describe the possible actions for a dead letter in a few words."""
@@ -105,12 +103,11 @@ class Records:
             return "asked again"
         if self.ledger is None:
             return "no journal here"
-        outcome = self.ledger.outcomes.get(group)
-        return "not recorded" if outcome is None else outcome.kind
+        return self.ledger.state_of(group) or "not recorded"
 
     def next_id(self, group: str) -> str:
         """Return the id of a group's next retry."""
-        return group_ids.retried(group, self.retries.get(group_ids.ordinal_of(group), 0) + 1)
+        return group_ids.retried(group, self.cursor.retries_of(group) + 1)
 
 
 def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> Records:
@@ -122,16 +119,15 @@ def open_records(link: RedisLink, keys: Keys, folder: Path, *, strict: bool) -> 
     Raises:
         NoRun: neither Redis nor the disk knows the run.
     """
-    found = protocol.read_retries(link, keys)
-    if not found.is_known and not folder.is_dir():
+    if not protocol.is_known(link, keys) and not folder.is_dir():
         raise NoRun(
             f"no run {keys.name} in redis at {link.address}, and no journal in {folder}; `millrace runs` lists "
             "what is there, --runs-dir says where else"
         )
     return Records(
         ledger=read_ledger(folder, strict=strict) if folder.is_dir() else None,
-        requests=found.requests,
-        retries=found.counts,
+        requests=protocol.read_requests(link, keys),
+        cursor=read_cursor(link, keys),
     )
 
 
@@ -224,10 +220,11 @@ def wait_until_issued(
     """
     deadline = time.monotonic() + deadline_s
     while True:
-        issued, places = protocol.read_issued(link, keys, ids)
-        late = [group_id for group_id in ids if group_id not in issued]
+        cursor = read_cursor(link, keys)
+        late = [group_id for group_id in ids if not cursor.names(group_id)]
         if not late:
-            return places
+            places = RunReader(link, keys).places(ids)
+            return {group_id: str(place or "") for group_id, place in zip(ids, places, strict=True)}
         if time.monotonic() >= deadline:
             raise NotIssued(
                 f"{deadline_s:g} s: no learner has issued {' '.join(late)}. {who_issues(link, keys)}"
@@ -281,19 +278,18 @@ def _why_not_again(dead_letter: ListedDeadLetter, records: Records) -> str:
         return f"{dead_letter.group} is of an evaluation round, which the learner asks for again by itself"
     if not group_ids.is_training(dead_letter.group):
         return "a foreign entry, of no group of this run"
-    outcome = records.ledger.outcomes.get(dead_letter.group) if records.ledger else None
-    if outcome is None:
-        return f"group {dead_letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
-    if outcome.kind != DEAD:
-        return f"group {dead_letter.group} is {outcome.kind} in the ledger, not dead"
-    return ""
+    state = records.ledger.state_of(dead_letter.group) if records.ledger else ""
+    if not state:
+        return _no_outcome(dead_letter)
+    return "" if state == DEAD else f"group {dead_letter.group} is {state} in the ledger, not dead"
 
 
 def _why_not_away(dead_letter: ListedDeadLetter, records: Records) -> str:
-    if version_of(dead_letter.group) < 0 and not group_ids.is_training(dead_letter.group):
-        return ""
-    if records.is_recorded(dead_letter.group):
-        return ""
+    is_foreign = version_of(dead_letter.group) < 0 and not group_ids.is_training(dead_letter.group)
+    return "" if is_foreign or records.is_recorded(dead_letter.group) else _no_outcome(dead_letter)
+
+
+def _no_outcome(dead_letter: ListedDeadLetter) -> str:
     return (
         f"group {dead_letter.group} has no outcome yet: the learner has not recorded it; one that starts does"
     )

@@ -2,8 +2,7 @@
 
 In: a run that names GPUs or finds some, the size of its model, and the driver's report of this machine's GPUs. Out:
 findings: the learner's rank by term, a generator's share, and the sum for each GPU. Where the sum exceeds the GPU, the
-finding names one setting that would make it fit. All of it is estimated (`tools.estimates.rank_memory`,
-`generators.engines.vllm.memory`), also without a GPU here.
+finding names one setting that would make it fit. All of it is estimated (`tools.estimates`), also without a GPU here.
 """
 
 from __future__ import annotations
@@ -17,22 +16,20 @@ from config.gpus import Card
 from config.run import Run
 from generators.engines.vllm.memory import GpuMemoryShare
 from tools.doctor.findings import Check, CheckFinding
-from tools.estimates.needs import Size
-from tools.estimates.rank_memory import GIB, DecoderShape, RankMemory, rank_memory, shape_of
-from tools.estimates.sampling import generator_share, judge_share
+from tools.estimates.generators import generator_share, judge_share
+from tools.estimates.learner import GIB, RankMemory, rank_memory
+from tools.estimates.model import DecoderShape
 from tools.up.role_commands import gpus_of_generator, judge_gpus
 
 AREA = "machine"
 TABLE, SHARES, PLACES = (Check(AREA, name) for name in ("learner GPUs", "vLLM GPUs", "GPU memory"))
-COLUMNS = ("weights", "gradients", "optimizer", "activations", "head", "CUDA", "total")
 TIGHT = 0.95  # of a GPU: above it the estimate's error decides
 
 
-def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Iterator[CheckFinding]:
+def check_gpu_memory(run: Run, shape: DecoderShape | None, seen: Sequence[Card]) -> Iterator[CheckFinding]:
     """Yield the findings about a run's GPUs; none where it has none, or where its model's size is unknown."""
-    if size is None or not wants_gpus(run, seen):
+    if shape is None or not wants_gpus(run, seen):
         return
-    shape = shape_of(run.model, size)
     card_bytes = min((card.total_bytes for card in seen), default=None)
     rank = rank_memory(run, shape, card_bytes=card_bytes)
     share = generator_share(run, shape, card_bytes=card_bytes)
@@ -41,7 +38,7 @@ def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Itera
     if share is not None:
         yield SHARES.ok(share_line(run, share))
     if judge is not None:
-        yield SHARES.ok(f"estimate for the judge that is served, GiB: {_parts(judge)}")
+        yield SHARES.ok(f"estimate for the judge that is served, GiB: {judge}: {judge.needed / GIB:.1f}")
     yield from places(run, shape, rank, seen)
 
 
@@ -55,24 +52,14 @@ def wants_gpus(run: Run, seen: Sequence[Card]) -> bool:
 
 def table(run: Run, shape: DecoderShape, rank: RankMemory, card_bytes: int | None) -> str:
     """Return a rank's memory by term, as two aligned lines."""
-    figures = (
-        rank.weights,
-        rank.gradients,
-        rank.optimizer,
-        rank.activations,
-        rank.head,
-        rank.runtime,
-        rank.total,
-    )
+    figures = {**rank.terms, "total": rank.total}
     card = "no GPU is seen here" if card_bytes is None else f"GPUs of {card_bytes / GIB:.1f} GiB"
     many = "its one rank" if run.learner.ranks == 1 else f"each of {run.learner.ranks} ranks"
     return "\n".join(
         (
             f"estimate for {many}, GiB; {shape.parameters / 1e9:.2f} billion parameters, {shape.source}; {card}",
-            "  ".join(COLUMNS),
-            "  ".join(
-                f"{figure / GIB:>{len(name)}.1f}" for name, figure in zip(COLUMNS, figures, strict=True)
-            ),
+            "  ".join(figures),
+            "  ".join(f"{figure / GIB:>{len(name)}.1f}" for name, figure in figures.items()),
         )
     )
 
@@ -81,14 +68,7 @@ def share_line(run: Run, share: GpuMemoryShare) -> str:
     """Return a generator's memory in one line."""
     count = run.generators.count
     many = "its one generator" if count == 1 else f"each of {count} generators"
-    return f"estimate for {many}, GiB: {_parts(share)}"
-
-
-def _parts(share: GpuMemoryShare) -> str:
-    return (
-        f"weights {share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, "
-        f"vLLM itself {share.runtime / GIB:.1f}: {max(share.total, share.asked) / GIB:.1f}"
-    )
+    return f"estimate for {many}, GiB: {share}: {share.needed / GIB:.1f}"
 
 
 def places(run: Run, shape: DecoderShape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[CheckFinding]:
@@ -138,10 +118,10 @@ def takers(
             for index in gpus_of_generator(run, number) or range(engine.tensor_parallel):
                 card_bytes = seen[index].total_bytes if index < len(seen) else None
                 share = generator_share(run, shape, card_bytes=card_bytes)
-                found[index]["generator"] += 0 if share is None else max(share.total, share.asked)
+                found[index]["generator"] += 0 if share is None else share.needed
     for index in judge_gpus(run):
         share = judge_share(run, card_bytes=seen[index].total_bytes if index < len(seen) else None)
-        found[index]["judge"] += 0 if share is None else max(share.total, share.asked)
+        found[index]["judge"] += 0 if share is None else share.needed
     return {index: parts for index, parts in found.items() if index < len(seen)}
 
 

@@ -1,7 +1,7 @@
 """Check this machine's disk, memory, GPU memory, open files and compilers against a run's needs.
 
-In: the run, if one is given. Out: findings. `tools.estimates.needs` estimates a run's needs, and each finding names its
-source. The system reports the machine's capacity; tests may replace it.
+In: the run, if one is given. Out: findings. `tools.estimates` has a run's needs, and each finding names its source. The
+system reports the machine's capacity; tests may replace it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,10 @@ from config.run import Run
 from learner.weight_sync.version_folder import published
 from tools.doctor.findings import Check, CheckFinding, readable
 from tools.doctor.gpu_memory import check_gpu_memory
-from tools.estimates.needs import (
-    Size,
-    checkpoints_bytes,
-    journal_bytes,
-    reference_bytes,
-    sampling_bytes,
-    size_of,
-    training_bytes,
-    weights_bytes,
-)
+from tools.estimates.generators import sampling_bytes
+from tools.estimates.learner import reference_bytes, training_bytes
+from tools.estimates.model import DecoderShape, Size, shape_of, size_of
+from tools.estimates.stores import checkpoints_bytes, journal_bytes, versions_bytes
 
 AREA = "machine"
 DISK, MEMORY, SHARED, FILES = (
@@ -58,13 +52,15 @@ class Need:
 
 def check_machine(run: Run | None) -> Iterator[CheckFinding]:
     """Yield all findings about the machine."""
-    size = size_of(run.model) if run is not None else None
+    shape = None
     if run is not None:
+        size = size_of(run.model)
+        shape = None if size is None else shape_of(run.model, size)
         yield model_size(run, size)
-    yield from disks(needs_of(run, size))
-    yield memory(run, size)
+    yield from disks(needs_of(run, shape))
+    yield memory(run, shape)
     if run is not None:
-        yield from check_gpu_memory(run, size, cards())
+        yield from check_gpu_memory(run, shape, cards())
     yield shared_memory(run)
     yield open_files(run)
     if system_gpus().names:
@@ -81,7 +77,7 @@ def model_size(run: Run, size: Size | None) -> CheckFinding:
     return MODEL.ok(f"{size.parameters / 1e6:.1f} million parameters, {size.source}, in {run.model.dtype}")
 
 
-def needs_of(run: Run | None, size: Size | None) -> list[Need]:
+def needs_of(run: Run | None, shape: DecoderShape | None) -> list[Need]:
     """Return what a run writes, and where."""
     if run is None:
         return [Need(folder=Path.cwd(), what="a run in this folder", count=LITTLE_DISK, is_sure=False)]
@@ -93,19 +89,19 @@ def needs_of(run: Run | None, size: Size | None) -> list[Need]:
             is_sure=False,
         )
     ]
-    if size is not None:
+    if shape is not None:
         needs += [
             Need(
                 folder=published(run),
                 what="the versions of the weights",
                 is_sure=True,
-                count=weights_bytes(run, size.parameters),
+                count=versions_bytes(run, shape.parameters),
             ),
             Need(
                 folder=run.folder,
                 what="checkpoints and the trained model",
                 is_sure=True,
-                count=checkpoints_bytes(run, size),
+                count=checkpoints_bytes(run, shape),
             ),
         ]
     return needs
@@ -142,13 +138,15 @@ def _disk(folder: Path, needs: list[Need], free: int) -> CheckFinding:
     return DISK.ok(seen)
 
 
-def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] | None = None) -> CheckFinding:
+def memory(
+    run: Run | None, shape: DecoderShape | None, *, available: Callable[[], int] | None = None
+) -> CheckFinding:
     """Check that the model fits, where all roles run here and on the CPU."""
     free = (available or available_memory)()
-    if run is None or size is None:
+    if run is None or shape is None:
         return MEMORY.ok(f"{readable(free)} available")
-    training, sampling = training_bytes(run, size), sampling_bytes(run, size.parameters)
-    reference = reference_bytes(run, size.parameters)
+    training, sampling = training_bytes(run, shape), sampling_bytes(run, shape.parameters)
+    reference = reference_bytes(run, shape.parameters)
     beside = f"the reference model {readable(reference)}, " if reference else ""
     seen = (
         f"{readable(free)} available; estimate, without a GPU and activations: training {readable(training)}, "

@@ -29,7 +29,7 @@ from broker.redis_client import TlsRefused, redis_client
 from config.run import Run
 from learner.status import OLDEST_REDIS
 from tools.doctor.findings import Check, CheckFinding, readable
-from tools.estimates.needs import bytes_in_flight, evaluation_bytes
+from tools.estimates.stores import redis_room
 
 AREA = "redis"
 ADDRESS, VERSION, PERSISTENCE, ROLE = (
@@ -68,7 +68,7 @@ def check_redis(url: str, run: Run | None = None) -> Iterator[CheckFinding]:
     yield role(server.info)
     yield persistence(server.info, is_wanted=durable)
     yield eviction(server.info, is_wanted=durable)
-    yield memory(server.info, needed_bytes=0 if run is None else bytes_in_flight(run) + evaluation_bytes(run))
+    yield memory(server.info, needed_bytes=0 if run is None else redis_room(run).total)
     yield clock(server.clock_ahead_s)
     yield latency(server.latency_ms)
 
@@ -174,7 +174,7 @@ def memory(info: Mapping[str, Any], *, needed_bytes: float) -> CheckFinding:
     total = int(info.get("total_system_memory", 0))
     there = limit or total
     needs = (
-        f"; a full budget of groups, and of held-out ones, takes at most about {readable(needed_bytes)}"
+        f"; a full budget of groups, held-out ones and weights take at most about {readable(needed_bytes)}"
         if needed_bytes
         else ""
     )

@@ -9,24 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from broker.errors import Permanent
-from learner.journal.ledger import COLLECTED, TRAINED, JournalError, Ledger
+from learner.journal.ledger import COLLECTED, TRAINED
 from learner.journal.records import step_number
-from tools.journal.rows import (
-    NotInJournal,
-    Row,
-    Steps,
-    collected_groups,
-    open_journal,
-    ranges,
-    rows_of,
-    untrained_groups,
-)
+from tools.journal.rows import JournalGroup, JournalReader, NotInJournal, Row, open_journal, ranges, rows_of
 
 ROWS_AT_ONCE = 1024  # rows of a parquet row group
 
@@ -77,59 +68,51 @@ def export(folder: Path, out: Path, steps: range | None, wanted: Wanted = EVERYT
         NotInJournal: there is no journal, or it has none of these steps.
         CannotExport: an unknown file ending, a full disk, no pyarrow for parquet.
     """
-    ledger = open_journal(folder)
+    reading = open_journal(folder)
     is_trained_wanted = TRAINED in wanted.outcomes
-    records = [record for record in ledger.steps if steps is None or step_number(record) in steps]
+    records = [record for record in reading.ledger.steps if steps is None or step_number(record) in steps]
     if not records and is_trained_wanted:
-        known = ranges(list(map(step_number, ledger.steps)))
+        known = ranges(list(map(step_number, reading.ledger.steps)))
         raise NotInJournal(f"{folder / 'journal'} has no such step; it has {known or 'none'}")
-    reading = Steps(folder, records if is_trained_wanted else [])
-    damaged: list[str] = []
     written = 0
     try:
         with _writer(out) as write:
-            for row in _rows(ledger, reading, steps, wanted, damaged):
-                if wanted.fits(row):
+            for found in _groups(reading, records, steps, wanted):
+                for row in filter(wanted.fits, rows_of(found)):
                     write(row)
                     written += 1
     except OSError as error:
         raise CannotExport(f"{error.filename or out}: {error.strerror or error}") from error
-    for line in [*_complaints(reading), *damaged]:
+    for line in _complaints(reading):
         sys.stderr.write(f"millrace journal: {line}\n")
-    read = len(reading.records) - len(reading.gone) - len(reading.damaged)
+    read = len(reading.read)
     of = f" of {read} steps" if wanted.outcomes == (TRAINED,) else f" ({', '.join(wanted.outcomes)})"
     sys.stdout.write(f"{written} completions{of} in {out}\n")
-    return 1 if reading.damaged or damaged or (is_trained_wanted and not read) else 0
+    return 1 if reading.damaged or reading.broken or (is_trained_wanted and not read) else 0
 
 
-def _rows(
-    ledger: Ledger, reading: Steps, steps: range | None, wanted: Wanted, damaged: list[str]
-) -> Iterator[Row]:
-    """Yield the rows of the wanted outcomes, trained ones first; add unreadable payloads to `damaged`."""
-    for step, group, advantages in reading.groups():
-        yield from rows_of(step, group, advantages)
-    for collected in collected_groups(reading.folder, ledger) if COLLECTED in wanted.outcomes else ():
-        if isinstance(collected, JournalError):
-            damaged.append(str(collected))
-        else:
-            yield from rows_of(0, collected, None, outcome=COLLECTED)
-    if not set(wanted.outcomes) - {TRAINED, COLLECTED}:
-        return
-    for found in untrained_groups(reading.folder, ledger):
-        if isinstance(found, JournalError):
-            damaged.append(str(found))
-        elif found.kind in wanted.outcomes and (steps is None or found.step in steps):
-            yield from rows_of(found.step, found.group, None, outcome=found.kind, why=found.reason)
+def _groups(
+    reading: JournalReader, records: Sequence[Mapping[str, Any]], steps: range | None, wanted: Wanted
+) -> Iterator[JournalGroup]:
+    """Yield the groups of the wanted outcomes, trained ones first."""
+    if TRAINED in wanted.outcomes:
+        yield from reading.trained(records)
+    if COLLECTED in wanted.outcomes:
+        yield from reading.collected(reading.ledger.collected)
+    if set(wanted.outcomes) - {TRAINED, COLLECTED}:
+        for found in reading.untrained():
+            if found.outcome in wanted.outcomes and (steps is None or found.step in steps):
+                yield found
 
 
-def _complaints(reading: Steps) -> list[str]:
+def _complaints(reading: JournalReader) -> list[str]:
     lines = list(reading.damaged.values())
     if reading.gone:
         lines.append(
             f"steps {ranges(list(reading.gone))} are not in it: their payloads are gone "
             f"({', '.join(sorted(set(reading.gone.values())))}); learner.journal says how long they stay"
         )
-    return lines
+    return lines + reading.broken
 
 
 @contextlib.contextmanager

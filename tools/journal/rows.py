@@ -1,14 +1,14 @@
 """Convert the journal's steps to rows, one per completion, for `millrace journal export` and `show`.
 
-In: a journal's folder and the records of its steps. Out: rows with text, a step at a time, so that memory holds one
-step and not the journal. A step whose payload is missing or damaged gives no rows, and is recorded with the reason.
+In: a run's folder and the records of its ledger. Out: groups and rows with text, a payload at a time, so that memory
+holds one and not the journal. What is missing or damaged gives no rows, and is recorded with the reason.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,17 @@ from config.loading import from_yaml
 from config.run import Run
 from generators.decoding import CompletionDecoder, open_decoder
 from learner.groups.facts.episodes import as_tree
-from learner.journal.ledger import TRAINED, JournalError, Ledger, PayloadGone, read_ledger, read_step
+from learner.journal.ledger import (
+    COLLECTED,
+    TRAINED,
+    JournalError,
+    Ledger,
+    PayloadGone,
+    read_ledger,
+    read_step,
+)
 from learner.journal.records import step_number
-from learner.journal.untrained import Untrained, read_untrained
+from learner.journal.untrained import read_untrained
 from tools.runs.folder import NoJournal
 
 Row = dict[str, Any]
@@ -30,24 +38,37 @@ class NotInJournal(Permanent):
     """The journal lacks what was requested; the message says what."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalGroup:
+    """A group of the journal, with its completions' text."""
+
+    outcome: str  # trained | dropped | evaluated | collected
+    # Of the step that trained on it, or that was trained next; for a held-out group its version, which is the number of
+    # the step that made it; 0 for a collected one.
+    step: int
+    group: ScoredGroup
+    advantages: Sequence[float | None] | None = None  # of a trained group
+    why: str = ""  # a dropped group's reason
+
+
 @dataclass(slots=True)
-class Steps:
-    """Read steps of a journal in sequence, and record those that could not be read."""
+class JournalReader:
+    """Read the groups of a run's journal in sequence, and record those that could not be read.
+
+    Its iterators raise RunFailed where the tokenizer of the run's model can't be loaded.
+    """
 
     folder: Path  # of the run
-    records: Sequence[Mapping[str, Any]]  # the ledger's, of the requested steps
+    ledger: Ledger
     read: list[int] = field(default_factory=list)  # steps read so far
     gone: dict[int, str] = field(default_factory=dict)  # step -> its missing payload file
     damaged: dict[int, str] = field(default_factory=dict)  # step -> the damage of its payload
+    broken: list[str] = field(default_factory=list)  # damage of what did not train
     _decoder: CompletionDecoder | None = None
 
-    def groups(self) -> Iterator[tuple[int, ScoredGroup, Sequence[float | None]]]:
-        """Yield each group, with decoded completions, with its step's number and advantages, in order.
-
-        Raises:
-            RunFailed: the tokenizer of the run's model can't be loaded.
-        """
-        for record in self.records:
+    def trained(self, records: Iterable[Mapping[str, Any]]) -> Iterator[JournalGroup]:
+        """Yield each group of the steps of `records`, which are the ledger's."""
+        for record in records:
             step = step_number(record)
             try:
                 groups, advantages = read_step(self.folder / "journal", record)
@@ -58,12 +79,34 @@ class Steps:
                 self.damaged[step] = str(error)
                 continue
             self.read.append(step)
-            self._decoder = self._decoder or open_decoder(run_of(self.folder))
             for group, weights in zip(groups, advantages, strict=True):
-                yield step, self._decoder.with_text(group), weights
+                yield self._group(TRAINED, step, group, advantages=weights)
+
+    def collected(self, records: Iterable[Mapping[str, Any]]) -> Iterator[JournalGroup]:
+        """Yield the groups of a run without training, from `records` of the ledger."""
+        for record in records:
+            try:
+                groups, _ = read_step(self.folder / "journal", record)
+            except JournalError as error:
+                self.broken.append(str(error))
+                continue
+            for group in groups:
+                yield self._group(COLLECTED, 0, group)
+
+    def untrained(self) -> Iterator[JournalGroup]:
+        """Yield the kept dropped and held-out groups."""
+        for found in read_untrained(self.folder / "journal", self.ledger):
+            if isinstance(found, JournalError):
+                self.broken.append(str(found))
+            else:
+                yield self._group(found.kind, found.step, found.group, why=found.reason)
+
+    def _group(self, outcome: str, step: int, group: ScoredGroup, **more: Any) -> JournalGroup:
+        self._decoder = self._decoder or open_decoder(run_of(self.folder))
+        return JournalGroup(outcome=outcome, step=step, group=self._decoder.with_text(group), **more)
 
 
-def open_journal(folder: Path) -> Ledger:
+def open_journal(folder: Path) -> JournalReader:
     """Read the ledger of the run in `folder`, its problems listed.
 
     Raises:
@@ -71,7 +114,7 @@ def open_journal(folder: Path) -> Ledger:
     """
     if not (folder / "journal").is_dir():
         raise NoJournal(folder)
-    return read_ledger(folder / "journal", strict=False)
+    return JournalReader(folder, read_ledger(folder / "journal", strict=False))
 
 
 def run_of(folder: Path) -> Run:
@@ -89,63 +132,16 @@ def run_of(folder: Path) -> Run:
         ) from error
 
 
-def untrained_groups(folder: Path, ledger: Ledger) -> Iterator[Untrained | JournalError]:
-    """Yield the kept dropped and held-out groups, with decoded completions, and errors for damaged files.
-
-    Raises:
-        RunFailed: the tokenizer of the run's model can't be loaded.
-    """
-    decoder: CompletionDecoder | None = None
-    for found in read_untrained(folder / "journal", ledger):
-        if isinstance(found, Untrained):
-            decoder = decoder or open_decoder(run_of(folder))
-            yield replace(found, group=decoder.with_text(found.group))
-        else:
-            yield found
-
-
-def collected_groups(folder: Path, ledger: Ledger) -> Iterator[ScoredGroup | JournalError]:
-    """Yield the groups of a run without training, with decoded completions, and errors for damaged payloads.
-
-    Raises:
-        RunFailed: the tokenizer of the run's model can't be loaded.
-    """
-    decoder: CompletionDecoder | None = None
-    for record in ledger.collected:
-        try:
-            groups, _ = read_step(folder / "journal", record)
-        except JournalError as error:
-            yield error
-            continue
-        decoder = decoder or open_decoder(run_of(folder))
-        yield from map(decoder.with_text, groups)
-
-
-def rows_of(
-    step: int,
-    group: ScoredGroup,
-    advantages: Sequence[float | None] | None,
-    *,
-    outcome: str = TRAINED,
-    why: str = "",
-) -> Iterator[Row]:
-    """Yield a row for each completion of a decoded group; an episode's has more columns at its end.
-
-    Args:
-        step: the number of the step that trained on it, or that was trained next; for a held-out group its version,
-            which is the number of the step that made it; 0 for a collected one.
-        group: decoded.
-        advantages: of a trained group, else None.
-        outcome: trained, dropped, evaluated or collected.
-        why: a dropped group's reason.
-    """
+def rows_of(found: JournalGroup) -> Iterator[Row]:
+    """Yield a row for each completion of a group; an episode's has more columns at its end."""
+    group, advantages = found.group, found.advantages
     prompt, rollout = group.rollout.prompt, group.rollout
     for index, completion in enumerate(rollout.completions):
         score = group.scores[index]
         yield {
-            "outcome": outcome,
-            "why": why,
-            "step": step,
+            "outcome": found.outcome,
+            "why": found.why,
+            "step": found.step,
             "group": group.group_id,
             "completion": index,
             "prompt": [{"role": turn["role"], "content": turn.get("content")} for turn in prompt.messages],

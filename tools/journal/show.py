@@ -9,40 +9,26 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from broker.messages import ScoredGroup
-from learner.journal.ledger import DEAD, TRAINED, GroupOutcome, JournalError, Ledger
+from learner.journal.ledger import DEAD, TRAINED, GroupOutcome, Ledger
 from learner.journal.payloads import MIB
 from learner.journal.records import step_number
-from learner.journal.untrained import Untrained
 from learner.reporting.conversations import summary, told_as_text
 from tasks.turns import text_of
-from tools.journal.rows import (
-    NotInJournal,
-    Row,
-    Steps,
-    collected_groups,
-    open_journal,
-    rows_of,
-    untrained_groups,
-)
-from tools.printable import printable
+from tools.journal.rows import JournalGroup, JournalReader, NotInJournal, Row, open_journal, rows_of
+from tools.printable import aligned, printable
 
 HEADINGS = ("step", "groups", "tokens", "MiB", "incarnation", "trained at", "payload")
 
 
 def list_steps(folder: Path) -> int:
     """Print a line per step. Returns 1 where the ledger is damaged."""
-    ledger = open_journal(folder)
+    ledger = open_journal(folder).ledger
     rows = [HEADINGS, *(_step_line(folder / "journal", record) for record in ledger.steps)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    for row in rows:
-        cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
-        sys.stdout.write("  ".join([*cells, row[-1]]) + "\n")
+    sys.stdout.writelines(line + "\n" for line in aligned(rows, ">" * (len(HEADINGS) - 1) + "<"))
     sys.stdout.write(_summary(ledger) + "\n")
     for problem in ledger.problems:
         sys.stderr.write(f"millrace journal: {problem}\n")
@@ -55,8 +41,8 @@ def show_step(folder: Path, step: int) -> int:
     Raises:
         NotInJournal: there is no such step, or its payload can't be read.
     """
-    ledger = open_journal(folder)
-    return _show(folder, ledger, _record(ledger, step), None)
+    reading = open_journal(folder)
+    return _show(reading, _record(reading.ledger, step), None)
 
 
 def show_group(folder: Path, group_id: str) -> int:
@@ -65,39 +51,28 @@ def show_group(folder: Path, group_id: str) -> int:
     Raises:
         NotInJournal: the journal has no such group, or its payload can't be read.
     """
-    ledger = open_journal(folder)
+    reading = open_journal(folder)
+    ledger = reading.ledger
     outcome = ledger.outcomes.get(group_id)
-    is_evaluated = any(group_id in found.get("ids", ()) for found in ledger.evaluations.values())
-    if outcome is None and not is_evaluated:
+    if not ledger.state_of(group_id):
         raise NotInJournal(
             f"group {group_id} has no outcome in {folder / 'journal'}: it was never issued, or is on its way"
         )
     if outcome is not None and outcome.kind == TRAINED:
-        return _show(folder, ledger, _record(ledger, int(outcome.detail)), group_id)
+        return _show(reading, _record(ledger, int(outcome.detail)), group_id)
     if record := next((found for found in ledger.collected if group_id in found["ids"]), None):
-        return _show_collected(folder, ledger, record, group_id)
+        _print(reading.collected([record]), group_id)
+        if reading.broken:
+            raise NotInJournal(reading.broken[0])
+        return 0
     if outcome is not None:
         _show_end(ledger, group_id, outcome)
         if outcome.kind == DEAD:  # `millrace dead show` has the dead letter
             return 0
-    for found in untrained_groups(folder, ledger):
-        if isinstance(found, Untrained) and found.group.group_id == group_id:
-            for line in _group_lines(found.step, found.group, None):
-                sys.stdout.write(line + "\n")
-            return 0
-    sys.stdout.write("    its answers are not kept any more, or never were: learner.journal.untrained_mb\n")
-    return 0
-
-
-def _show_collected(folder: Path, ledger: Ledger, record: Mapping[str, Any], group_id: str) -> int:
-    """Print a group of a run without training. Raises NotInJournal."""
-    one = replace(ledger, collected=[record])
-    for found in collected_groups(folder, one):
-        if isinstance(found, JournalError):
-            raise NotInJournal(str(found))
-        if found.group_id == group_id:
-            for line in _group_lines(0, found, None):
-                sys.stdout.write(line + "\n")
+    if not _print(reading.untrained(), group_id):
+        sys.stdout.write(
+            "    its answers are not kept any more, or never were: learner.journal.untrained_mb\n"
+        )
     return 0
 
 
@@ -146,20 +121,16 @@ def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
     raise NotInJournal(f"there is no step {step}: the journal has {known}")
 
 
-def _show(folder: Path, ledger: Ledger, record: Mapping[str, Any], group_id: str | None) -> int:
+def _show(reading: JournalReader, record: Mapping[str, Any], group_id: str | None) -> int:
     """Print a step's groups, or the requested group."""
-    reading = Steps(folder, [record])
-    checksum = ledger.checksums.get(record["step"])
+    checksum = reading.ledger.checksums.get(record["step"])
     weights = f", from weights {checksum[:12]}" if checksum else ""
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"]))
     sys.stdout.write(
         f"step {step_number(record)}: {len(record['ids'])} groups, {record['tokens']} tokens, written {at} by "
         f"incarnation {record['fence']}{weights}\n"
     )
-    for step, group, advantages in reading.groups():
-        if group_id in {None, group.group_id}:
-            for line in _group_lines(step, group, advantages):
-                sys.stdout.write(line + "\n")
+    _print(reading.trained([record]), group_id)
     if reading.gone:
         raise NotInJournal(
             f"the payload of step {step_number(record)} is gone with {record['file']}: learner.journal says "
@@ -170,8 +141,20 @@ def _show(folder: Path, ledger: Ledger, record: Mapping[str, Any], group_id: str
     return 0
 
 
-def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | None] | None) -> Iterator[str]:
-    prompt = group.rollout.prompt
+def _print(groups: Iterator[JournalGroup], group_id: str | None) -> int:
+    """Print the group of that id, or each; returns how many."""
+    count = 0
+    for found in groups:
+        if group_id in {None, found.group.group_id}:
+            sys.stdout.writelines(line + "\n" for line in _group_lines(found))
+            count += 1
+            if group_id is not None:
+                break
+    return count
+
+
+def _group_lines(found: JournalGroup) -> Iterator[str]:
+    group, prompt = found.group, found.group.rollout.prompt
     yield (
         f"\ngroup {group.group_id}: task {prompt.task}, row {prompt.row} of epoch {prompt.epoch}, seed "
         f"{prompt.seed}; sampled by {group.rollout.generator} in {group.rollout.seconds:.2f} s, scored by "
@@ -180,7 +163,7 @@ def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | Non
     for turn in prompt.messages:
         yield block(turn["role"], text_of(turn))
     yield block("to score against", prompt.verification_info.text)
-    for row in rows_of(step, group, advantages):
+    for row in rows_of(found):
         yield from _completion_lines(row)
 
 

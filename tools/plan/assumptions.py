@@ -28,7 +28,7 @@ ASSUMPTIONS = {
     ),
     CARD: Assumption("each GPU is the card above, and nobody else uses it", "millrace doctor CONFIG, there"),
     SHAPE: Assumption(
-        "a model whose files are not here is taken for the nearest Qwen2.5",
+        "a model whose files are not here is taken for the nearest Qwen2.5 or Qwen3",
         "hf download MODEL, and plan again",
     ),
     ANSWERS: Assumption(

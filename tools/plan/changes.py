@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from config.generators import VllmEngineConfig
 from config.run import Run
 from tools.doctor.gpu_memory import savings
-from tools.estimates.needs import bytes_in_flight
-from tools.estimates.rank_memory import rank_memory
-from tools.estimates.sampling import expected_lag
+from tools.estimates.generators import expected_lag
+from tools.estimates.learner import rank_memory
+from tools.estimates.stores import redis_room
 from tools.plan.figures import Plan
 
 
@@ -56,7 +56,7 @@ def _row(plan: Plan, setting: str) -> Change:
         groups=plan.run.budget,
         least_lag=least,
         most_lag=most,
-        redis_bytes=bytes_in_flight(plan.run),
+        redis_bytes=redis_room(plan.run).groups,
     )
 
 

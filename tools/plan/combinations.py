@@ -10,15 +10,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from broker.protocol.run_reader import MEMORY_SHARE
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.learner.objective import DrGrpoConfig, ReinforceConfig
 from generators.engines.vllm.settings import longest_sequence
 from learner.data.held_out_rounds import HeldOutRounds, held_out_rounds
 from tools.doctor.findings import Check, CheckFinding
 from tools.doctor.gpu_memory import places
-from tools.estimates.needs import bytes_in_flight, evaluation_bytes, judge_weights_bytes
-from tools.estimates.rank_memory import rank_memory
+from tools.estimates.generators import judge_weights_bytes
+from tools.estimates.learner import rank_memory
+from tools.estimates.stores import redis_room
 from tools.plan.figures import Plan
 
 AREA = "combinations"
@@ -293,9 +293,7 @@ def _seldom(sets: Sequence[HeldOutRounds], times: float) -> str:
 def _redis(plan: Plan) -> Iterator[CheckFinding]:
     run = plan.run
     limit = run.broker.maxmemory_mb << 20
-    needed = (
-        bytes_in_flight(run) + evaluation_bytes(run) + run.learner.weights.redis_max_bytes
-    ) / MEMORY_SHARE
+    needed = redis_room(run).limit
     if 0 < limit < needed:
         yield REDIS.note(
             f"broker.maxmemory_mb={run.broker.maxmemory_mb} is less than a full budget may take: the learner "

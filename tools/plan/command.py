@@ -22,14 +22,15 @@ from config.logs import mask
 from config.run import Run
 from tools.arguments import UsageError, add_config, add_json, given_config
 from tools.doctor.findings import WIDTH, Check, CheckFinding, Level, lines_of, readable
-from tools.estimates.needs import Size, size_of
+from tools.estimates.learner import GIB
+from tools.estimates.model import Size, shape_of, size_of
 from tools.estimates.operations import PEAKS, peak_of
-from tools.estimates.rank_memory import GIB, shape_of
 from tools.plan.assumptions import ASSUMPTIONS
 from tools.plan.cards import planned
 from tools.plan.changes import Change, changes
 from tools.plan.combinations import findings
 from tools.plan.figures import Figure, Plan, figures
+from tools.printable import aligned
 
 EPILOG = (
     "Memory of each role, groups in flight, expected lag, tokens a second that each role needs, Redis and disk, "
@@ -188,22 +189,20 @@ def _table(rows: Sequence[Change]) -> Iterator[str]:
                 readable(row.redis_bytes),
             )
         )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     yield "\nwhat would change it, each by itself"
-    for name, *others in cells:
-        line = "  ".join(f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
-        yield f"  {name:<{widths[0]}}  {line}"
+    yield from (f"  {line}" for line in aligned(cells))
 
 
 def _object(
     plan: Plan, made: Sequence[Figure], found: Sequence[CheckFinding], rows: Sequence[Change]
 ) -> dict[str, Any]:
     used = sorted({letter for figure in made for letter in figure.rests_on})
+    edges = 0 if plan.shape is None else plan.shape.matrix_edges
     return {
         "run": plan.run.name,
         "model": {
             "path": plan.run.model.path,
-            "size": None if plan.size is None else asdict(plan.size),
+            "size": None if plan.size is None else {**asdict(plan.size), "matrix_edges": edges},
             "shape": None if plan.shape is None else asdict(plan.shape),
         },
         "cards": asdict(plan.cards),

@@ -10,38 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from broker.protocol.run_reader import MEMORY_SHARE
 from config.generators import ScriptedEngineConfig, VllmEngineConfig
 from config.learner.weight_sync import FilesystemTransportConfig
 from config.run import Run
 from tools.doctor.findings import readable
 from tools.doctor.gpu_memory import wants_gpus
-from tools.estimates.needs import (
-    BYTES_OF,
-    MIB,
-    Size,
-    bytes_in_flight,
-    checkpoints_bytes,
-    evaluation_bytes,
-    journal_bytes,
-    judge_weights_bytes,
-    reference_bytes,
-    sampling_bytes,
-    trained_parameters,
-    training_bytes,
-    weights_bytes,
-)
-from tools.estimates.operations import TERA, peak_of, step_operations
-from tools.estimates.rank_memory import GIB, DecoderShape, rank_memory
-from tools.estimates.sampling import (
+from tools.estimates.generators import (
     GeneratorLoad,
     expected_lag,
     generator_share,
     held,
     judge_share,
+    judge_weights_bytes,
     sampled_groups,
+    sampling_bytes,
     token_bytes,
 )
+from tools.estimates.learner import GIB, rank_memory, reference_bytes, trained_parameters, training_bytes
+from tools.estimates.model import MIB, DecoderShape, Size
+from tools.estimates.operations import TERA, peak_of, step_operations
+from tools.estimates.stores import checkpoints_bytes, journal_bytes, redis_room, version_bytes, versions_bytes
 from tools.plan.assumptions import (
     ANSWERS,
     BUDGET,
@@ -106,25 +94,25 @@ class Plan:
 
 def figures(plan: Plan) -> Iterator[Figure]:
     """Yield all figures, section by section."""
-    if plan.size is not None and plan.shape is not None:
-        yield from memory(plan, plan.size, plan.shape)
+    if plan.shape is not None:
+        yield from memory(plan, plan.shape)
     yield from flow(plan)
     yield from rates(plan)
     yield from stores(plan)
 
 
-def memory(plan: Plan, size: Size, shape: DecoderShape) -> Iterator[Figure]:
+def memory(plan: Plan, shape: DecoderShape) -> Iterator[Figure]:
     """Yield the memory of a rank and of a generator, on their GPUs or on the host."""
     if plan.is_on_gpus:
         yield _rank(plan, shape)
         if (generator := _generator(plan, shape)) is not None:
             yield generator
     else:
-        yield _host(plan, size)
+        yield _host(plan, shape)
     if (judge := _judge(plan)) is not None:
         yield judge
     kl = plan.run.learner.objective.kl
-    if reference := reference_bytes(plan.run, size.parameters):
+    if reference := reference_bytes(plan.run, shape.parameters):
         where = "in the host's memory" if kl.offload else "counted in the learner's weights"
         yield Figure(
             section=MEMORY,
@@ -134,11 +122,11 @@ def memory(plan: Plan, size: Size, shape: DecoderShape) -> Iterator[Figure]:
             rests_on=plan.shape_marks,
         )
     if plan.run.learner.lora is not None:
-        trained = trained_parameters(plan.run, size)
+        trained = trained_parameters(plan.run, shape)
         yield Figure(
             section=MEMORY,
             name="adapters",
-            text=f"{trained / 1e6:.1f} million parameters train, {trained / size.parameters:.2%} of the model's",
+            text=f"{trained / 1e6:.1f} million parameters train, {trained / shape.parameters:.2%} of the model's",
             numbers={"parameters": trained},
             rests_on=plan.shape_marks,
         )
@@ -149,16 +137,8 @@ def memory(plan: Plan, size: Size, shape: DecoderShape) -> Iterator[Figure]:
 def _rank(plan: Plan, shape: DecoderShape) -> Figure:
     learner = plan.run.learner
     rank = rank_memory(plan.run, shape, card_bytes=plan.cards.bytes)
-    terms = {
-        "weights": rank.weights,
-        "gradients": rank.gradients,
-        "optimizer": rank.optimizer,
-        "activations": rank.activations,
-        "head": rank.head,
-        "CUDA": rank.runtime,
-    }
-    parts = ", ".join(f"{name} {count / GIB:.1f}" for name, count in terms.items())
-    numbers = {f"{name}_bytes": count for name, count in terms.items()} | {
+    parts = ", ".join(f"{name} {count / GIB:.1f}" for name, count in rank.terms.items())
+    numbers = {f"{name}_bytes": count for name, count in rank.terms.items()} | {
         "total_bytes": rank.total,
         "ranks": learner.ranks,
     }
@@ -175,16 +155,12 @@ def _generator(plan: Plan, shape: DecoderShape) -> Figure | None:
     share = generator_share(plan.run, shape, card_bytes=plan.cards.bytes)
     if share is None:
         return None
-    taken = max(share.total, share.asked)
     return Figure(
         section=MEMORY,
         name="vLLM generator",
-        text=(
-            f"{plan.run.generators.count} x {taken / GIB:.1f} GiB of each of its GPUs: weights "
-            f"{share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, vLLM itself {share.runtime / GIB:.1f}"
-        ),
+        text=f"{plan.run.generators.count} x {share.needed / GIB:.1f} GiB of each of its GPUs: {share}",
         numbers={
-            "total_bytes": taken,
+            "total_bytes": share.needed,
             "weights_bytes": share.weights,
             "cache_bytes": share.kv_cache,
             "runtime_bytes": share.runtime,
@@ -204,11 +180,8 @@ def _judge(plan: Plan) -> Figure | None:
         taken = weights + (serve.kv_cache_mb or 0) * MIB
         text = f"{serve.model}: weights {readable(weights)}, KV cache {serve.kv_cache_mb or 'unset'} MiB"
     else:
-        taken = max(share.total, share.asked)
-        text = (
-            f"{serve.model}: {taken / GIB:.1f} GiB of each of {serve.tensor_parallel} GPUs: weights "
-            f"{share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, vLLM itself {share.runtime / GIB:.1f}"
-        )
+        taken = share.needed
+        text = f"{serve.model}: {taken / GIB:.1f} GiB of each of {serve.tensor_parallel} GPUs: {share}"
     return Figure(
         section=MEMORY,
         name="served judge",
@@ -218,9 +191,9 @@ def _judge(plan: Plan) -> Figure | None:
     )
 
 
-def _host(plan: Plan, size: Size) -> Figure:
-    training = training_bytes(plan.run, size)
-    sampling = sampling_bytes(plan.run, size.parameters)
+def _host(plan: Plan, shape: DecoderShape) -> Figure:
+    training = training_bytes(plan.run, shape)
+    sampling = sampling_bytes(plan.run, shape.parameters)
     return Figure(
         section=MEMORY,
         name="host",
@@ -418,9 +391,9 @@ def _learner(plan: Plan, completions: int) -> Iterator[Figure]:
     yield Figure(
         section=RATES, name="learner's rank", text=text, numbers=numbers, rests_on=(ANSWERS, STEP, OPERATIONS)
     )
-    if plan.size is None:
+    if shape is None:
         return
-    version = plan.size.parameters * BYTES_OF[run.model.dtype]
+    version = version_bytes(run, shape.parameters)
     rate = version / (plan.step_s * run.learner.weights.every)
     yield Figure(
         section=RATES,
@@ -434,29 +407,28 @@ def _learner(plan: Plan, completions: int) -> Iterator[Figure]:
 def stores(plan: Plan) -> Iterator[Figure]:
     """Yield the needs of Redis and the disks."""
     run = plan.run
-    groups, rounds, bundles = bytes_in_flight(run), evaluation_bytes(run), run.learner.weights.redis_max_bytes
-    limit = (groups + rounds + bundles) / MEMORY_SHARE
-    beside = f", a held-out round {readable(rounds)}" if rounds else ""
-    if bundles:
+    room = redis_room(run)
+    beside = f", a held-out round {readable(room.rounds)}" if room.rounds else ""
+    if room.weights:
         only = isinstance(run.learner.weights, FilesystemTransportConfig)
-        beside += f", weights {readable(bundles)}{' if a generator lacks the folder' if only else ''}"
+        beside += f", weights {readable(room.weights)}{' if a generator lacks the folder' if only else ''}"
     yield Figure(
         section=STORES,
         name="Redis",
-        text=f"groups {readable(groups)}{beside}; maxmemory of {readable(limit)} or more, or none",
+        text=f"groups {readable(room.groups)}{beside}; maxmemory of {readable(room.limit)} or more, or none",
         numbers={
-            "groups_bytes": groups,
-            "evaluation_bytes": rounds,
-            "weights_bytes": bundles,
-            "maxmemory_bytes": limit,
+            "groups_bytes": room.groups,
+            "evaluation_bytes": room.rounds,
+            "weights_bytes": room.weights,
+            "maxmemory_bytes": room.limit,
         },
         rests_on=(BUDGET, REDIS),
     )
     numbers = {"journal_bytes": journal_bytes(run)}
     text = f"journal {readable(numbers['journal_bytes'])}"
-    if plan.size is not None:
-        numbers["weights_bytes"] = weights_bytes(run, plan.size.parameters)
-        numbers["checkpoints_bytes"] = checkpoints_bytes(run, plan.size)
+    if plan.shape is not None:
+        numbers["weights_bytes"] = versions_bytes(run, plan.shape.parameters)
+        numbers["checkpoints_bytes"] = checkpoints_bytes(run, plan.shape)
         text += f", versions of the weights {readable(numbers['weights_bytes'])}"
         text += f", checkpoints and the model {readable(numbers['checkpoints_bytes'])}"
     yield Figure(section=STORES, name="disk", text=text, numbers=numbers, rests_on=(BUDGET,))

@@ -31,7 +31,7 @@ from config.explanations import ConfigError
 from config.loading import from_yaml, load_run
 from config.run import Run
 from config.scorers import ScorersConfig, TaskConfig
-from learner.journal.ledger import Ledger, read_ledger
+from learner.journal.ledger import read_ledger
 from learner.journal.records import step_number
 from learner.resume.replay import IncarnationSettings
 from scorers.api import RowWorkerClient, all_tasks
@@ -42,9 +42,9 @@ from scorers.rows.judged_lines import asks
 from scorers.rows.row_workers import RowWorkers
 from scorers.scorer import Asked
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
-from tools.journal.rows import NotInJournal, Steps, ranges
+from tools.journal.rows import JournalReader, NotInJournal, ranges
 from tools.rescore.comparison import FULL, Rescored, ScoringComparison, score_json
-from tools.rescore.derived import Derived, HeldOut
+from tools.rescore.derived import Derived, held_out_groups
 
 SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4  # per worker, groups that are read and not scored yet
@@ -126,10 +126,10 @@ def run(options: argparse.Namespace) -> int:
             f"no run {options.run!r}: there is no {given}; give --runs-dir, the folder that the run's own folder is in"
         )
     config = load_run(["--config", options.config or str(given), *options.values]).scorers
-    ledger = read_ledger(folder / "journal", strict=False)
+    reading = JournalReader(folder, read_ledger(folder / "journal", strict=False))
     if options.derivations is not None:
-        return _derive(options, config, folder, ledger)
-    return _compare(options, config, from_yaml(given.read_bytes(), str(given)), ledger)
+        return _derive(options, config, reading)
+    return _compare(options, config, from_yaml(given.read_bytes(), str(given)), reading)
 
 
 def _rescorer(config: ScorersConfig, name: str, workers: int, option: str = "--scorer") -> Rescorer:
@@ -138,9 +138,8 @@ def _rescorer(config: ScorersConfig, name: str, workers: int, option: str = "--s
     return Rescorer(only, lambda _: name, workers)
 
 
-def _derive(options: argparse.Namespace, config: ScorersConfig, folder: Path, ledger: Ledger) -> int:
+def _derive(options: argparse.Namespace, config: ScorersConfig, reading: JournalReader) -> int:
     """Verify the held-out samples, and print their figures."""
-    held_out = HeldOut(folder, ledger, options.steps)
     derived = Derived(k=options.derivations, accepts=options.accepts)
     verifier = _rescorer(config, options.scorer, options.workers)
     rule = None if options.rule is None else _rescorer(config, options.rule, options.workers, "--rule")
@@ -148,7 +147,7 @@ def _derive(options: argparse.Namespace, config: ScorersConfig, folder: Path, le
         verify = stack.enter_context(verifier).rescored
         by_rule = None if rule is None else stack.enter_context(rule).rescored
         console = Console(stderr=True)
-        done = derived.gather(held_out.groups(), verify, by_rule)
+        done = derived.gather(held_out_groups(reading, options.steps), verify, by_rule)
         groups = sum(
             1
             for _ in track(
@@ -160,11 +159,11 @@ def _derive(options: argparse.Namespace, config: ScorersConfig, folder: Path, le
             "run": options.run,
             "scorer": options.scorer,
             "rule": options.rule,
-            "damaged": held_out.damaged,
+            "damaged": reading.broken,
         }
         sys.stdout.write(json.dumps({**found, **derived.as_json()}) + "\n")
         return 0 if groups else 1
-    for line in held_out.damaged:
+    for line in reading.broken:
         sys.stderr.write(f"{line}\n")
     if not groups:
         sys.stderr.write(
@@ -177,26 +176,22 @@ def _derive(options: argparse.Namespace, config: ScorersConfig, folder: Path, le
     return 0
 
 
-def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, ledger: Ledger) -> int:
+def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, reading: JournalReader) -> int:
     """Score the run's trained groups, and print the comparison."""
-    folder = folder_of(options.run, options.runs_dir)
+    ledger = reading.ledger
     rescorer = _rescorer(config, options.scorer, options.workers)
     wanted = [
         record for record in ledger.steps if options.steps is None or step_number(record) in options.steps
     ]
     settings = IncarnationSettings(begun, ledger)
     scales = {step_number(record): settings.of(record).advantage.scale for record in wanted}
-    reading, comparison, console = (
-        Steps(folder, wanted),
-        ScoringComparison(options.samples),
-        Console(stderr=True),
-    )
+    comparison, console = ScoringComparison(options.samples), Console(stderr=True)
     with ExitStack() as stack:
         out = (
             stack.enter_context(options.out.open("w", encoding="utf-8")) if options.out is not None else None
         )
         stack.enter_context(rescorer)
-        found = rescorer.rescored((step, group) for step, group, _ in reading.groups())
+        found = rescorer.rescored((found.step, found.group) for found in reading.trained(wanted))
         for step, group, rescored in track(
             found,
             "rescoring",
@@ -208,7 +203,7 @@ def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, led
             comparison.add(step, group, rescored, scales[step])
             if out is not None:
                 _write(out, step, group, rescored)
-    _print_result(options, ledger, reading, comparison)
+    _print_result(options, reading, comparison)
     return 0 if comparison.completions else 1
 
 
@@ -325,9 +320,7 @@ def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Resco
         )
 
 
-def _print_result(
-    args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: ScoringComparison
-) -> None:
+def _print_result(args: argparse.Namespace, reading: JournalReader, comparison: ScoringComparison) -> None:
     """Print the result on standard output; what is missing from it on standard error, unless the JSON has it."""
     if args.json:
         found = {
@@ -336,13 +329,13 @@ def _print_result(
             "steps": reading.read,
             "gone": list(reading.gone),
             "damaged": {str(step): reason for step, reason in reading.damaged.items()},
-            "journal_problems": ledger.problems,
+            "journal_problems": reading.ledger.problems,
             **comparison.as_json(),
         }
         sys.stdout.write(json.dumps(found) + "\n")
         return
     if not comparison.completions:
-        sys.stderr.write(f"millrace rescore: {_why_nothing(args, ledger, reading, comparison)}\n")
+        sys.stderr.write(f"millrace rescore: {_why_nothing(args, reading, comparison)}\n")
     else:
         lines = [
             f"run {args.run}, {len(reading.read)} steps ({ranges(reading.read)}), through {args.scorer}",
@@ -351,17 +344,16 @@ def _print_result(
         sys.stdout.write("\n".join(lines) + "\n")
     if reading.gone:
         sys.stderr.write(f"steps {ranges(list(reading.gone))}: retention has removed what they trained on\n")
-    for line in [*reading.damaged.values(), *ledger.problems]:
+    for line in [*reading.damaged.values(), *reading.ledger.problems]:
         sys.stderr.write(f"{line}\n")
 
 
-def _why_nothing(
-    args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: ScoringComparison
-) -> str:
+def _why_nothing(args: argparse.Namespace, reading: JournalReader, comparison: ScoringComparison) -> str:
     """Say why there is no completion with a new score."""
+    ledger = reading.ledger
     if not ledger.steps:
         return f"{args.run} has no step in its journal"
-    if not reading.records:
+    if not (reading.read or reading.gone or reading.damaged):
         return f"--steps: {args.run} has the steps {ranges(list(map(step_number, ledger.steps)))}"
     if not reading.read:
         return "nothing could be rescored: no payload of these steps can be read"

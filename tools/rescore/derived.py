@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import repeat, tee
-from pathlib import Path
+from itertools import chain, repeat, tee
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from broker.messages import JsonObject, Score, ScoredGroup
-from learner.journal.ledger import JournalError, Ledger
+from learner.journal.ledger import COLLECTED
 from learner.journal.untrained import EVALUATED
 from tools.evaluate.derivations import Derivations, Sample, derivations
 from tools.evaluate.rates import Estimate
-from tools.journal.rows import collected_groups, untrained_groups
+from tools.journal.rows import JournalReader
 from tools.rescore.comparison import FULL, Rescored
 
 RULE: Final = "rule"  # a score's component with a rule's verdict in addition to a model's
@@ -33,27 +32,16 @@ JUDGED: Final = frozenset({"rubric", "tinyv"})  # types of rows whose scorers ha
 Rescore = Callable[[Iterator[tuple[int, ScoredGroup]]], Iterator[tuple[int, ScoredGroup, list[Rescored]]]]
 
 
-@dataclass(slots=True)
-class HeldOut:
-    """Read the held-out groups of a run, and record unreadable ones."""
+def held_out_groups(reading: JournalReader, rounds: range | None = None) -> Iterator[tuple[int, ScoredGroup]]:
+    """Yield each held-out group of a run with the version of its round; 0 for a collected one.
 
-    folder: Path  # of the run
-    ledger: Ledger
-    rounds: range | None = None  # versions to read; None: all
-    damaged: list[str] = field(default_factory=list)
-
-    def groups(self) -> Iterator[tuple[int, ScoredGroup]]:
-        """Yield each group, with decoded completions, with the version of its round; 0 for a collected one."""
-        for found in untrained_groups(self.folder, self.ledger):
-            if isinstance(found, JournalError):
-                self.damaged.append(str(found))
-            elif found.kind == EVALUATED and (self.rounds is None or found.step in self.rounds):
-                yield found.step, found.group
-        for group in collected_groups(self.folder, self.ledger):
-            if isinstance(group, JournalError):
-                self.damaged.append(str(group))
-            elif self.rounds is None or 0 in self.rounds:
-                yield 0, group
+    Args:
+        reading: records what can't be read.
+        rounds: versions to read; None: all.
+    """
+    for found in chain(reading.untrained(), reading.collected(reading.ledger.collected)):
+        if found.outcome in {EVALUATED, COLLECTED} and (rounds is None or found.step in rounds):
+            yield found.step, found.group
 
 
 @dataclass(slots=True)

@@ -157,19 +157,7 @@ def ended_view(name: str, folder: Path) -> RunView | None:
     if found.status not in ENDED:
         return None
     seen = Snapshot(
-        status=found.status,
-        reason=found.reason,
-        version=found.version,
-        steps=found.steps,
-        prompts=0,
-        rollouts=0,
-        scored=0,
-        dead=0,
-        slots=0,
-        queued_jobs={},
-        scorers=(),
-        processes=(),
-        at=found.at,
+        status=found.status, reason=found.reason, version=found.version, steps=found.steps, at=found.at
     )
     finding, flow = finding_over([seen])
     return RunView(name=name, snapshot=seen, finding=finding, flow=flow, trouble="")

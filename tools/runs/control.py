@@ -14,7 +14,7 @@ from pathlib import Path
 
 from broker.connection import RedisLink
 from broker.errors import PipelineError
-from broker.joining import FINISHED, has_learner, state_of
+from broker.joining import FINISHED, has_learner, linked, state_of
 from broker.keys import Keys
 from broker.private_redis import server
 from broker.protocol.ledger_view import is_known
@@ -62,8 +62,8 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
     Raises:
         HasEnded: the run has ended, or does not exist.
     """
-    with server.ensure_readable(name, runs_dir) as url:
-        link, keys = RedisLink(url, outage_s=OUTAGE_S, key=""), Keys(name)
+    keys = Keys(name)
+    with linked(name, runs_dir, outage_s=OUTAGE_S) as link:
         state = state_of(link, keys)
         if state.status == FINISHED:
             raise HasEnded(

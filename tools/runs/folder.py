@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import itertools
-import json
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from typing import Any, TextIO
 from broker.errors import Permanent, PipelineError, RunFailed
 from config.run import Run
 from learner.reporting.metrics_file import read_metrics
+from learner.status import read_status
 
 
 class RunTaken(PipelineError):
@@ -63,10 +63,7 @@ class RunFolder:
 
 def read_run(path: Path) -> RunFolder:
     """Read a run's folder; a missing or partial file counts as empty."""
-    try:
-        status = json.loads((path / "status.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        status = {}
+    status = read_status(path)
     return RunFolder(
         path=path,
         status=status.get("status", ""),

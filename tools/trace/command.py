@@ -9,16 +9,13 @@ of it. Exit code 0: shown; 1: there is no such group, it is nowhere, or its data
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -26,10 +23,10 @@ from rich.table import Table
 from rich.text import Text
 
 from broker import group_ids
-from broker.connection import RedisLink
 from broker.errors import PipelineError
+from broker.joining import linked
 from broker.keys import Keys
-from broker.monitoring.group_view import Sight, look
+from broker.monitoring.group_view import look
 from broker.private_redis import server
 from config.logs import mask
 from learner.groups.evaluation import version_of
@@ -75,7 +72,8 @@ def run(options: argparse.Namespace) -> int:
     """Show a group's history. 0: shown; 1: with errors. Raises PipelineError where there is none."""
     sight, no_redis = None, ""
     try:
-        sight = _sight(options.run, options.runs_dir, options.group)
+        with linked(options.run, options.runs_dir, outage_s=OUTAGE_S) as link:
+            sight = look(link, Keys(options.run), options.group)
     except PipelineError as error:
         no_redis = mask(str(error)).splitlines()[0]
     account = read_account(server.folder_of(options.run, options.runs_dir), options.group)
@@ -85,14 +83,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         show(story)
     return 0 if story.is_whole else 1
-
-
-def _sight(name: str, runs_dir: Path, group_id: str) -> Sight:
-    """Read the group from Redis. Raises a PipelineError where Redis can't be read."""
-    with contextlib.ExitStack() as stack:
-        url = stack.enter_context(server.ensure_readable(name, runs_dir))
-        link = stack.enter_context(closing(RedisLink(url, outage_s=OUTAGE_S, key="")))
-        return look(link, Keys(name), group_id)
 
 
 def _group_id(text: str) -> str:

@@ -95,8 +95,7 @@ def _family(ledger: Ledger, group_id: str) -> dict[str, Any]:
 
 def repeated(retry: Record) -> str:
     """Return the id of the group that a retry's record issues again."""
-    number = retry["number"]
-    return group_ids.retried(retry["id"], number - 1) if number > 1 else str(retry["id"])
+    return group_ids.retried(retry["id"], retry["number"] - 1)
 
 
 def _committed_at(folder: Path, record: Record | None) -> float:

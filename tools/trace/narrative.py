@@ -19,12 +19,12 @@ from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.evaluation import version_of
 from learner.groups.facts.episodes import as_tree
-from learner.journal.ledger import COLLECTED, DROPPED, TRAINED, GroupOutcome
+from learner.journal.ledger import COLLECTED, DROPPED, RECORDED, TRAINED, GroupOutcome
 from learner.journal.records import step_number
 from tools.trace.journal_view import Account, repeated
 from tools.trace.stages import PLAYING, SAMPLING, SCORING, TRAINING, GroupStage, done, moment, under_way, wait
 
-NOWHERE, RECORDED, DEAD_LETTER = "nowhere", "recorded", "letter"  # states besides streams and outcomes
+NOWHERE, DEAD_LETTER = "nowhere", "letter"  # states besides streams and those of the ledger
 
 
 class NoStory(Permanent):
@@ -236,6 +236,7 @@ def _nowhere(run: str, group_id: str, sight: Sight, account: Account) -> Story:
             "`millrace runs` lists what is there, --runs-dir says where else"
         )
     ordinal, number = group_ids.order_of(group_id)
+    is_issued = sight.cursor.names(group_id)
     if sight.floor is not None:
         says = (
             f"it has a slot, and no entry in any stream (where: {sight.where or 'nothing'}): the learner issues it "
@@ -246,21 +247,22 @@ def _nowhere(run: str, group_id: str, sight: Sight, account: Account) -> Story:
             f"group {group_id} is in no stream and in no evaluation that run {run} has recorded: the round "
             "was never asked for, or the learner asks for it again"
         )
-    elif ordinal < sight.position and number <= sight.retries and account.is_there:
+    elif is_issued and account.is_there:
         says = f"it was issued, and has no slot, no entry and no outcome: it is lost. `millrace audit {run}` names all"
-    elif ordinal < sight.position and number <= sight.retries:
+    elif is_issued:
         raise NoStory(
             f"group {group_id} was issued and is in flight no more, and the journal of run {run} is not "
             "here: give --runs-dir, the folder that the run's own folder is in"
         )
     elif number:
         raise NoStory(
-            f"group {group_id} has never been issued: {ordinal} was begun anew {sight.retries} times"
+            f"group {group_id} has never been issued: {ordinal} was begun anew "
+            f"{sight.cursor.retries_of(group_id)} times"
         )
     else:
         raise NoStory(
             f"group {group_id} has never been issued: run {run} ({sight.status or 'no status'}) has issued "
-            f"the groups below {sight.position}"
+            f"the groups below {sight.cursor.position}"
         )
     return _story(
         run,

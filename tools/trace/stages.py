@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.keys import EPISODES, PROMPTS, ROLLOUTS, SCORED
-from broker.monitoring.group_view import ROLES, Sight
+from broker.monitoring.group_view import Sight
+from broker.monitoring.snapshot import ROLES
 from broker.protocol.streams import NOBODY
 
 STATES = 2  # of a role's processes, named
@@ -77,9 +78,7 @@ def under_way(facts: Facts, sight: Sight) -> Iterator[GroupStage]:
         case "rollouts":
             yield from _in_rollouts(sight, since)
         case "scored":
-            state = next(
-                (f": {beat['state']}" for beat in (sight.beats or {}).values() if beat.get("state")), ""
-            )
+            state = next((f": {beat.state}" for beat in sight.beats.values() if beat.state), "")
             yield _open(
                 SCORED,
                 since,
@@ -128,8 +127,8 @@ def _unsampled(facts: Facts, sight: Sight, since: float) -> Iterator[GroupStage]
             _crew(sight, role),
         )
         return
-    beat = (sight.beats or {}).get(lease.consumer)
-    began = _began(beat, str(facts.get("group_id", "")))
+    beat = sight.beats.get(lease.consumer)
+    began = beat.began.get(str(facts.get("group_id", ""))) if beat else None
     yield wait(sight.stream, since, began, issued)
     silent = "" if beat else "it has no heartbeat: another takes over when the lease runs out"
     yield _open(
@@ -142,19 +141,19 @@ def _in_rollouts(sight: Sight, since: float) -> Iterator[GroupStage]:
     if lease is None or job is None or not job.worker:
         yield _open(ROLLOUTS, since, sight, "", *tries, _delivery(sight), _crew(sight, "scorer"))
         return
-    beat = (sight.beats or {}).get(job.worker)
+    beat = sight.beats.get(job.worker)
     group_id = sight.entry.group_id if sight.entry else ""
-    if beat is not None and beat.get("state") != f"scoring group {group_id}":
+    if beat is not None and beat.state != f"scoring group {group_id}":
         yield _open(
             ROLLOUTS,
             since,
             sight,
             job.worker,
             *tries,
-            f"its job {job.id} was taken by a worker that says: {beat.get('state', '?')}",
+            f"its job {job.id} was taken by a worker that says: {beat.state or '?'}",
         )
         return
-    began = float(beat["since"]) if beat else job.started_at or None
+    began = beat.since if beat else job.started_at or None
     silent = (
         "" if beat else ("it has no heartbeat: a dispatcher delivers the group again when the lease runs out")
     )
@@ -180,25 +179,16 @@ def _tries(sight: Sight) -> Iterator[str]:
     if sight.played:
         yield str(sight.played)
     if sight.began:
-        ends = sight.ends or {}
+        ends = sight.ends
         before = ", ".join(f"{name} ({ends[name]})" if name in ends else name for name in sight.began[:-1])
         yield f"attempt {len(sight.began)}{f' after {before}' if before else ''}"
     if sight.error:
         yield f"the last error: {sight.error}"
 
 
-def _began(beat: Mapping[str, str] | None, group_id: str) -> float | None:
-    """Return since when a generator has sampled a group, from its heartbeat."""
-    for word in (beat or {}).get("began", "").split():
-        name, _, at = word.rpartition("@")
-        if name == group_id:
-            return float(at)
-    return None
-
-
 def _crew(sight: Sight, role: str) -> str:
     """Return which processes could take the group, and what they do instead."""
-    states = Counter(beat.get("state", "?") for beat in (sight.beats or {}).values())
+    states = Counter(beat.state or "?" for beat in sight.beats.values())
     if not states:
         return f"no {role} is alive"
     return ", ".join(

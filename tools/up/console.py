@@ -21,6 +21,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from broker.keys import DEAD, EPISODES, PROMPTS, ROLLOUTS, SCORED
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Snapshot
 from tools.run_view.follower import RunView
@@ -33,6 +34,7 @@ LIVE_EVERY_S = 0.25
 STALE_S = 5.0
 ROLE_WIDTH = 11
 BAR_WIDTH = 24
+STREAMS = (PROMPTS, ROLLOUTS, SCORED, DEAD)
 HEADLINE_BAR, HEADLINE_REWARDS = (
     16,
     12,
@@ -224,12 +226,13 @@ def progress_line(view: RunView, running: int, *, left_s: float | None = None) -
     if view.pass_rates:
         parts.append(f"pass_rate={view.pass_rates[-1][1]:.3f}")
     parts += [
-        f"prompts={found.prompts}",
-        f"rollouts={found.rollouts}",
-        f"scored={found.scored}",
-        f"dead={found.dead}",
+        *(f"{stream}={found.depth(stream)}" for stream in STREAMS),
         f"generators={found.alive('generator')}",
-        *([f"episodes={found.episodes}", f"agents={found.alive('agent')}"] if found.has_agents else []),
+        *(
+            [f"episodes={found.depth(EPISODES)}", f"agents={found.alive('agent')}"]
+            if found.has_agents
+            else []
+        ),
         f"scorers={found.alive('scorer')}",
         f"verdict={view.finding.text!r}",
     ]
@@ -340,12 +343,7 @@ def _headline(view: RunView, found: Snapshot) -> RenderableType:
 
 def _streams(found: Snapshot) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
-    depths = {
-        "prompts": found.prompts,
-        "rollouts": found.rollouts,
-        "scored": found.scored,
-        "dead": found.dead,
-    }
+    depths = {stream: found.depth(stream) for stream in STREAMS}
     largest = max(1, *depths.values())
     for stream, depth in depths.items():
         number = Text(str(depth), "bold", justify="right")

@@ -35,9 +35,9 @@ from config.run import Run
 from learner.training.batch import Batch
 from learner.training.engines.deepspeed import DeepSpeedBackend
 from learner.training.head.chunks import LARGE_CHUNK, SMALL_CHUNK, logits_at_once
-from tools.estimates.needs import size_of, training_bytes
+from tools.estimates.learner import rank_memory, training_bytes
+from tools.estimates.model import shape_of, size_of
 from tools.estimates.operations import TERA, peak_of, step_operations
-from tools.estimates.rank_memory import rank_memory, shape_of
 
 STEPS = 3  # that count; one before them does not
 CHUNKS = (SMALL_CHUNK, LARGE_CHUNK)  # entries of a chunk of logits, the larger one takes 1 GiB
@@ -97,8 +97,9 @@ def measures_the_learner(place: StepPlace) -> StepFigures:
         rates.append(f"chunks of {chunk // 2**20} Mi: {sum(lengths) / seconds:,.0f} tokens/s{mfu}")
         facts[str(chunk)] = {"seconds": seconds, "tokens_per_s": sum(lengths) / seconds, "peak_bytes": peak}
     policy.close()
-    estimate = training_bytes(run, estimate_size)
-    whole = rank_memory(run, shape_of(run.model, estimate_size), card_bytes=memory if on_gpu else None).total
+    shape = shape_of(run.model, estimate_size)
+    estimate = training_bytes(run, shape)
+    whole = rank_memory(run, shape, card_bytes=memory if on_gpu else None).total
     if on_gpu:
         _holds("between steps", rest, estimate)
         _holds("at most", peaks[logits_at_once(memory)], whole)

@@ -41,6 +41,17 @@ class GpuMemoryShare:
         """All memory taken in the end."""
         return self.weights + self.kv_cache + self.runtime
 
+    @property
+    def needed(self) -> int:
+        """All memory taken in the end, or required to be free at the start: the larger of the two."""
+        return max(self.total, self.asked)
+
+    def __str__(self) -> str:
+        return (
+            f"weights {self.weights / GIB:.1f}, KV cache {self.kv_cache / GIB:.1f}, "
+            f"vLLM itself {self.runtime / GIB:.1f}"
+        )
+
 
 class MemoryArguments(TypedDict):
     """vLLM's memory arguments, by its own names."""
@@ -105,11 +116,10 @@ def _lacking(config: VllmEngineConfig, *, weights_bytes: int, seen: Sequence[Car
     """Describe the shortage on the first GPU that has too little; "" where none has, or memory is unknown."""
     for card in seen[: config.tensor_parallel]:
         share = share_of(config, weights_bytes=weights_bytes, card_bytes=card.total_bytes)
-        needed = max(share.total, share.asked)
-        if card.free_bytes < needed:
+        if card.free_bytes < share.needed:
             return (
                 f"GPU {card.name} has {card.free_bytes / GIB:.1f} GiB free of {card.total_bytes / GIB:.1f}, and this "
-                f"generator takes {needed / GIB:.1f}: {_parts(config, share)}. Who has the rest: nvidia-smi. "
+                f"generator takes {share.needed / GIB:.1f}: {_parts(config, share)}. Who has the rest: nvidia-smi. "
                 f"What to do: {_change(config, share, card)}"
             )
     return ""

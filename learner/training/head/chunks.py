@@ -1,7 +1,7 @@
 """Choose how many logits the head computes at once, by the memory of its device.
 
 In: a device's bytes. Out: entries of one chunk of float32 logits. Used by the backend and the reference model, and by
-the doctor's estimate of a rank's memory (`tools.estimates.rank_memory`); loads no library.
+the doctor's estimate of a rank's memory (`tools.estimates.learner`); loads no library.
 """
 
 from __future__ import annotations

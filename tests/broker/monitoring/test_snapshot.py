@@ -17,8 +17,11 @@ from config.loading import to_yaml
 from config.run import Run
 from tests.broker.conftest import Board
 
-NOTHING: dict[str, Any] = dict.fromkeys(("steps", *WORK_STREAMS, "slots"), 0)
-EMPTY = Snapshot(status="", reason="", version=-1, queued_jobs={}, scorers=(), processes=(), **NOTHING)
+EMPTY = Snapshot(status="", reason="", version=-1, steps=0)
+
+
+def depths_of(**depths: int) -> dict[str, StreamState]:
+    return {stream: StreamState(depth=depth) for stream, depth in depths.items()}
 
 
 def process(role: str, **more: Any) -> Process:
@@ -54,10 +57,13 @@ def test_a_snapshot_counts_what_is_in_the_keys(link: RedisLink, keys: Keys) -> N
     client.hset(keys.alive("learner", "host:1"), mapping=learner | sums)
     client.hset(Keys("test-2").alive("learner", "other"), mapping={"pid": "13"})  # another run's
     client.xadd(Keys("test-2")("prompts"), {"v": "1"})
-    expected: dict[str, Any] = said | depths
+    found = snapshot(client, "test")
+    assert {stream: found.depth(stream) for stream in depths} == depths
+    assert found.depth("episodes") == 0
+    expected: dict[str, Any] = said
     of_math: dict[str, Any] = {"groups": 3, "completions": 24, "seconds": 1.5, "failures": {"ChildDied": 2}}
     at_work = {"id": "host:1", "pid": 12, "host": "here", "state": "training", "version": "3", "since": 1.5}
-    assert replace(snapshot(client, "test"), streams={}) == Snapshot(
+    assert replace(found, streams={}) == Snapshot(
         **expected,
         reason="",
         version=0,
@@ -90,7 +96,8 @@ SERVING = (process("generator"), process("scorer", queues=("math", "light")))
     ],
 )
 def test_one_look_says_where_groups_pile_up(prompts: int, rollouts: int, scored: int, said: str) -> None:
-    assert replace(EMPTY, prompts=prompts, rollouts=rollouts, scored=scored, processes=BOTH).pile == said
+    streams = depths_of(prompts=prompts, rollouts=rollouts, scored=scored)
+    assert replace(EMPTY, streams=streams, processes=BOTH).pile == said
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,8 @@ def test_one_look_says_where_groups_pile_up(prompts: int, rollouts: int, scored:
 def test_work_that_nobody_is_there_for_is_named(
     prompts: int, rollouts: int, jobs: dict[str, int], alive: tuple[Process, ...], said: str
 ) -> None:
-    found = replace(EMPTY, prompts=prompts, rollouts=rollouts, queued_jobs=jobs, processes=alive)
+    streams = depths_of(prompts=prompts, rollouts=rollouts)
+    found = replace(EMPTY, streams=streams, queued_jobs=jobs, processes=alive)
     assert found.nobody == said
 
 

@@ -201,9 +201,7 @@ def test_a_play_says_who_is_ready_and_for_whom_it_waits(capsys: pytest.CaptureFi
     def seen(**states: str) -> RunView:
         plain: dict[str, Any] = {"pid": 7, "host": "here", "since": 0.0, "version": ""}
         processes = tuple(Process(role=role, id=role, state=does, **plain) for role, does in states.items())
-        names = ("version", "steps", "prompts", "rollouts", "scored", "dead", "slots")
-        counts: dict[str, Any] = dict.fromkeys(names, 0)
-        now = Snapshot(status="", reason="", **counts, queued_jobs={}, scorers=(), processes=processes)
+        now = Snapshot(status="", reason="", version=0, steps=0, processes=processes)
         return RunView(name="d", snapshot=now)
 
     progress = Progress()

@@ -17,8 +17,8 @@ from tests.support.paths import RECIPES
 from tests.tools.conftest import MakeRun
 from tools.doctor.findings import CheckFinding, Level
 from tools.doctor.gpu_memory import check_gpu_memory
-from tools.estimates.needs import Size, size_of
-from tools.estimates.rank_memory import GIB, rank_memory, shape_of
+from tools.estimates.learner import GIB, rank_memory
+from tools.estimates.model import Size, shape_of, size_of
 
 VLLM = {"type": "vllm", "gpu_memory_utilization": 0.35}
 HALF_A_BILLION = Size(494_000_000, "by a test")
@@ -40,7 +40,7 @@ def shared(make_run: MakeRun, **learner: Any) -> Run:
 
 
 def found(run: Run, seen: tuple[Card, ...], size: Size | None = HALF_A_BILLION) -> list[CheckFinding]:
-    return list(check_gpu_memory(run, size, seen))
+    return list(check_gpu_memory(run, None if size is None else shape_of(run.model, size), seen))
 
 
 def test_the_table_has_a_rank_by_term_and_the_sum_on_each_gpu(make_run: MakeRun) -> None:
@@ -158,10 +158,10 @@ def test_a_served_judge_is_counted_on_its_own_gpu(make_run: MakeRun) -> None:
         judge={"serve": serve},
     )
     shares = [finding.seen for finding in found(run, cards(24, 24)) if "judge" in finding.seen]
-    # 3 billion parameters of 2 bytes are 5.6 GiB
+    # 3.09 billion parameters of 2 bytes are 5.7 GiB
     assert shares == [
-        "estimate for the judge that is served, GiB: weights 5.6, KV cache 4.0, vLLM itself 2.0: 11.6",
-        "GPU 1: judge 11.6 of 24.0 GiB",
+        "estimate for the judge that is served, GiB: weights 5.7, KV cache 4.0, vLLM itself 2.0: 11.7",
+        "GPU 1: judge 11.7 of 24.0 GiB",
     ]
-    small = [finding for finding in found(run, cards(24, 10)) if "GPU 1: judge 11.6" in finding.seen]
+    small = [finding for finding in found(run, cards(24, 10)) if "GPU 1: judge 11.7" in finding.seen]
     assert_found(small[0], PROBLEM, "too little", "of judge.serve")

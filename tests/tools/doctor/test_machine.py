@@ -6,6 +6,7 @@ import json
 import resource
 import struct
 import sysconfig
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor import machine
 from tools.doctor.findings import Level
-from tools.estimates import needs as doctor_needs
+from tools.estimates import stores
+from tools.estimates.learner import trained_parameters
+from tools.estimates.model import KNOWN, Size, shape_of, size_of
 
 GIB = 1 << 30
 
@@ -36,18 +39,17 @@ def test_what_a_run_needs_is_arithmetic_that_can_be_done_on_paper(make_run: Make
         sampling={"group_size": 4, "max_tokens": 225},
         learner={"groups_per_step": 10, "max_lag": 1, "steps": 50, "checkpoint": {"every": 5, "keep": 2}},
     )
-    size = doctor_needs.size_of(run.model)
-    assert size == doctor_needs.Size(500_000_000, "by the name Tiny-0.5B-x")
+    size = size_of(run.model)
+    assert size == Size(494_032_768, "by the name Tiny-0.5B-x"), "rounded, as Qwen2.5's is"
+    shape = replace(shape_of(run.model, size), parameters=1000)
     step = 10 * (4 * 225 + 100) * 8
-    assert doctor_needs.bytes_in_flight(run) == 40 * 1000 * 12, (
-        "as many as fill a step when one in four trains"
-    )
-    assert doctor_needs.journal_bytes(run) == 50 * step
-    assert doctor_needs.weights_bytes(run, 1000) == 1000 * 2 * 3
-    assert doctor_needs.checkpoints_bytes(run, doctor_needs.Size(1000, "")) == 1000 * (14 * 3 + 2)
+    assert stores.redis_room(run).groups == 40 * 1000 * 12, "as many as fill a step when one in four trains"
+    assert stores.journal_bytes(run) == 50 * step
+    assert stores.versions_bytes(run, 1000) == 1000 * 2 * 3
+    assert stores.checkpoints_bytes(run, shape) == 1000 * (14 * 3 + 2)
     for journal, steps in (({"keep": "since_checkpoint"}, 15), ({"keep_mb": 1}, 15), ({"keep_mb": 2}, 27)):
         section = run.learner.model_copy(update={"journal": run.learner.journal.model_validate(journal)})
-        needed = doctor_needs.journal_bytes(run.model_copy(update={"learner": section}))
+        needed = stores.journal_bytes(run.model_copy(update={"learner": section}))
         assert needed == steps * step, journal
 
 
@@ -58,8 +60,8 @@ def test_a_models_size_is_read_from_its_files_where_they_are_here(make_run: Make
         (tmp_path / f"model-{number}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     (tmp_path / "other.safetensors").write_bytes(b"junk")
     here, hub = (make_run(model={"path": path}) for path in (str(tmp_path), "me/nameless"))
-    assert doctor_needs.size_of(here.model) == doctor_needs.Size(34, f"as {tmp_path} has them", 14)
-    assert doctor_needs.size_of(hub.model) is None
+    assert size_of(here.model) == Size(34, f"as {tmp_path} has them")
+    assert size_of(hub.model) is None
     assert_found(machine.model_size(hub, None), NOTE, "can't be told", "hf download me/nameless")
 
 
@@ -86,7 +88,7 @@ def test_a_folder_that_can_not_be_written_is_found(tmp_path: Path, monkeypatch: 
 
 
 def test_memory_and_open_files_are_measured_against_the_run(make_run: MakeRun, tmp_path: Path) -> None:
-    size = doctor_needs.Size(1_000_000_000, "")
+    shape = replace(KNOWN[0], parameters=1_000_000_000)
     run = make_run(generators={"count": 2, "engine": {"type": "hf"}})
 
     def but(learner: object) -> Run:
@@ -94,16 +96,16 @@ def test_memory_and_open_files_are_measured_against_the_run(make_run: MakeRun, t
 
     pulled = but({"ranks": 2, "objective": {"kl": {"coef": 0.1}}})
     adapted = but({"lora": {"rank": 8}})
-    known = doctor_needs.Size(1_000_000_000, "", 500_000)  # adapters of 4 million parameters
     for asked, of, gib, level, seen, do in (
-        (run, size, 10, NOTE, "more than there is", "a GPU"),
-        (run, size, 30, OK, "training 20.5 GiB, 2 generators", ""),
+        (run, shape, 10, NOTE, "more than there is", "a GPU"),
+        (run, shape, 30, OK, "training 18.6 GiB, 2 generators", ""),
         (None, None, 1, OK, "available", ""),
-        (pulled, size, 30, OK, "the reference model 3.7 GiB", ""),
-        (adapted, known, 10, OK, "training 1.9 GiB, 2 generators", ""),
+        (pulled, shape, 40, OK, "training 26.1 GiB, the reference model 3.7 GiB", ""),
+        (adapted, shape, 10, OK, "training 1.9 GiB, 2 generators", ""),
     ):
         assert_found(machine.memory(asked, of, available=partial(said, gib * GIB)), level, seen, do)
-    assert doctor_needs.trained_parameters(adapted, size) == 10_000_000
+    # a layer has edges of 4 x 896, 2 x (14 + 2) x 64, and 3 x (896 + 4,864)
+    assert trained_parameters(adapted, shape) == 8 * 24 * (3584 + 2048 + 17_280)
 
     several = make_run(learner={"ranks": 2})
     for asked, total, level in (

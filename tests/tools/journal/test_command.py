@@ -18,7 +18,7 @@ from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup,
 from config.loading import to_yaml
 from config.run import Run
 from learner.groups.facts.episodes import as_tree
-from learner.journal.ledger import DEAD, DROPPED, GroupOutcome, read_ledger, read_step
+from learner.journal.ledger import DEAD, DROPPED, GroupOutcome, read_step
 from learner.journal.writer import Journal
 from learner.reporting.conversations import told_as_text
 from tests.conftest import ROOT
@@ -28,7 +28,7 @@ from tests.support.journals import flip
 from tests.support.scores import a_score
 from tests.support.told import Millrace, Patch, Told
 from tests.tools.conftest import MakeRun
-from tools.journal.rows import Steps
+from tools.journal.rows import open_journal
 
 pytestmark = pytest.mark.process
 
@@ -444,6 +444,7 @@ def test_a_step_is_read_when_it_is_its_turn(run: Run, monkeypatch: Patch) -> Non
         return read_step(folder, record)
 
     monkeypatch.setattr("tools.journal.rows.read_step", noted)
-    for step, _, _ in Steps(run.folder, read_ledger(run.folder / "journal").steps).groups():
-        assert begun == list(range(step))
+    reading = open_journal(run.folder)
+    for found in reading.trained(reading.ledger.steps):
+        assert begun == list(range(found.step))
     assert begun == [0, 1, 2, 3, 4]

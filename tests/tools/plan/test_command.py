@@ -15,7 +15,8 @@ from config.loading import load_run
 from tests.support.paths import RECIPES
 from tests.support.told import Millrace, Patch
 from tools.doctor.gpu_memory import check_gpu_memory
-from tools.estimates.needs import bytes_in_flight, size_of
+from tools.estimates.model import shape_of, size_of
+from tools.estimates.stores import redis_room
 from tools.plan.cards import planned
 
 PlanOf = Callable[..., dict[str, Any]]
@@ -195,9 +196,12 @@ def test_every_recipe_has_a_plan_and_says_what_doctor_says(recipe: Path, millrac
     assert told.code == 0
     assert {one["level"] for one in plan["findings"]} <= {"ok", "note"}
     assert numbers(plan, "groups and lag", "in flight")["groups"] >= 8
-    assert numbers(plan, "Redis and disk", "Redis")["groups_bytes"] == bytes_in_flight(run)
+    assert numbers(plan, "Redis and disk", "Redis")["groups_bytes"] == redis_room(run).groups
     cards = planned(recipe, memory_gb=None, name="").of(run)
-    findings = check_gpu_memory(run, size_of(run.model), cards)
+    size = size_of(run.model)
+    assert size is not None
+    shape = shape_of(run.model, size)
+    findings = check_gpu_memory(run, shape, cards)
     doctors = [one.seen for one in findings if one.name == "GPU memory"]
     assert [one["seen"] for one in plan["findings"] if one["name"] == "GPU memory"] == doctors
     assert bool(doctors) == (recipe.stem not in {"demo_cpu", "demo_agents"})
@@ -230,7 +234,7 @@ def test_words_that_can_be_no_plan_are_refused(words: list[str], said: str, mill
 def test_a_served_judge_has_a_figure_and_may_not_measure_beside_another_role(plan_of: PlanOf) -> None:
     judge = ("scorers.tasks={rubric: {scorer: {type: rubric}}}", "judge.serve.model=Org/Judge-3B")
     plan = plan_of(*judge, "judge.serve.gpus=[1]", code=1)
-    assert numbers(plan, "memory", "served judge")["weights_bytes"] == 3e9 * 2
+    assert numbers(plan, "memory", "served judge")["weights_bytes"] == 3_085_938_688 * 2
     assert said(plan, "judge.serve.kv_cache_mb is unset")["level"] == "problem"
     alone = plan_of(*judge, "judge.serve.gpus=[2]")
     assert said(alone, "GPU 2: judge")["level"] == "ok"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.monitoring.snapshot import Process, Snapshot
+from broker.monitoring.snapshot import Process, Snapshot, StreamState
 from config.run import Run
 from learner.groups.facts.same_reward import WARNING
 from tests.support.chain import make_run
@@ -29,8 +29,7 @@ def beat(role: str, name: str = "1", queues: tuple[str, ...] = (), **sums: float
 
 def look(*processes: Process, at: float = 0.0, **fields: Any) -> Snapshot:
     plain: dict[str, Any] = {"status": "running", "reason": "", "version": 5, "steps": 100, "run": a_run()}
-    plain |= {"prompts": 0, "rollouts": 0, "scored": 0, "dead": 0, "slots": 8}
-    plain |= {"queued_jobs": {}, "scorers": ()}
+    plain |= {"slots": 8}
     return Snapshot(**plain | fields, processes=processes, at=at)
 
 
@@ -175,7 +174,7 @@ SAID_FIRST: list[Any] = [
     ({"wanted": "pause"}, "an operator paused the run: nothing is let in or trained until `millrace resume`"),
     ({"wanted": "drain"}, "an operator drains the run: 8 groups are out, then it ends"),
     ({"processes": (beat("scorer"),)}, "no learner is alive: nothing is let in or trained until one comes"),
-    ({"processes": (beat("learner"),), "rollouts": 3},
+    ({"processes": (beat("learner"),), "streams": {"rollouts": StreamState(depth=3)}},
         "3 groups wait for a scorer to score them, and none is alive"),
     ({"processes": (beat("learner"),)}, "no role has begun to work"),
     ({"processes": (beat("learner", up_s=110, busy_s=10, idle_s=10),), "slots": 2},
@@ -199,7 +198,7 @@ def test_rates_are_shown_with_two_digits_or_whole(rate: float, shown: str) -> No
 
 
 def test_one_look_alone_says_where_groups_pile_up() -> None:
-    said, _ = finding_over([replace(AFTER, scored=6)])
+    said, _ = finding_over([replace(AFTER, streams={"scored": StreamState(depth=6)})])
     assert said.text == "the generators wait for the learner (6 of 6 groups are to train)"
     assert finding_over([BEFORE, AFTER])[0].bottleneck == "scorers"
 

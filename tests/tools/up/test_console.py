@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from broker.monitoring.counters import ScorerStats
-from broker.monitoring.snapshot import Process, Snapshot
+from broker.monitoring.snapshot import Process, Snapshot, StreamState
 from tests.support.told import Capsys, Patch
 from tools.run_view.finding import BottleneckFinding
 from tools.run_view.follower import RunView, completion_rates
@@ -26,10 +26,11 @@ BEATS = (
     Process(role="learner", id="l", state="12 s: 3 of 16 groups", version="", **PLAIN),
     Process(role="scorer", id="s", state="scoring", version="", **PLAIN),
 )
-COUNTS: dict[str, Any] = {
-    "prompts": 10, "rollouts": 4, "scored": 2, "dead": 1, "slots": 16, "queued_jobs": {},
-}  # fmt: skip
-MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, **COUNTS, scorers=(), processes=BEATS)
+DEPTHS = {"prompts": 10, "rollouts": 4, "scored": 2, "dead": 1}
+STREAMS = {stream: StreamState(depth=depth) for stream, depth in DEPTHS.items()}
+MIDWAY = Snapshot(
+    status="running", reason="", version=3, steps=12, streams=STREAMS, slots=16, processes=BEATS
+)
 
 
 def midway(silent_s: float = 0.0) -> RunView:

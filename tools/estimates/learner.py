@@ -1,9 +1,10 @@
-"""Estimate the GPU memory of a learner's rank, by term, from the configuration and the model's shape.
+"""Estimate the memory of a learner's rank, by term, from the configuration and the model's shape.
 
 In: a run, the shape of its model, and the GPU's memory if known. Out: bytes. The memory of DeepSpeed and autograd does
 not depend on the device: the factors were measured in steps on CPU ranks with the GPU's configuration
-(`tests/tools/estimates/test_rank_memory.py` measures again), by counting tensors. CUDA's own memory is a guess. None of
-it has been measured on a GPU. Used by `tools.doctor.gpu_memory` and by `tools.plan`.
+(`tests/tools/estimates/test_learner.py` measures again), by counting tensors. CUDA's own memory is a guess. None of
+it has been measured on a GPU. Used by `tools.doctor` and `tools.plan`: a rank's terms on a GPU, and the sum of all
+ranks' where they have the host's memory.
 """
 
 # P: parameters. P': trained ones. N: ranks. T: tokens of a micro-batch. L: layers. D: hidden size. I: intermediate
@@ -11,16 +12,11 @@ it has been measured on a GPU. Used by `tools.doctor.gpu_memory` and by `tools.p
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass
 
-from config.run import ModelConfig, Run
+from config.run import Run
 from learner.training.head.chunks import LARGE_CHUNK, logits_at_once
-from tools.estimates.needs import BYTES_OF, Size, cached, reference_bytes, trained_parameters
+from tools.estimates.model import BYTES_OF, DecoderShape, size_of
 
 GIB = 1 << 30
 BUCKET = (
@@ -41,59 +37,6 @@ RUNTIME_BYTES = GIB  # CUDA context, NCCL, workspaces, and fragmentation. A gues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecoderShape:
-    """The dimensions of a dense decoder."""
-
-    parameters: int
-    hidden: int
-    layers: int
-    intermediate: int
-    vocabulary: int
-    heads: int  # of queries
-    key_value_heads: int  # of keys and values, shared by groups of queries
-    head_width: int  # dimension of one head
-    positions: int = 0  # the longest sequence that the model supports; 0: unknown
-    source: str  # of the dimensions
-
-    @property
-    def layer_parameters(self) -> int:
-        """Weights in the matrices of all layers."""
-        attention = self.hidden * self.head_width * 2 * (self.heads + self.key_value_heads)
-        return self.layers * (attention + 3 * self.hidden * self.intermediate)
-
-    @property
-    def head(self) -> int:
-        """Weights of the output head, even if the embedding shares them."""
-        return self.vocabulary * self.hidden
-
-
-# Qwen2.5's, for models without files here: the nearest of these is assumed.
-KNOWN = tuple(
-    DecoderShape(
-        parameters=parameters,
-        hidden=hidden,
-        layers=layers,
-        intermediate=intermediate,
-        vocabulary=vocabulary,
-        heads=heads,
-        key_value_heads=key_value_heads,
-        head_width=head_width,
-        source=f"taken for Qwen2.5-{name}",
-    )
-    for name, parameters, hidden, layers, intermediate, vocabulary, heads, key_value_heads, head_width in (
-        ("0.5B", 494_032_768, 896, 24, 4_864, 151_936, 14, 2, 64),
-        ("1.5B", 1_543_714_304, 1_536, 28, 8_960, 151_936, 12, 2, 128),
-        ("3B", 3_085_938_688, 2_048, 36, 11_008, 151_936, 16, 2, 128),
-        ("7B", 7_615_616_512, 3_584, 28, 18_944, 152_064, 28, 4, 128),
-        ("14B", 14_770_033_664, 5_120, 48, 13_824, 152_064, 40, 8, 128),
-        ("32B", 32_763_876_352, 5_120, 64, 27_648, 152_064, 40, 8, 128),
-        ("72B", 72_706_203_648, 8_192, 80, 29_568, 152_064, 64, 8, 128),
-    )
-)
-NEAR = 1.33  # rounding factor of names: R1-Distill-Qwen-1.5B has 1.78 billion
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RankMemory:
     """The GPU memory of one rank; bytes.
 
@@ -108,9 +51,14 @@ class RankMemory:
     runtime: int = RUNTIME_BYTES
 
     @property
+    def terms(self) -> dict[str, int]:
+        """The terms by their names for people."""
+        return {name if name != "runtime" else "CUDA": count for name, count in asdict(self).items()}
+
+    @property
     def total(self) -> int:
         """The sum."""
-        return self.weights + self.gradients + self.optimizer + self.activations + self.head + self.runtime
+        return sum(asdict(self).values())
 
 
 def rank_memory(
@@ -124,8 +72,10 @@ def rank_memory(
         card_bytes: memory of the GPU, which decides how many logits are computed at once; None: unknown, large.
         is_fused: whether `learner.training.head.fused` computes the head, which the GPU decides.
     """
+    is_beside = not run.learner.objective.kl.offload
+    reference = reference_bytes(run, shape.parameters) // run.learner.ranks if is_beside else 0
     return RankMemory(
-        weights=weights(run, shape),
+        weights=weights(run, shape) + reference,
         gradients=gradients(run, shape),
         optimizer=optimizer(run, shape),
         activations=activations(run, shape),
@@ -134,19 +84,17 @@ def rank_memory(
 
 
 def weights(run: Run, shape: DecoderShape) -> int:
-    """Return the bytes of the weights, and of a reference model's.
+    """Return the bytes of the weights.
 
     P x 2 (4 in float32). Under ZeRO-3 P / N x 2, and the gathered parameters: at most `LIVE`. With `offload_weights`
-    only the latter. The same again for the reference of a KL term, unless it stays on the host.
+    only the latter.
     """
     zero, width = run.learner.zero, BYTES_OF[run.model.dtype]
-    kl = run.learner.objective.kl
-    reference = 0 if kl.offload else reference_bytes(run, shape.parameters) // run.learner.ranks
     if zero.stage < 3:
-        return shape.parameters * width + reference
+        return shape.parameters * width
     own = 0 if zero.offload_weights else shape.parameters * width // run.learner.ranks
     is_whole = run.learner.ranks == 1 and not zero.offload_weights
-    return own + reference + (0 if is_whole else min(shape.parameters, LIVE) * width)
+    return own + (0 if is_whole else min(shape.parameters, LIVE) * width)
 
 
 def gradients(run: Run, shape: DecoderShape) -> int:
@@ -157,7 +105,7 @@ def gradients(run: Run, shape: DecoderShape) -> int:
     sum is on the host.
     """
     zero, width = run.learner.zero, BYTES_OF[run.model.dtype]
-    trained = _trained(run, shape)
+    trained = trained_parameters(run, shape)
     ranks = run.learner.ranks if zero.stage >= 2 else 1
     total = 0 if zero.offload_optimizer else trained * SUM // ranks
     if zero.stage >= 2:
@@ -171,8 +119,8 @@ def optimizer(run: Run, shape: DecoderShape) -> int:
     if zero.offload_optimizer:
         return 0
     if zero.stage == 0:
-        return _trained(run, shape) * MOMENTS
-    return _trained(run, shape) * MASTER_AND_MOMENTS // run.learner.ranks
+        return trained_parameters(run, shape) * MOMENTS
+    return trained_parameters(run, shape) * MASTER_AND_MOMENTS // run.learner.ranks
 
 
 def activations(run: Run, shape: DecoderShape) -> int:
@@ -209,42 +157,34 @@ def head(run: Run, shape: DecoderShape, *, card_bytes: int | None, is_fused: boo
     return entries * (FUSED_COPIES_OF_LOGITS if is_fused else COPIES_OF_LOGITS) + shape.head * (copy + total)
 
 
-def shape_of(model: ModelConfig, size: Size) -> DecoderShape:
-    """Return the shape of a model: from its `config.json`, in a folder or the hub's cache, else by its size.
+def training_bytes(run: Run, shape: DecoderShape) -> int:
+    """Return the memory of all ranks for the model, where nothing is offloaded: weights, gradients and optimizer.
+
+    Without activations, the head's copies, and a reference model.
+    """
+    zero = run.learner.zero.model_copy(update={"offload_optimizer": False, "offload_weights": False})
+    whole = run.model_copy(update={"learner": run.learner.model_copy(update={"zero": zero})})
+    return run.learner.ranks * sum(term(whole, shape) for term in (weights, gradients, optimizer))
+
+
+def trained_parameters(run: Run, shape: DecoderShape) -> int:
+    """Return the number of trained parameters: all, or the adapters' on all matrices but embeddings and head."""
+    lora = run.learner.lora
+    return shape.parameters if lora is None else lora.rank * shape.matrix_edges
+
+
+def reference_bytes(run: Run, parameters: int) -> int:
+    """Return the memory of the KL term's reference model, summed over ranks; 0 where none is loaded.
 
     Args:
-        model: the section.
-        size: its number of parameters, from `tools.estimates.needs.size_of`.
+        run: the resolved run.
+        parameters: of the policy; a reference of another size is looked up.
     """
-    for folder in (Path(model.path), *cached(model.path)):
-        if (found := _read(folder / "config.json", size)) is not None:
-            return found
-    nearest = min(KNOWN, key=lambda shape: abs(math.log(shape.parameters / size.parameters)))
-    is_near = 1 / NEAR < size.parameters / nearest.parameters < NEAR
-    return nearest if is_near else replace(nearest, parameters=size.parameters)
-
-
-def _read(file: Path, size: Size) -> DecoderShape | None:
-    """Read the shape from a model's own file; None where the file is missing, or has other keys."""
-    try:
-        described: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        text = described.get("text_config") or described
-        hidden, heads = int(text["hidden_size"]), int(text["num_attention_heads"])
-        return DecoderShape(
-            parameters=size.parameters,
-            hidden=hidden,
-            layers=int(text["num_hidden_layers"]),
-            intermediate=int(text["intermediate_size"]),
-            vocabulary=int(text["vocab_size"]),
-            heads=heads,
-            key_value_heads=int(text.get("num_key_value_heads") or heads),
-            head_width=int(text.get("head_dim") or hidden // heads),
-            positions=int(text.get("max_position_embeddings") or 0),
-            source=f"as {file} has it",
-        )
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _trained(run: Run, shape: DecoderShape) -> int:
-    return trained_parameters(run, Size(shape.parameters, shape.source))
+    kl = run.learner.objective.kl
+    if not kl.coef or (
+        run.learner.lora is not None and kl.reference is None
+    ):  # then the policy without its adapter
+        return 0
+    found = None if kl.reference is None else size_of(run.model.model_copy(update={"path": kl.reference}))
+    copies = 1 if run.learner.zero.stage == 3 else run.learner.ranks
+    return (parameters if found is None else found.parameters) * BYTES_OF[run.model.dtype] * copies

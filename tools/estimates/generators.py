@@ -15,8 +15,7 @@ from config.run import Run
 from generators.engines.vllm.memory import GpuMemoryShare, share_of
 from generators.engines.vllm.settings import longest_sequence, room, side_by_side
 from generators.worker import groups_at_once
-from tools.estimates.needs import BYTES_OF, judge_weights_bytes
-from tools.estimates.rank_memory import DecoderShape
+from tools.estimates.model import BYTES_OF, DecoderShape, size_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +54,21 @@ def judge_share(run: Run, *, card_bytes: int | None) -> GpuMemoryShare | None:
     if serve is None or (card_bytes is None and serve.kv_cache_mb is None):
         return None
     return share_of(serve.engine, weights_bytes=judge_weights_bytes(run), card_bytes=card_bytes or 0)
+
+
+def sampling_bytes(run: Run, parameters: int) -> int:
+    """Return the memory of all generators for their weights, without the KV cache."""
+    return parameters * BYTES_OF[run.model.dtype] * run.generators.count
+
+
+def judge_weights_bytes(run: Run) -> int:
+    """Return the weights' size of the judge that the run serves; 0 where there is none, or its size is unknown.
+
+    It is served in the type of its own files, assumed to have 16 bits, like most models.
+    """
+    serve = run.judge.serve
+    size = None if serve is None else size_of(run.model.model_copy(update={"path": serve.model}))
+    return 0 if size is None else size.parameters * BYTES_OF["bfloat16"]
 
 
 def held(run: Run, shape: DecoderShape | None, *, card_bytes: int | None) -> GeneratorLoad:
