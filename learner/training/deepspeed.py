@@ -19,6 +19,7 @@ import math
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, assert_never
@@ -673,7 +674,7 @@ def _import_deepspeed(device: torch.device) -> Any:
     finally:
         compiler.compile = compile_
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    deepspeed.ops.__compatible_ops__ = defaultdict(bool)  # else it tries the compiler for every operator
     return deepspeed
 
 
