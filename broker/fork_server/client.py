@@ -107,6 +107,10 @@ class ForkServer:
             self._give_up(f"its imports take longer than {IMPORT_S:.0f} s")
         return self._process is None or self._is_ready
 
+    def fileno(self) -> int:
+        """Return the descriptor that can be read when `may_spawn` has changed."""
+        return self._socket.fileno()
+
     def spawn(
         self,
         args: Sequence[str],
