@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -117,8 +118,30 @@ def wait(process: Process, timeout_s: float) -> bool:
     while not has_ended(process):
         if time.monotonic() >= deadline:
             return False
-        time.sleep(POLL_S)
+        wait_for_any([process], deadline - time.monotonic())
     return True
+
+
+def wait_for_any(running: Iterable[Process], timeout_s: float, *, news: Iterable[int] = ()) -> None:
+    """Wait until one of the processes has ended, or a descriptor of `news` can be read, at most `timeout_s`.
+
+    Where the kernel has no descriptors of processes, such as an old gVisor, it returns after POLL_S.
+    """
+    ends = select.poll()
+    for descriptor in news:
+        ends.register(descriptor, select.POLLIN)
+    with contextlib.ExitStack() as stack:
+        for process in running:
+            if process.returncode is not None:
+                return
+            try:
+                descriptor = os.pidfd_open(process.pid)
+            except OSError:
+                timeout_s = min(timeout_s, POLL_S)
+                continue
+            stack.callback(os.close, descriptor)
+            ends.register(descriptor, select.POLLIN)
+        ends.poll(max(0.0, timeout_s) * 1000)
 
 
 def stop(process: Process, grace_s: float) -> int:

@@ -13,7 +13,13 @@ GpuNumber = Annotated[int, Field(ge=0)]  # counted from 0 among the GPUs that th
 class Section(BaseModel):
     """A group of keys. Frozen after loading; an unknown key is an error that names the nearest key."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        protected_namespaces=(),
+        allow_inf_nan=False,
+        defer_build=True,  # most sections are validated as parts of a run alone
+    )
 
 
 def sections_of(annotation: Any) -> list[type[BaseModel]]:

@@ -27,14 +27,13 @@ from typing import IO
 
 import broker
 from broker import processes
-from broker.fork_server.server import READY, ForkRequest
+from broker.fork_server.server import LONGEST, READY, ForkRequest
 
 log = logging.getLogger(__name__)
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 IMPORT_S = 300.0  # longest wait for the imports, which come from a disk that may be slow
 ANSWER_S = 10.0  # longest wait for a fork
-LONGEST = 4096  # bytes of an answer
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 SHOWN = 2048  # bytes of a command that ps shows
 
@@ -74,14 +73,25 @@ class ForkServer:
     Args:
         imports: modules, in this order, each with a function to call behind a colon if it has something to build. What
             fails is left to the command, which reports it. Empty: every command starts from nothing.
+        is_complete: False: `complete` follows, and nothing is spawned before.
     """
 
-    def __init__(self, imports: Sequence[str]) -> None:
+    def __init__(self, imports: Sequence[str], *, is_complete: bool = True) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = _start(theirs.fileno(), imports) if imports and _has_one_thread() else None
         self._is_ready = False
         self._began = time.monotonic()
+        if is_complete:
+            self.complete(imports)
+
+    def complete(self, imports: Sequence[str]) -> None:
+        """Tell the server all modules, those that it has begun with included; none: it ends, as nothing is to fork."""
+        if not imports:
+            self.close()
+        elif self._process is not None:
+            with contextlib.suppress(OSError):  # it has ended, which `may_spawn` finds
+                self._socket.send(json.dumps(imports).encode())
 
     @property
     def may_spawn(self) -> bool:
@@ -96,6 +106,10 @@ class ForkServer:
         elif time.monotonic() - self._began > IMPORT_S:
             self._give_up(f"its imports take longer than {IMPORT_S:.0f} s")
         return self._process is None or self._is_ready
+
+    def fileno(self) -> int:
+        """Return the descriptor that can be read when `may_spawn` has changed."""
+        return self._socket.fileno()
 
     def spawn(
         self,

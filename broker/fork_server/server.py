@@ -1,9 +1,9 @@
 """Import modules, then fork for each request: `python -m broker.fork_server.server DESCRIPTOR BLANKS MODULE ...`.
 
-In: a socket with requests, one at a time. Out: READY, or why this process is not safe to fork; then the id of the
-process of each request. It calls `main(words)` of `MODULE.__main__`, with the environment and the descriptors of the
-request, so that it is what `python -m MODULE words` would be. A fork finds no thread, no lock and no open connection
-of this process. The blanks are room for the commands that forks show.
+In: a socket with the names of all modules, then requests, one at a time. Out: READY, or why this process is not safe to
+fork; then the id of the process of each request. It calls `main(words)` of `MODULE.__main__`, with the environment and
+the descriptors of the request, so that it is what `python -m MODULE words` would be. A fork finds no thread, no lock
+and no open connection of this process. The blanks are room for the commands that forks show.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import TypedDict
 from broker.processes import die_with_parent
 
 READY = b"ready"
+LONGEST = 4096  # bytes of an answer, or of the modules' names
 MOST_DESCRIPTORS = 16
 ADOPTED_S = 5.0  # until a fork is the requester's child
 POLL_S = 0.001
@@ -42,12 +43,10 @@ def main(words: Sequence[str]) -> int:
     """Import, then serve until the requester ends. A fork returns from here with its own exit code."""
     channel = socket.socket(fileno=int(words[0]))
     gc.disable()  # nothing that is imported becomes garbage, and looking for it takes a fifth of the time
-    for name in words[2:]:
-        module, _, function = name.partition(":")
-        with contextlib.suppress(Exception):  # the role does it again, and reports the error
-            imported = importlib.import_module(module)
-            if function:
-                getattr(imported, function)()
+    _import(words[2:])
+    if not (message := channel.recv(LONGEST)):
+        return 0
+    _import([name for name in json.loads(message) if name not in words[2:]])
     if (threads := sum(1 for _ in Path("/proc/self/task").iterdir())) > 1:
         channel.send(f"an import has started {threads - 1} threads".encode())
         return 1
@@ -71,6 +70,15 @@ def main(words: Sequence[str]) -> int:
             os.close(descriptor)
         if os.waitpid(first, 0)[1] != 0:
             channel.send(b"it can't fork")
+
+
+def _import(names: Sequence[str]) -> None:
+    for name in names:
+        module, _, function = name.partition(":")
+        with contextlib.suppress(Exception):  # the role does it again, and reports the error
+            imported = importlib.import_module(module)
+            if function:
+                getattr(imported, function)()
 
 
 def _fork_again(request: ForkRequest, descriptors: Sequence[int], channel: socket.socket) -> None:

@@ -73,7 +73,7 @@ def problems(split: Split, size: int) -> list[DigitProblem]:
         raise ValueError(
             f"size={size}: the {split} split of the digit problems has 1 to {len(pool)} problems"
         )
-    return list(pool[:size])
+    return [DigitProblem(*problem) for problem in pool[:size]]
 
 
 def digit_problems(split: Split, size: int) -> list[dict[str, object]]:
@@ -88,23 +88,24 @@ def fingerprint(split: Split, size: int) -> str:
 
 
 @cache
-def _pool(split: Split) -> tuple[DigitProblem, ...]:
-    """Return every problem of `split`, in order."""
-    mine = (problem for problem in _every_problem() if _is_held_out(problem.digits) == (split == "eval"))
-    return tuple(sorted(mine, key=lambda problem: _hash("order", problem.operation, problem.digits)))
+def _pool(split: Split) -> tuple[tuple[str, str], ...]:
+    """Return operation and number of every problem of `split`, in order."""
+    return tuple(sorted(_every_problem(split), key=lambda problem: _hash("order", *problem)))
 
 
-def _every_problem() -> Iterator[DigitProblem]:
-    """Yield every operation on every number."""
+def _every_problem(split: Split) -> Iterator[tuple[str, str]]:
+    """Yield every operation on every number of `split`."""
     for length in LENGTHS:
-        for digits in itertools.permutations("123456789", length):
-            for operation in PHRASINGS:
-                yield DigitProblem(operation, "".join(digits))
+        for chosen in itertools.combinations("123456789", length):
+            if _is_held_out("".join(chosen)) == (split == "eval"):
+                for digits in itertools.permutations(chosen):
+                    for operation in PHRASINGS:
+                        yield operation, "".join(digits)
 
 
 def _is_held_out(digits: str) -> bool:
-    """Return whether numbers of these digits, in any order, belong to the eval split."""
-    return _hash("split", "".join(sorted(digits))) < HELD_OUT * 2**64
+    """Return whether numbers of these ascending digits, in any order, belong to the eval split."""
+    return _hash("split", digits) < HELD_OUT * 2**64
 
 
 def _hash(*words: str) -> int:

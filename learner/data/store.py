@@ -17,6 +17,7 @@ import tempfile
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -166,7 +167,11 @@ class RowList(Sequence[Row]):
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = list(rows)
         self.numbers: NDArray[np.int64] = np.arange(len(self._rows))
-        self.prompts: NDArray[np.int64] = np.asarray([*map(prompt_hash, rows)], dtype=np.int64)
+
+    @cached_property
+    def prompts(self) -> NDArray[np.int64]:
+        """Hashes of the rows' prompts."""
+        return np.asarray([*map(prompt_hash, self._rows)], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -70,6 +72,39 @@ def test_stop_sweeps_what_the_process_left_in_its_group() -> None:
     assert is_running(left)
     assert processes.stop(process, grace_s=5.0) == 0
     wait_until_gone(left)
+
+
+@pytest.mark.parametrize("has_descriptors", [True, False])
+def test_a_wait_for_several_ends_with_the_first_of_them(
+    monkeypatch: pytest.MonkeyPatch, has_descriptors: bool
+) -> None:
+    if not has_descriptors:
+
+        def refuse(_pid: int) -> int:
+            raise OSError(errno.ENOSYS, "no such call")
+
+        monkeypatch.setattr(os, "pidfd_open", refuse)
+    long, short = processes.spawn(["sleep", "600"]), processes.spawn(["sleep", "0.2"])
+    try:
+        while not processes.has_ended(short):
+            processes.wait_for_any([long, short], 500.0)
+        assert not processes.has_ended(long)
+    finally:
+        processes.stop(long, 0)
+        processes.stop(short, 0)
+
+
+def test_a_wait_for_several_ends_with_news() -> None:
+    reader, writer = os.pipe()
+    long = processes.spawn(["sleep", "600"])
+    try:
+        os.write(writer, b"1")
+        processes.wait_for_any([long], 500.0, news=[reader])
+        assert not processes.has_ended(long)
+    finally:
+        processes.stop(long, 0)
+        os.close(reader)
+        os.close(writer)
 
 
 STOPPABLE = """

@@ -1,7 +1,7 @@
 """`millrace up CONFIG`: run a whole run on this machine.
 
-In: a configuration. Out: the run's folder, and the learner's exit code. What the roles need is imported from the moment
-the configuration is read; `tools.up.local_run` does the rest.
+In: a configuration. Out: the run's folder, and the learner's exit code. What the roles need is imported from the first
+moment, before the configuration is read; `tools.up.local_run` does the rest.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import argparse
 import contextlib
 
 from broker.fork_server.client import ForkServer
-from config.loading import load_run
-from config.run import Run
 from tools.arguments import add_config, given_config
-from tools.up.role_commands import fork_server_of
+from tools.up.first_imports import begin_fork_server
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,14 +25,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run a configuration. Raises ConfigError, PipelineError."""
+    if options.dry_run:
+        return _up(options, None)
+    with contextlib.closing(begin_fork_server()) as fork_server:
+        return _up(options, fork_server)
+
+
+def _up(options: argparse.Namespace, fork_server: ForkServer | None) -> int:
+    # Behind the start of the fork server, which imports for longer than these do.
+    from config.loading import load_run
+    from tools.up.role_commands import complete_fork_server
+
     given = given_config(options)
     wanted = load_run(given)
-    with contextlib.closing(ForkServer([]) if options.dry_run else fork_server_of(wanted)) as fork_server:
-        return _up(wanted, given, options, fork_server)
+    if fork_server is not None:
+        complete_fork_server(fork_server, wanted)
 
-
-def _up(wanted: Run, given: list[str], options: argparse.Namespace, fork_server: ForkServer) -> int:
-    # Behind the start of the fork server, which imports for longer than these do.
     from learner.launch.preflight import check_places
     from tools.doctor.light import check_light
     from tools.up.local_run import up

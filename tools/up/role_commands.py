@@ -17,17 +17,12 @@ from config.explanations import ConfigError
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.gpus import VARIABLE, sees_gpu, visible
 from config.run import Run
+from tools.up.first_imports import TORCH
 from tools.up.served_judge import ServedJudge, served_judge
 
 LEARNER = ("learner",)
 
 # Imported once for the learner and the generators of engine `hf`, which are then forked (`broker.fork_server`).
-TORCH = (
-    "torch",
-    "transformers.models.auto.modeling_auto",
-    "transformers.models.auto.tokenization_auto",
-    "transformers.modeling_utils",
-)
 OF_LEARNER = (*TORCH, "learner.session", "learner.training.engines.deepspeed", "learner.training.build")
 OF_GENERATOR = (*TORCH, "generators.worker", "generators.engines.hf.engine", "generators.engines.hf.sampling")
 
@@ -124,9 +119,9 @@ def imports_of_generator(run: Run) -> tuple[str, ...]:
     return OF_GENERATOR if isinstance(run.generators.engine, HfEngineConfig) and not sees_gpu() else ()
 
 
-def fork_server_of(run: Run) -> ForkServer:
-    """Begin to import what the roles of `run` need, before their commands are built."""
-    return ForkServer([*dict.fromkeys((*imports_of_learner(run), *imports_of_generator(run)))])
+def complete_fork_server(server: ForkServer, run: Run) -> None:
+    """Tell a server that has begun what the roles of `run` import, or close it where none of them will be forked."""
+    server.complete([*dict.fromkeys((*imports_of_learner(run), *imports_of_generator(run)))])
 
 
 def imports_of(plan: Sequence[Command]) -> list[str]:

@@ -164,6 +164,7 @@ class Supervisor:
         self._fork_server = fork_server
         self._grace_s = grace_s
         self._tick_s = tick_s
+        self._news: list[int] = []  # descriptors that can be read once a role may start
 
     @property
     def running(self) -> int:
@@ -190,7 +191,8 @@ class Supervisor:
             outcome = None
             while outcome is None and not stop.is_set():
                 outcome = self._tick()
-                stop.wait(self._tick_s)
+                if outcome is None:
+                    self._wait_for_an_end()
             return self._finish(outcome)
         finally:
             for role_process in self.role_processes:
@@ -207,7 +209,13 @@ class Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(role_process.process.pid, signal.SIGKILL)
 
+    def _wait_for_an_end(self) -> None:
+        """Wait for the next tick, at most until a process ends or the fork server has imported all."""
+        running = [each.process for each in self.role_processes if each.process is not None]
+        processes.wait_for_any(running, self._tick_s, news=self._news)
+
     def _tick(self) -> RunEnd | None:
+        self._news.clear()
         self._on_tick()
         self._read_logs()
         for role_process in self.role_processes:
@@ -230,7 +238,10 @@ class Supervisor:
         if role_process.is_done or time.monotonic() < role_process.restarts.not_before:
             return False
         forks = self._forks(role_process)
-        return forks is None or forks.may_spawn
+        if forks is None or forks.may_spawn:
+            return True
+        self._news.append(forks.fileno())
+        return False
 
     def _forks(self, role_process: RoleProcess) -> ForkServer | None:
         """Return the fork server of a role that it can start."""
@@ -363,9 +374,13 @@ class Supervisor:
             if not processes.has_ended(process):
                 process.terminate()
         deadline = time.monotonic() + self._grace_s
-        while time.monotonic() < deadline and not all(map(processes.has_ended, others)):
+        if self._fork_server is not None:  # it forks no more, and takes a moment to end
+            self._fork_server.close()
+        while time.monotonic() < deadline and (
+            left := [process for process in others if not processes.has_ended(process)]
+        ):
             self._on_tick()
-            time.sleep(self._tick_s)
+            processes.wait_for_any(left, self._tick_s)
         for process in others:
             self._end(process)
         return outcome or RunEnd(code=0, reason="")
@@ -386,7 +401,7 @@ class Supervisor:
                     said - since,
                     role_process.command.role,
                 )
-            time.sleep(self._tick_s)
+            processes.wait_for_any([process], self._tick_s)
         return self._end(process)
 
     def _read_logs(self) -> None:

@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -309,5 +310,5 @@ def _import_deepspeed(device: torch.device) -> Any:
     finally:
         compiler.compile = compile_
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    deepspeed.ops.__compatible_ops__ = defaultdict(bool)  # else it tries the compiler for every operator
     return deepspeed

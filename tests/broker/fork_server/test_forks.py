@@ -149,3 +149,33 @@ def test_without_a_server_commands_start_from_nothing(
         assert (found["words"], found["built"]) == (["x"], None)
     why = {"idle": "fork_server ended", "a thread": "1 threads", "late": "longer than 0 s", "none": ""}[when]
     assert why in caplog.text
+
+
+def test_a_server_that_has_begun_is_told_the_rest_later(modules: Path) -> None:
+    (modules / "first.py").write_text("import beforehand; beforehand.build()")
+    with closing(ForkServer(["first"], is_complete=False)) as server:
+        assert not server.may_spawn
+        server.complete(["first", "beforehand:build"])
+        wait_until(lambda: server.may_spawn)
+        found, process = facts_of(server)
+    assert isinstance(process, ForkedProcess)
+    assert found["built"] == [1, 1]
+
+
+@pytest.mark.parametrize("when", ["nothing is to fork", "it has died"])
+def test_without_what_was_begun_commands_start_from_nothing(
+    modules: Path, caplog: pytest.LogCaptureFixture, when: str
+) -> None:
+    with closing(ForkServer(["beforehand"], is_complete=False)) as server:
+        process = server._process
+        assert process is not None
+        if when == "it has died":
+            os.kill(process.pid, signal.SIGKILL)
+            wait_until(lambda: processes.has_ended(process))
+        server.complete([] if when == "nothing is to fork" else ["beforehand"])
+        wait_until(lambda: server.may_spawn)
+        assert process.returncode == -signal.SIGKILL, "it is not left behind"
+        found, process_of_command = facts_of(server, "x")
+    assert isinstance(process_of_command, subprocess.Popen)
+    assert (found["words"], found["built"]) == (["x"], None)
+    assert ("fork_server ended" in caplog.text) == (when == "it has died")
