@@ -8,6 +8,7 @@ reward hacking; needs no torch.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -78,13 +79,14 @@ def length_correlation(group: ScoredGroup) -> float | None:
     lengths_G, rewards_G = _centred(lengths_G, turns_G), _centred(rewards_G, turns_G)
     if not lengths_G.any() or not rewards_G.any():
         return None
-    return float(np.corrcoef(lengths_G, rewards_G)[0, 1])
+    spread = math.sqrt((lengths_G @ lengths_G) * (rewards_G @ rewards_G))
+    return max(-1.0, min(1.0, float(lengths_G @ rewards_G) / spread))
 
 
 def _centred(values_G: NDArray[np.float64], turns_G: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return each value's distance from the mean of values with as many turns; exactly 0 where those are all equal."""
     found_G = np.zeros_like(values_G)
-    for turns in np.unique(turns_G):
+    for turns in set(turns_G.tolist()):
         alike_G = turns_G == turns
         if np.ptp(values_G[alike_G]):
             found_G[alike_G] = values_G[alike_G] - values_G[alike_G].mean()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -37,3 +38,28 @@ def test_this_pythons_programs_are_found_last(monkeypatch: pytest.MonkeyPatch, t
         set_environment()
     assert os.environ["PATH"] == f"{tmp_path}{os.pathsep}{Path(sys.executable).parent}"
     assert shutil.which("ninja") is not None  # it is in the lock: DeepSpeed compiles with it
+
+
+STEPS = """
+import ctypes, resource, sys
+from learner.launch.environment import keep_freed_memory
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+if "keep" in sys.argv:
+    keep_freed_memory()
+for _ in range(4):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [libc.malloc(20 << 20) for _ in range(3)]
+    for block in blocks:
+        ctypes.memset(block, 1, 20 << 20)
+    for block in blocks:
+        libc.free(block)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.parametrize(("words", "is_kept"), [(["keep"], True), ([], False)])
+def test_what_a_step_frees_is_kept_for_the_next(words: list[str], *, is_kept: bool) -> None:
+    said = subprocess.run([sys.executable, "-c", STEPS, *words], capture_output=True, text=True, check=True)
+    pages = 3 * (20 << 20) // os.sysconf("SC_PAGE_SIZE")
+    assert (int(said.stdout) < pages / 10) == is_kept
