@@ -173,8 +173,10 @@ class HfEngine:
         """Load the architecture; the parameters stay uninitialized until `_replace_weights`."""
         import torch
 
+        from generators.engines.hf.attention import use_decoding_attention
         from generators.engines.hf.model import build_model
 
+        use_decoding_attention()
         started = time.monotonic()
         if self._config.threads is not None:
             torch.set_num_threads(self._config.threads)

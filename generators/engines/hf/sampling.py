@@ -10,7 +10,8 @@ its worker thread; knows nothing of versions, text or the event loop. Keeps no s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import torch
@@ -51,7 +52,10 @@ class _How:
     top_p_B1: Tensor
     is_greedy_B: Tensor
     stops_BS: Tensor  # the tokens that end it
-    has_nucleus: bool  # of any completion; on the host, so that nothing waits for the device
+    # Of any completion; on the host, so that nothing waits for the device.
+    has_nucleus: bool
+    has_greedy: bool
+    has_temperature: bool  # other than 1
 
     @classmethod
     def of(cls, requests: Sequence[SampleRequest], group_B: Tensor, device: torch.device) -> _How:
@@ -71,16 +75,18 @@ class _How:
             is_greedy_B=is_greedy_G[group_B].to(device),
             stops_BS=stops_GS[group_B].to(device),
             has_nucleus=any(params.top_p < 1 and not params.is_greedy for params in every),
+            has_greedy=any(params.is_greedy for params in every),
+            has_temperature=bool((temperature_G != 1).any()),
         )
 
     def select(self, kept: Tensor) -> _How:
         """Return the parameters of the selected completions."""
-        return _How(
+        return replace(
+            self,
             temperature_B1=self.temperature_B1[kept],
             top_p_B1=self.top_p_B1[kept],
             is_greedy_B=self.is_greedy_B[kept],
             stops_BS=self.stops_BS[kept],
-            has_nucleus=self.has_nucleus,
         )
 
 
@@ -89,7 +95,7 @@ class _Active:
     """The unfinished completions; finished ones are dropped from time to time."""
 
     index_B: Tensor  # index in the batch's results
-    mask_BK: Tensor  # [B, P + T], True where a key is real and not left padding
+    mask_BK: Tensor | None  # [B, P + T], True where a key is real and not left padding; None: all are
     position_B: Tensor  # of the next token
     how: _How
     limit_B: Tensor  # max_tokens
@@ -98,15 +104,74 @@ class _Active:
 
     def select(self, kept: Tensor) -> _Active:
         """Return the selected completions."""
+        mask_BK = None if self.mask_BK is None else self.mask_BK[kept]
         return _Active(
             self.index_B[kept],
-            self.mask_BK[kept],
+            None if mask_BK is None or bool(mask_BK.all()) else mask_BK,
             self.position_B[kept],
             self.how.select(kept),
             self.limit_B[kept],
             self.uniform_BT[kept],
             self.alive_B[kept],
         )
+
+
+@dataclass(slots=True)
+class _Sampled:
+    """What was sampled: tokens of all completions, and those since rows were last dropped."""
+
+    ids_BT: Tensor
+    logprobs_BT: Tensor
+    stops_BS: Tensor
+    limit_B: Tensor
+    tokens: list[
+        tuple[Tensor, Tensor]
+    ]  # of the active completions, with their log-probabilities; not stored yet
+    stored: int = 0  # tokens of a completion
+
+    @classmethod
+    def of(cls, active: _Active) -> _Sampled:
+        """Make room for the tokens of all completions."""
+        size, longest = active.uniform_BT.shape
+        device = active.uniform_BT.device
+        return cls(
+            ids_BT=torch.zeros(size, longest, dtype=torch.int64, device=device),
+            logprobs_BT=torch.zeros(size, longest, device=device),
+            stops_BS=active.how.stops_BS,
+            limit_B=active.limit_B,
+            tokens=[],
+        )
+
+    def add(self, token_B: Tensor, logprob_B: Tensor) -> None:
+        """Add a token of each active completion. What comes behind a completion's end does not count."""
+        self.tokens.append((token_B, logprob_B))
+
+    def store(self, index_B: Tensor) -> None:
+        """Store the added tokens in the rows `index_B`, before other rows are active."""
+        if not self.tokens:
+            return
+        token_TB, logprob_TB = (torch.stack(part) for part in zip(*self.tokens, strict=True))
+        end = self.stored + len(self.tokens)
+        self.ids_BT[index_B, self.stored : end] = token_TB.T
+        self.logprobs_BT[index_B, self.stored : end] = logprob_TB.T
+        self.stored, self.tokens = end, []
+
+    def by_group(self, requests: Sequence[SampleRequest]) -> list[list[SampledCompletion]]:
+        """Cut each completion behind its first stop token, or at its limit, and return them by request."""
+        is_stop_BT = (self.ids_BT[:, :, None] == self.stops_BS[:, None, :]).any(-1)
+        upto_stop_B = is_stop_BT.int().argmax(-1) + 1
+        stopped_B = is_stop_BT.any(-1) & (upto_stop_B <= self.limit_B)
+        lengths = torch.where(stopped_B, upto_stop_B, self.limit_B).tolist()
+        stopped = stopped_B.tolist()
+        ids, logprobs = self.ids_BT.int().cpu().numpy(), self.logprobs_BT.cpu().numpy()
+        rows = iter(range(len(ids)))
+        return [
+            [
+                SampledCompletion(ids[b, : lengths[b]].copy(), logprobs[b, : lengths[b]].copy(), stopped[b])
+                for b in islice(rows, request.n)
+            ]
+            for request in requests
+        ]
 
 
 @torch.inference_mode()
@@ -127,25 +192,18 @@ def sample_groups(
     Raises:
         SamplingStopped: `should_stop()` was true.
     """
-    device = model.device
-    active, input_GP, keys_GP = _lay_out(requests, device)
+    active, input_GP, keys_GP = _lay_out(requests, model.device)
     longest, width = active.uniform_BT.shape[1], input_GP.shape[1]
-    ids_BT = torch.zeros(len(active.index_B), longest, dtype=torch.int32, device=device)
-    logprobs_BT = torch.zeros(len(active.index_B), longest, device=device)
-    length_B = torch.zeros(len(active.index_B), dtype=torch.int64, device=device)
-    stopped_B = torch.zeros(len(active.index_B), dtype=torch.bool, device=device)
-
+    shortest = min(request.params.max_tokens for request in requests)
+    sampled = _Sampled.of(active)
     cache = DynamicCache(config=model.config)
     logits_BV = _prefill(model, requests, input_GP, keys_GP, cache)
     for t in range(longest):
         token_B, logprob_B = _draw(logits_BV, active.how, active.uniform_BT[:, t])
-        ids_BT[active.index_B, t] = token_B.int()
-        logprobs_BT[active.index_B, t] = logprob_B
-        is_stop_B = (token_B[:, None] == active.how.stops_BS).any(-1)
-        ends_B = active.alive_B & (is_stop_B | (active.limit_B == t + 1))
-        length_B[active.index_B[ends_B]] = t + 1
-        stopped_B[active.index_B[ends_B & is_stop_B]] = True
-        active.alive_B = active.alive_B & ~ends_B
+        sampled.add(token_B, logprob_B)
+        active.alive_B = active.alive_B & (token_B[:, None] != active.how.stops_BS).all(-1)
+        if t + 1 >= shortest:
+            active.alive_B = active.alive_B & (active.limit_B > t + 1)
         alive = int(active.alive_B.sum())  # the step's one synchronization with the device
         if alive == 0:
             break
@@ -153,17 +211,19 @@ def sample_groups(
             raise SamplingStopped
         if 2 * alive <= len(token_B):  # copying the cache pays once half of the completions are done
             kept = active.alive_B.nonzero()[:, 0]
+            sampled.store(active.index_B)
             active, token_B = active.select(kept), token_B[kept]
             cache.batch_select_indices(kept)
         logits_BV = model(
             input_ids=token_B[:, None],
-            attention_mask=active.mask_BK[:, : width + t + 1],
+            attention_mask=None if active.mask_BK is None else active.mask_BK[:, : width + t + 1],
             position_ids=active.position_B[:, None],
             past_key_values=cache,
             use_cache=True,
         ).logits[:, -1]
         active.position_B = active.position_B + 1
-    return _by_group(requests, ids_BT, logprobs_BT, length_B, stopped_B)
+    sampled.store(active.index_B)
+    return sampled.by_group(requests)
 
 
 def _prefill(
@@ -209,9 +269,10 @@ def _lay_out(requests: Sequence[SampleRequest], device: torch.device) -> tuple[_
     prompt_tokens_G = torch.tensor([len(request.token_ids) for request in requests])
     limit_G = torch.tensor(limits)
     size = len(group_B)
+    mask_BK = torch.nn.functional.pad(keys_GP, (0, longest), value=True)[group_B]
     active = _Active(
         index_B=torch.arange(size, device=device),
-        mask_BK=torch.nn.functional.pad(keys_GP, (0, longest), value=True)[group_B].to(device),
+        mask_BK=None if bool(keys_GP.all()) else mask_BK.to(device),
         position_B=prompt_tokens_G[group_B].to(device),
         how=_How.of(requests, group_B, device),
         limit_B=limit_G[group_B].to(device),
@@ -231,15 +292,19 @@ def _draw(logits_BV: Tensor, how: _How, uniform_B: Tensor) -> tuple[Tensor, Tens
 
     The sum is in float64: in float32 its rounding, over a vocabulary of 150,000, exceeds rare tokens.
     """
-    logprobs_BV = torch.log_softmax(logits_BV.float() / how.temperature_B1, dim=-1)
+    logits_BV = logits_BV.float()
+    if how.has_temperature:
+        logits_BV = logits_BV / how.temperature_B1
+    logprobs_BV = torch.log_softmax(logits_BV, dim=-1)
     if how.has_nucleus:
         logprobs_BV = torch.where(
             (how.top_p_B1 < 1) & ~how.is_greedy_B[:, None], nucleus(logprobs_BV, how.top_p_B1), logprobs_BV
         )
-    cumulative_BV = logprobs_BV.double().exp().cumsum(-1)
+    cumulative_BV = logprobs_BV.double().exp_().cumsum_(-1)
     threshold_B1 = uniform_B[:, None] * cumulative_BV[:, -1:]
-    drawn_B1 = torch.searchsorted(cumulative_BV, threshold_B1, right=True).clamp(max=logits_BV.shape[-1] - 1)
-    token_B1 = torch.where(how.is_greedy_B[:, None], logprobs_BV.argmax(-1, keepdim=True), drawn_B1)
+    token_B1 = torch.searchsorted(cumulative_BV, threshold_B1, right=True).clamp_(max=logits_BV.shape[-1] - 1)
+    if how.has_greedy:
+        token_B1 = torch.where(how.is_greedy_B[:, None], logprobs_BV.argmax(-1, keepdim=True), token_B1)
     return token_B1[:, 0], logprobs_BV.gather(-1, token_B1)[:, 0]
 
 
@@ -258,25 +323,3 @@ def nucleus(logprobs_BV: Tensor, top_p_B1: Tensor) -> Tensor:
     likelier_BV = probability_BV.cumsum(-1) - probability_BV  # total of the tokens before
     is_out_BV = torch.zeros_like(likelier_BV, dtype=torch.bool).scatter(-1, token_BV, likelier_BV >= top_p_B1)
     return logprobs_BV.masked_fill(is_out_BV, -torch.inf).log_softmax(-1)
-
-
-def _by_group(
-    requests: Sequence[SampleRequest],
-    ids_BT: Tensor,
-    logprobs_BT: Tensor,
-    length_B: Tensor,
-    stopped_B: Tensor,
-) -> list[list[SampledCompletion]]:
-    """Cut the batch's arrays to each completion's length, and return them by request."""
-    ids, logprobs = ids_BT.cpu().numpy(), logprobs_BT.cpu().numpy()
-    lengths, stopped = length_B.tolist(), stopped_B.tolist()
-    groups, first = [], 0
-    for request in requests:
-        groups.append(
-            [
-                SampledCompletion(ids[b, : lengths[b]].copy(), logprobs[b, : lengths[b]].copy(), stopped[b])
-                for b in range(first, first + request.n)
-            ]
-        )
-        first += request.n
-    return groups
