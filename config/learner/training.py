@@ -1,6 +1,7 @@
 """Sections of the training backend: optimizer, adapters, partitioning and checkpoints.
 
-A new backend is one section here, in `BackendConfig`, one file in `learner/training/`, and one case in its `build.py`.
+A new backend is one section here, in `BackendConfig`, one engine in `learner/training/engines/`, and one case in
+`learner/training/build.py`.
 """
 
 from __future__ import annotations
