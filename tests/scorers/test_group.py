@@ -22,7 +22,7 @@ from config.scorer_kinds import CodeConfig, MathConfig, ScorerConfig, SweConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.group import GroupScorer
 from scorers.math.scorer import HANGING, MathAnswer
-from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from scorers.scorer import OVER_LIMIT, Counting, SelfTestFailed, Timed
 from tests.support.child_waits import child_waits
 from tests.support.endpoint_server import Saying, ScriptedEndpoint, scripted_endpoint
 from tests.support.scores import a_score
@@ -335,3 +335,17 @@ def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch
             scorer.self_test()
     finally:
         scorer.close()
+
+
+def test_what_a_scorer_can_do_is_asked_of_each_and_not_of_its_class() -> None:
+    class Wrapper:
+        def __init__(self, *, counts: bool) -> None:
+            if counts:
+                self.take_counts = lambda: {"seen": 1}
+
+    plain, counting = Wrapper(counts=False), Wrapper(counts=True)
+    for _ in range(2):  # the second time from memory
+        assert not isinstance(plain, Counting)
+        assert isinstance(counting, Counting)
+        assert not isinstance(counting, Timed)
+        assert not isinstance({}, Counting)  # which has no hash

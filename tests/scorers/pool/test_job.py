@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,8 @@ from broker.keys import PROMPTS, ROLLOUTS, Keys
 from broker.messages import SampledGroup, ScoredGroup, ScoreStatus, Split
 from broker.protocol.streams import Entry, hand_over
 from scorers.group import GroupScorer
-from scorers.pool import job
+from scorers.pool import job, rq_queues
+from scorers.pool.rq_queues import ScoringWorker
 from scorers.served_model.concurrency_limits import Shared
 from tests.support.endpoint_server import Saying, scripted_endpoint
 from tests.support.groups import a_prompt, a_rollout
@@ -415,3 +417,24 @@ def test_a_lost_job_is_replaced_whatever_the_clock_says(
     station.client.delete(station.rq_queues.queues["math"].key)
     sweep_later(station, entry)
     assert station.queued_entries() == [entry]
+
+
+def test_rqs_record_of_a_worker_is_extended_between_jobs_now_and_then(
+    station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = station.link.client
+    worker = ScoringWorker(
+        [station.rq_queues.queues["math"]], name="w", connection=client, stop=threading.Event()
+    )
+
+    def left_s(*timeout: int) -> float:
+        client.expire(worker.key, 5)
+        worker.heartbeat(*timeout)
+        return float(client.ttl(worker.key))
+
+    worker.heartbeat()
+    assert client.ttl(worker.key) > 60
+    assert left_s() <= 5  # it has just been
+    assert left_s(300) > 200  # a job asks for its own time
+    monkeypatch.setattr(rq_queues, "BEAT_EVERY_S", 0.0)
+    assert left_s() > 60
