@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +27,11 @@ from config.run import Run
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.1
+POLL_S = 0.05
 SAY_EVERY_S = 10.0
 LEARNER_GONE_S = 30.0  # twice the time that a heartbeat outlives its process
 FIRST_OUTAGE_S = 300.0  # before the run's own broker.outage_s is known
+STATE = ("status", "reason", "lost_s")  # fields of the hash `run`
 FINISHED = "finished"
 ENDED = frozenset({FINISHED, "stopped", "failed"})
 
@@ -55,6 +56,12 @@ class RunState:
     status: str  # running | finished | stopped | failed, or "" before the learner's start
     reason: str
     lost_s: float = 0.0  # seconds of the learner's incarnation in which no process could work
+
+    @classmethod
+    def read(cls, values: Sequence[str]) -> RunState:
+        """Return the status in the values of the fields `STATE`."""
+        status, reason, lost_s = values
+        return cls(status, reason, float(lost_s or 0))
 
     @property
     def has_ended(self) -> bool:
@@ -118,8 +125,8 @@ def join(
     since = said = time.monotonic()
     is_prepared = False
     while not stop.is_set():
-        config, coming = fields_of(link, keys, "config", "coming")
-        state = state_of(link, keys)
+        config, coming, *status = fields_of(link, keys, "config", "coming", *STATE)
+        state = RunState.read(status)
         # After a run that was stopped or failed, the next learner may write another configuration.
         ready = config or (coming if is_early else "")
         if ready and (state.status == FINISHED or not state.has_ended):
@@ -152,8 +159,7 @@ def join(
 
 def state_of(link: RedisLink, keys: Keys) -> RunState:
     """Read the run's status now."""
-    status, reason, lost_s = fields_of(link, keys, "status", "reason", "lost_s")
-    return RunState(status, reason, float(lost_s or 0))
+    return RunState.read(fields_of(link, keys, *STATE))
 
 
 def has_learner(link: RedisLink, keys: Keys) -> bool:

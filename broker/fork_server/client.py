@@ -80,6 +80,7 @@ class ForkServer:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = _start(theirs.fileno(), imports) if imports and _has_one_thread() else None
+        self._first = imports
         self._is_ready = False
         self._began = time.monotonic()
         if is_complete:
@@ -90,8 +91,9 @@ class ForkServer:
         if not imports:
             self.close()
         elif self._process is not None:
+            rest = [name for name in imports if name not in self._first]
             with contextlib.suppress(OSError):  # it has ended, which `may_spawn` finds
-                self._socket.send(json.dumps(imports).encode())
+                self._socket.send(json.dumps(rest).encode())
 
     @property
     def may_spawn(self) -> bool:

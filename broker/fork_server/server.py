@@ -1,9 +1,9 @@
 """Import modules, then fork for each request: `python -m broker.fork_server.server DESCRIPTOR BLANKS MODULE ...`.
 
-In: a socket with the names of all modules, then requests, one at a time. Out: READY, or why this process is not safe to
-fork; then the id of the process of each request. It calls `main(words)` of `MODULE.__main__`, with the environment and
-the descriptors of the request, so that it is what `python -m MODULE words` would be. A fork finds no thread, no lock
-and no open connection of this process. The blanks are room for the commands that forks show.
+In: a socket with the names of further modules, then requests, one at a time. Out: READY, or why this process is not
+safe to fork; then the id of the process of each request. It calls `main(words)` of `MODULE.__main__`, with the
+environment and the descriptors of the request, so that it is what `python -m MODULE words` would be. A fork finds no
+thread, no lock and no open connection of this process. The blanks are room for the commands that forks show.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(words: Sequence[str]) -> int:
     _import(words[2:])
     if not (message := channel.recv(LONGEST)):
         return 0
-    _import([name for name in json.loads(message) if name not in words[2:]])
+    _import(json.loads(message))
     if (threads := sum(1 for _ in Path("/proc/self/task").iterdir())) > 1:
         channel.send(f"an import has started {threads - 1} threads".encode())
         return 1
