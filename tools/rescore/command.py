@@ -41,12 +41,21 @@ from scorers.reward.combine import reward_of
 from scorers.rows.judged_lines import asks
 from scorers.rows.row_workers import RowWorkers
 from scorers.scorer import Asked
-from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
+from tools.arguments import (
+    UsageError,
+    add_json,
+    add_run,
+    add_runs_dir,
+    add_samples,
+    add_steps,
+    add_workers,
+    check_out,
+    number_of,
+)
 from tools.journal.rows import NotInJournal, Steps, ranges
 from tools.rescore.comparison import FULL, Rescored, ScoringComparison, score_json
 from tools.rescore.derived import Derived, HeldOut
 
-SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4  # per worker, groups that are read and not scored yet
 
 
@@ -78,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workers(parser)
     parser.add_argument(
         "--derivations",
-        type=_positive,
+        type=number_of("samples"),
         metavar="K",
         help="of the held-out samples: pass@K, pass@K verified by X, and the share of right answers that X does not "
         "verify, by round (--steps: of these versions)",
@@ -95,13 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SCORE",
         help="with --derivations: the score of X from which on a sample is verified (1)",
     )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=SAMPLES,
-        metavar="N",
-        help=f"how many of the most different completions to show ({SAMPLES})",
-    )
+    add_samples(parser, "how many of the most different completions to show")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="both scores of every completion, as JSON lines"
     )
@@ -111,14 +114,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Rescore a run. 0: done; 1: nothing could be rescored. Raises NotInJournal where there is no such run."""
-    if options.samples < 0:
-        raise UsageError("--samples can't be negative")
     if options.derivations is None and (options.rule is not None or options.accepts != FULL):
         raise UsageError("--rule and --accepts belong to --derivations K")
     if options.derivations is not None and options.out is not None:
         raise UsageError("--out is of completions that were trained on; --derivations has --json")
-    if options.out is not None and not options.out.absolute().parent.is_dir():
-        raise ConfigError(f"--out {options.out}: no folder {options.out.absolute().parent}")
+    check_out(options.out)
     folder = folder_of(options.run, options.runs_dir)
     given = folder / "config.yaml"
     if not given.is_file():
@@ -210,12 +210,6 @@ def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, led
                 _write(out, step, group, rescored)
     _print_result(options, ledger, reading, comparison)
     return 0 if comparison.completions else 1
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of samples; it must be at least 1")
-    return int(text)
 
 
 def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskConfig:
