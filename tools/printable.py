@@ -1,6 +1,11 @@
-"""Make text safe for a terminal: a model's text must not control an operator's terminal."""
+"""Show things on a terminal: text that can't control it, tables, progress."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def printable(text: str) -> str:
@@ -9,3 +14,24 @@ def printable(text: str) -> str:
         char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def aligned(table: Sequence[Sequence[str]], *, numbers: bool = True) -> list[str]:
+    """Return the lines of a table: the first column left-aligned, the others right-aligned if they have `numbers`."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place and numbers else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]
+
+
+def tracked(items: Iterable[T], doing: str, total: int | None = None) -> Iterable[T]:
+    """Yield the items, with a progress bar on standard error where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(items, doing, total, console=console, transient=True, disable=not console.is_terminal)

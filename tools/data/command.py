@@ -21,6 +21,7 @@ from broker.errors import PipelineError
 from config.loading import load_run
 from tools.arguments import add_config, add_json, given_config
 from tools.data.survey import SourceCounts, SourceSurvey, survey
+from tools.printable import aligned
 
 SUBVERBS: Final = {"check": "read, route, tokenize and test every row; say which can't be used, and why"}
 EXAMPLES: Final = {"check": "millrace data check config/recipes/demo_cpu.yaml"}
@@ -97,7 +98,7 @@ def _lines(one: SourceSurvey) -> list[str]:
     named = [*sorted(one.counts.items()), *([("all", total)] if len(one.counts) > 1 else [])]
     table = [["", *(name.replace("_", " ") for name in columns)]]
     table += [[name, *(str(getattr(counts, column)) for column in columns)] for name, counts in named]
-    lines = [f"{one.key} {one.name}", *_aligned(table)]
+    lines = [f"{one.key} {one.name}", *aligned(table)]
     lines += [f"  {record['reason']}" for record in one.quarantined[:SHOWN]]
     more = len(one.quarantined) - SHOWN
     lines += [f"  and {more} more"] if more > 0 else []
@@ -109,19 +110,6 @@ def _lines(one: SourceSurvey) -> list[str]:
 
 def _shortened(reason: str) -> str:
     return textwrap.shorten(reason, REASON_CHARS, placeholder=" ...")
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(
-            [
-                line[0].ljust(widths[0]),
-                *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
-            ]
-        )
-        for line in table
-    ]
 
 
 def _write(path: Path, records: Sequence[object]) -> None:

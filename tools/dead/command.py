@@ -42,7 +42,7 @@ from tools.dead.dead_letters import (
     wait_until_issued,
     who_issues,
 )
-from tools.printable import printable
+from tools.printable import aligned, printable
 from tools.runs.folder import NoJournal
 
 OUTAGE_S = 10.0
@@ -232,12 +232,7 @@ def as_table(dead_letters: Sequence[ListedDeadLetter], now: float) -> str:
             for dead_letter in dead_letters
         ),
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    return "".join(
-        printable("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
-        + "\n"
-        for row in rows
-    )
+    return "".join(f"{printable(line)}\n" for line in aligned(rows, numbers=False))
 
 
 def as_json(dead_letter: ListedDeadLetter) -> dict[str, object]:

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 from tools.evaluate.paired import Difference, paired
 from tools.evaluate.rates import FULL
 from tools.evaluate.results import SETTINGS, EvaluatedRow, EvaluationResult, ResultError
-from tools.evaluate.summary import aligned, label, problems_of
+from tools.evaluate.summary import label, problems_of
+from tools.printable import aligned
 
 By = Literal["right", "score"]  # the measure of a sample: whether its score is 1, or the score itself
 MEANS: Final[Mapping[By, str]] = {"right": "avg@n", "score": "Mean score"}

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tools.evaluate.rates import Estimate, Scores, average, mean_score, pass_at, powers
 from tools.evaluate.results import EvaluatedRow, EvaluationResult
-from tools.printable import printable
+from tools.printable import aligned, printable
 
 NOTHING: Final = "-"
 REASONS: Final = 3  # shown
@@ -161,15 +161,3 @@ def shown(estimate: Estimate | None) -> str:
     if estimate is None:
         return NOTHING
     return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
-
-
-def aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: the first column left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in table
-    ]

@@ -10,13 +10,14 @@ import math
 import statistics
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from scorers.child.frames import Result
 from scorers.retries import was_given_up
 from tools.judge_check.labelled_rows import Labelled
+from tools.printable import aligned
 
 ALL: Final = "all"
 SHOWN_CHARS: Final = 240  # of a reason, for people
@@ -216,7 +217,8 @@ class Agreement:
             "s each",
         ]
         named = [*sorted(self.sources.items()), (ALL, self.overall)]
-        yield from _aligned([titles, *([name, *self._cells(counts)] for name, counts in named)])
+        table = [titles, *([name, *self._cells(counts)] for name, counts in named)]
+        yield from (f"  {line}" for line in aligned(table))
 
     def _cells(self, counts: AgreementCounts) -> Iterable[str]:
         found = counts.as_json()
@@ -224,11 +226,3 @@ class Agreement:
         yield from map(str, counts.shares().values())
         for key in (*(["mean_absolute_error"] if self._is_graded else []), "median_seconds"):
             yield "-" if found[key] is None else f"{found[key]:.3f}"
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Return a table's lines: the first column left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for first, *others in table:
-        cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  " + "  ".join([f"{first:<{widths[0]}}", *cells])

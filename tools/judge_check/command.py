@@ -17,9 +17,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from typing import Any, Final
 
-from rich.console import Console
-from rich.progress import track
-
 from config.explanations import ConfigError
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
@@ -28,6 +25,7 @@ from scorers.retries import LONGEST_WAIT_S, was_given_up
 from tools.arguments import UsageError, add_json, add_samples
 from tools.judge_check.agreement import Agreement, was_judged
 from tools.judge_check.labelled_rows import LABEL_KEYS, PARTS, Labelled, read_labelled
+from tools.printable import tracked
 from tools.rescore.command import task_of
 from tools.row_file import add_row_file, given_scorers, open_rows
 from tools.score.command import INTERRUPTED
@@ -133,10 +131,9 @@ def _pass(
     process: RowWorkerClient, rows: Sequence[Labelled], indices: Sequence[int]
 ) -> Iterator[tuple[int, Result]]:
     """Return the results of these rows, in order; later rows are started while the first one is awaited."""
-    console = Console(stderr=True)
     ahead = iter(indices)
     begun: deque[int] = deque()
-    for _ in track(indices, "judging", console=console, transient=True, disable=not console.is_terminal):
+    for _ in tracked(indices, "judging"):
         while len(begun) < AHEAD and (index := next(ahead, None)) is not None:
             process.prefetch(rows[index].line)
             begun.append(index)

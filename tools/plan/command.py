@@ -30,6 +30,7 @@ from tools.plan.cards import planned
 from tools.plan.changes import Change, changes
 from tools.plan.combinations import findings
 from tools.plan.figures import Figure, Plan, figures
+from tools.printable import aligned
 
 EPILOG = (
     "Memory of each role, groups in flight, expected lag, tokens a second that each role needs, Redis and disk, "
@@ -188,11 +189,8 @@ def _table(rows: Sequence[Change]) -> Iterator[str]:
                 readable(row.redis_bytes),
             )
         )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     yield "\nwhat would change it, each by itself"
-    for name, *others in cells:
-        line = "  ".join(f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
-        yield f"  {name:<{widths[0]}}  {line}"
+    yield from (f"  {line}" for line in aligned(cells))
 
 
 def _object(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from tools.prepare.preparation import QWEN, BadRecord, Made, Preparation
 from tools.prepare.spool import Spool
 from tools.prepare.stages import PrepareRequest, prepare
 from tools.prepare.template import write_template
+from tools.printable import aligned
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -194,30 +195,16 @@ def _listed(preparations: Iterable[Preparation]) -> list[str]:
         [one.name, one.domain, splits_of(one), place_of(one), one.licence or "-", one.about]
         for one in preparations
     ]
-    return _aligned(table, numbers=False)
+    return aligned(table, numbers=False)
 
 
 def _said(manifest: Mapping[str, Any], path: Path) -> list[str]:
     """Return the table of the stages, and the files' paths."""
     table = [["stage", "left out", "rows"]]
     table += [[line["stage"], str(line["left_out"] or ""), str(line["rows"])] for line in manifest["stages"]]
-    lines = [*_aligned(table, numbers=True), f"{path}: {manifest['rows']} rows, sha256 {manifest['sha256']}"]
+    lines = [*aligned(table), f"{path}: {manifest['rows']} rows, sha256 {manifest['sha256']}"]
     if manifest["quarantined"]:
         lines.append(
             f"{path.with_suffix('.quarantine.jsonl')}: {manifest['quarantined']} rows, each with its reason"
         )
     return lines
-
-
-def _aligned(table: Sequence[Sequence[str]], *, numbers: bool) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    put = str.rjust if numbers else str.ljust
-    return [
-        "  ".join(
-            [
-                line[0].ljust(widths[0]),
-                *(put(cell, width) for cell, width in zip(line[1:], widths[1:], strict=True)),
-            ]
-        ).rstrip()
-        for line in table
-    ]

@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 import msgspec
-from rich.console import Console
-from rich.progress import track
 
 from broker.messages import Completion, Prompt, Score, ScoredGroup, ScoreStatus
 from broker.private_redis.server import folder_of
@@ -53,6 +51,7 @@ from tools.arguments import (
     number_of,
 )
 from tools.journal.rows import NotInJournal, Steps, ranges
+from tools.printable import tracked
 from tools.rescore.comparison import FULL, Rescored, ScoringComparison, score_json
 from tools.rescore.derived import Derived, HeldOut
 
@@ -147,14 +146,8 @@ def _derive(options: argparse.Namespace, config: ScorersConfig, folder: Path, le
     with ExitStack() as stack:
         verify = stack.enter_context(verifier).rescored
         by_rule = None if rule is None else stack.enter_context(rule).rescored
-        console = Console(stderr=True)
         done = derived.gather(held_out.groups(), verify, by_rule)
-        groups = sum(
-            1
-            for _ in track(
-                done, "verifying", None, console=console, transient=True, disable=not console.is_terminal
-            )
-        )
+        groups = sum(1 for _ in tracked(done, "verifying"))
     if options.json:
         found = {
             "run": options.run,
@@ -186,25 +179,15 @@ def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, led
     ]
     settings = IncarnationSettings(begun, ledger)
     scales = {step_number(record): settings.of(record).advantage.scale for record in wanted}
-    reading, comparison, console = (
-        Steps(folder, wanted),
-        ScoringComparison(options.samples),
-        Console(stderr=True),
-    )
+    reading, comparison = Steps(folder, wanted), ScoringComparison(options.samples)
     with ExitStack() as stack:
         out = (
             stack.enter_context(options.out.open("w", encoding="utf-8")) if options.out is not None else None
         )
         stack.enter_context(rescorer)
         found = rescorer.rescored((step, group) for step, group, _ in reading.groups())
-        for step, group, rescored in track(
-            found,
-            "rescoring",
-            sum(len(record["ids"]) for record in wanted),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        ):
+        total = sum(len(record["ids"]) for record in wanted)
+        for step, group, rescored in tracked(found, "rescoring", total):
             comparison.add(step, group, rescored, scales[step])
             if out is not None:
                 _write(out, step, group, rescored)

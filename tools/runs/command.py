@@ -16,6 +16,7 @@ from broker.errors import Permanent
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.run import RESERVED_NAMES
 from tools.arguments import add_json, add_runs_dir
+from tools.printable import aligned
 from tools.runs.folder import RunFolder, holder, read_run
 
 HEADINGS = ("run", "status", "step", "reward", "held-out", "when")
@@ -50,11 +51,7 @@ def list_runs(runs_dir: Path, *, as_json: bool = False) -> int:
         sys.stdout.write(f"no runs in {runs_dir}\n")
         return 0
     rows = [HEADINGS, *(_row(found) for found in sorted(map(read_run, folders), key=_when))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    for row in rows:
-        sys.stdout.write(
-            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
-        )
+    sys.stdout.write("".join(f"{line}\n" for line in aligned(rows, numbers=False)))
     return 0
 
 
