@@ -1,4 +1,4 @@
-"""`millrace score FILE.jsonl`: score lines with a response and a row, and write one JSON result per line, in order.
+"""`millrace score FILE`: score rows with a response, and write one JSON result per line, in order.
 
 In: a file or standard input. Out: results on standard output or in a file, written as they come; progress and a summary
 on standard error. A thread reads. One thread per worker waits for a scoring process (`scorers.rows.row_workers`). One
