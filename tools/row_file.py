@@ -71,7 +71,8 @@ class RowFile:
 
     @property
     def _is_table(self) -> bool:
-        return Path(self.name).suffix in _TABLES
+        path = Path(self.name)
+        return path.suffix in _TABLES and path.is_file()  # a pipe can't be opened twice
 
     def lines(self) -> Iterator[Line]:
         """Yield the rows, numbered by line, or from 1 where there are no lines.

@@ -268,7 +268,7 @@ class _Parquet:
                     rows = max(1, min(MOST_ROWS, PIECE_BYTES // mean_bytes))
                     for piece in file.iter_batches(rows, row_groups=[group], columns=columns):
                         yield from (Record(values, changed=changed) for values, changed in reader.rows(piece))
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise _unreadable(self.name, error) from error
 
 

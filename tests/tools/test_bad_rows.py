@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.support.told import Millrace, Patch, Told
 from tools.difficulty.source_rows import records_of
 from tools.prepare.preparation import BadRecord
 from tools.prepare.source import table_records
+from tools.row_file import RowFile
 
 pytestmark = pytest.mark.process
 
@@ -130,6 +132,12 @@ def test_a_file_without_one_row_is_told_by_its_first_line(config: Path, rows: Pa
     assert str(caught.value) == f"{rows} row 0, line 2: not JSON: Expecting value at character 1"
 
 
+def test_a_pipe_is_read_as_lines_whatever_its_name(tmp_path: Path) -> None:
+    for name in ("rows.json", "rows.parquet"):
+        found = RowFile(str(tmp_path / name), io.BytesIO(b"\n".join(LINES)))
+        assert [line.number for line in found.lines()] == [1, 3, 4, 5, 6, 7, 8]
+
+
 def as_list(path: Path) -> None:
     path.write_text(json.dumps([row(), 7, row(" ")], indent=1))
 
@@ -160,7 +168,25 @@ def test_score_reads_every_kind_of_file(
     told, (first, *others) = scored(tmp_path / name, millrace)
     assert (told.code, first["value"], [one["line"] for one in others]) == (3, 1.0, [*said])
     assert all(one["reason"].startswith(f"line {one['line']}: {said[one['line']]}") for one in others)
-    for cut in (tmp_path / name).with_name("cut.parquet"), (tmp_path / name).with_name("cut.json"):
-        cut.write_text("[")
-        told, _ = scored(cut, millrace)
-        assert (told.code, f"{cut} can't be read: " in told.err) == (2, True)
+
+
+def not_utf_8(path: Path) -> None:
+    pq.write_table(pa.table({"llm_output": pa.array([b"\xff"]).view(pa.string())}), path)
+
+
+@pytest.mark.usefixtures("scored_here")
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("cut.parquet", lambda path: path.write_text("PAR1")),
+        ("text.parquet", not_utf_8),
+        ("cut.json", lambda path: path.write_text("[{}")),
+        ("cut.csv", lambda path: path.write_bytes(b"a,b\n\xff,1\n")),
+    ],
+)
+def test_a_file_that_cant_be_read_ends_score_with_its_name(
+    name: str, write: Any, tmp_path: Path, millrace: Millrace
+) -> None:
+    write(tmp_path / name)
+    told, _ = scored(tmp_path / name, millrace)
+    assert (told.code, f"{tmp_path / name} can't be read: " in told.err) == (2, True)

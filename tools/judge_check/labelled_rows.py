@@ -1,9 +1,9 @@
 r"""Read responses with known labels, as questions to a verifier, for `millrace judge-check`.
 
-In: a `RowFile`. A row has a shape that `tasks.route` knows, the response in `llm_output`, and
-its true score in `label` or `human_score`. A row of HardVerify-Math has a right answer in `fn_output` and a wrong one
-in `tn_output`. Out: `Labelled`, with the line for a `scorers.child.row_worker`. The whole file is read before any
-verifier is asked: errors in it are one ConfigError that names the lines.
+In: a `RowFile`. A row has a shape that `tasks.route` knows, the response in `llm_output`, and its true score in `label`
+or `human_score`. A row of HardVerify-Math has a right answer in `fn_output` and a wrong one in `tn_output`. Out:
+`Labelled`, with the line for a `scorers.child.row_worker`. The whole file is read before any verifier is asked: errors
+in it are one ConfigError that names the lines.
 """
 
 from __future__ import annotations

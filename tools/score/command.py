@@ -29,7 +29,6 @@ from typing import IO, Final, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from config.explanations import ConfigError
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.frames import Result, failure
@@ -106,8 +105,7 @@ class Scoring:
             for line in lines:
                 self._results.put(Numbered(line.number, line.end, self._begun(line)))
             self._results.put(None)
-        # RuntimeError: the threads are shut down, and nothing reads this.
-        except (ConfigError, OSError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - `next` raises it: nobody else would end the wait for a line
             self._results.put(error)
 
     def _begun(self, line: Line) -> Future[Result]:
