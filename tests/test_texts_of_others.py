@@ -17,8 +17,8 @@ from config.data import DatasetSource
 from config.scorers import ScorersConfig
 from learner.data.tables import file_tables
 from learner.status import read_status
-from scorers.child.row_worker import parse_object
 from scorers.reward_server.bodies import Bodies
+from tasks.lines import parse_object
 from tasks.route import route
 from tests.support.groups import a_prompt
 from tests.support.paths import PACKAGES, ROOT
@@ -104,7 +104,7 @@ def test_a_file_of_rows_that_is_beyond_json_is_named(tmp_path: Path, name: str, 
     tables = file_tables(source)
     assert tables is not None
     with pytest.raises(PipelineError, match=name):
-        list(tables[0].records(None))
+        tables[0].columns()
 
 
 @beyond_json

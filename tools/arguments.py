@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from config.run_names import run_name
@@ -48,10 +49,17 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     """Add the number of processes that score."""
     parser.add_argument(
         "--workers",
-        type=_workers,
+        type=number_of("processes"),
         default=len(os.sched_getaffinity(0)),
         metavar="N",
         help="processes that score (as many as CPUs)",
+    )
+
+
+def add_samples(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add how many of the most telling rows to show."""
+    parser.add_argument(
+        "--samples", type=number_of("samples", least=0), default=10, metavar="N", help=f"{text} (10)"
     )
 
 
@@ -85,6 +93,25 @@ def given_config(options: argparse.Namespace) -> list[str]:
     return ["--config", options.config, *layer_words(options), *options.values]
 
 
+def check_out(out: Path | None) -> None:
+    """Check, before any work, that a file can be written there. Raises UsageError."""
+    if out is not None and out.is_dir():
+        raise UsageError(f"--out {out}: is a folder")
+    if out is not None and not out.absolute().parent.is_dir():
+        raise UsageError(f"--out {out}: no folder {out.absolute().parent}")
+
+
+def number_of(what: str, least: int = 1) -> Callable[[str], int]:
+    """Return the reader of a whole number, for argparse."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number of {what}; it must be at least {least}")
+        return int(text)
+
+    return read
+
+
 def parse_step(text: str) -> int:
     """Read the number of a step. Raises ArgumentTypeError for anything else."""
     if not text.isdecimal():
@@ -102,9 +129,3 @@ def parse_steps(text: str) -> range:
     if not int(found[1]):
         raise argparse.ArgumentTypeError(FROM_1)
     return range(int(found[1]), int(found[2] or found[1]) + 1)
-
-
-def _workers(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; it must be at least 1")
-    return int(text)

@@ -1,8 +1,11 @@
-"""Make text safe for a terminal, since a model's text must not control an operator's, and align tables."""
+"""Show things on a terminal: text that can't control it, tables, progress."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def printable(text: str) -> str:
@@ -21,3 +24,12 @@ def aligned(table: Sequence[Sequence[str]], sides: str = "<>") -> list[str]:
         "  ".join(f"{cell:{side}{width}}" for cell, (side, width) in zip(line, columns, strict=True)).rstrip()
         for line in table
     ]
+
+
+def tracked(items: Iterable[T], doing: str, total: int | None = None) -> Iterable[T]:
+    """Yield the items, with a progress bar on standard error where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(items, doing, total, console=console, transient=True, disable=not console.is_terminal)

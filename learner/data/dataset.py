@@ -78,9 +78,10 @@ class RowReader:
                 self._present.update(record.values)
                 self._wanted = _columns(self._run, self._source, self._present)
             values = {column: record.values.get(column) for column in self._wanted}
-            line = f", line {record.line}" if record.line else ""
+            where = record.where(name, index)
             try:
-                where = f"{name} row {index}{line}"
+                if record.wrong:
+                    raise RowError(f"{where}: {record.wrong}")
                 row = _row(self._run, self._source, values, where)
                 said = tuple(f"{where}: {text}" for text in record.changed)
                 yield replace(row, changed=said) if said else row

@@ -78,7 +78,7 @@ def ingest(run: Run, source: SourceConfig) -> Ingested:
         return Ingested(rows=RowList(rows), fingerprint=fingerprint, count=len(rows))
     tables = tables_of(run, source)
     how = {name: getattr(source, name) for name in _READING}
-    fingerprint = _digest([content_digest(source, tables), how], size=8)
+    fingerprint = _digest([content_digest(tables), how], size=8)
     folder = _folder(run, _digest([fingerprint, _routing(run), _code_digest()], size=16))
     if not is_store(folder):
         _write(run, source, tables, folder)

@@ -15,16 +15,19 @@ import itertools
 import json
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from broker.errors import BadMessage
 from config.data import DatasetSource
 from config.places import is_pattern
 from config.run import Run
 from learner.data.arrow import JSON, BatchReader
 from learner.data.row import RowError
+from tasks.lines import checked_object, read_lines
 
 KINDS: Final[Mapping[str, str]] = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 PIECE_BYTES: Final = 8 << 20  # of a parquet file's data converted to Python rows at once
@@ -41,6 +44,11 @@ class Record:
     values: Mapping[str, Any]
     line: int = 0  # in its file, counted from 1; 0: the file has no lines
     changed: tuple[str, ...] = ()  # values that reading has changed, in words
+    wrong: str = ""  # why there are no values: the line is no row
+
+    def where(self, name: str, index: int) -> str:
+        """Return the row's place for messages: its file, its number from 0, and its line."""
+        return f"{name} row {index}{f', line {self.line}' if self.line else ''}"
 
 
 class RowTable(Protocol):
@@ -73,10 +81,15 @@ def tables_of(run: Run, source: DatasetSource) -> list[RowTable]:
 def file_tables(source: DatasetSource) -> list[RowTable] | None:
     """Return the tables of the files of `source`; None where `datasets` must load it. Raises RowError."""
     files = files_of(source)
-    return None if files is None else [_FILES[KINDS[file.suffix]](file, source) for file in files]
+    return None if files is None else [table_of(file) for file in files]
 
 
-def content_digest(source: DatasetSource, tables: Sequence[RowTable]) -> str:
+def table_of(file: Path) -> RowTable:
+    """Return the table of one file, whose ending is one of KINDS; it is opened when it is read."""
+    return _FILES[KINDS[file.suffix]](file)
+
+
+def content_digest(tables: Sequence[RowTable]) -> str:
     """Return 32 hex digits that change with any byte of the files, or with the table that `datasets` loaded."""
     digest = hashlib.blake2b(digest_size=16)
     for table in tables:
@@ -87,7 +100,7 @@ def content_digest(source: DatasetSource, tables: Sequence[RowTable]) -> str:
             with Path(table.name).open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
-            raise _unreadable(source, table.name, error) from error
+            raise _unreadable(table.name, error) from error
     return digest.hexdigest()
 
 
@@ -147,8 +160,8 @@ def _sorted(paths: Iterable[Path]) -> list[Path]:
     return sorted(path for path in paths if path.suffix in KINDS and path.is_file())
 
 
-def _unreadable(source: DatasetSource, name: str, error: object) -> RowError:
-    return RowError(f"{name} (split {source.split}) can't be read: {error}")
+def _unreadable(name: str, error: object) -> RowError:
+    return RowError(f"{name} can't be read: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,46 +169,38 @@ class _Json:
     """A file of JSON lines, or of one list of objects."""
 
     path: Path
-    source: DatasetSource
 
     @property
     def name(self) -> str:
         return str(self.path)
 
     def columns(self) -> Sequence[str]:
-        head = itertools.islice(self.records(None), HEAD_ROWS)
+        head = list(itertools.islice(self.records(None), HEAD_ROWS))
+        if head and all(record.wrong for record in head):
+            raise RowError(f"{head[0].where(self.name, 0)}: {head[0].wrong}")
         return list(dict.fromkeys(itertools.chain.from_iterable(record.values for record in head)))
 
     def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
         del wanted  # every key of a line is parsed anyway
         try:
             with self.path.open("rb") as file:
-                if self.path.suffix == ".json" and _is_list(file.read(64)):
-                    file.seek(0)
-                    yield from self._of_list(json.load(file))
-                    return
+                is_list = self.path.suffix == ".json" and _is_list(file.read(64))
                 file.seek(0)
-                yield from self._of_lines(file)
+                if is_list:
+                    for value in json.load(file):
+                        yield _record(partial(checked_object, value))
+                    return
+                for line in read_lines(file):
+                    yield _record(line.record, line.number)
         except (OSError, ValueError, RecursionError) as error:
-            raise _unreadable(self.source, self.name, error) from error
+            raise _unreadable(self.name, error) from error
 
-    def _of_list(self, found: list[Any]) -> Iterator[Record]:
-        for index, value in enumerate(found):
-            if not isinstance(value, dict):
-                raise _unreadable(self.source, self.name, f"element {index} is no object of JSON")
-            yield Record(value)
 
-    def _of_lines(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise _unreadable(self.source, self.name, f"line {number} is no JSON: {error}") from None
-            if not isinstance(value, dict):
-                raise _unreadable(self.source, self.name, f"line {number} is no object of JSON")
-            yield Record(value, number)
+def _record(read: Callable[[], Mapping[str, Any]], line: int = 0) -> Record:
+    try:
+        return Record(read(), line)
+    except BadMessage as error:
+        return Record({}, line, wrong=str(error))
 
 
 def _is_list(head: bytes) -> bool:
@@ -207,7 +212,6 @@ class _Csv:
     """A file of comma-separated values; its first line has the names, and an empty value is missing."""
 
     path: Path
-    source: DatasetSource
 
     @property
     def name(self) -> str:
@@ -218,7 +222,7 @@ class _Csv:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
                 return list(csv.DictReader(file).fieldnames or ())
         except (OSError, ValueError, csv.Error) as error:
-            raise _unreadable(self.source, self.name, error) from error
+            raise _unreadable(self.name, error) from error
 
     def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
         del wanted
@@ -228,7 +232,7 @@ class _Csv:
                 for values in reader:
                     yield Record({name: value or None for name, value in values.items()}, reader.line_num)
         except (OSError, ValueError, csv.Error) as error:
-            raise _unreadable(self.source, self.name, error) from error
+            raise _unreadable(self.name, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +240,6 @@ class _Parquet:
     """A parquet file, with a piece of some megabytes in memory at a time."""
 
     path: Path
-    source: DatasetSource
 
     @property
     def name(self) -> str:
@@ -249,7 +252,7 @@ class _Parquet:
         try:
             return list(parquet.read_schema(self.path).names)
         except (OSError, pa.ArrowException) as error:
-            raise _unreadable(self.source, self.name, error) from error
+            raise _unreadable(self.name, error) from error
 
     def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
         import pyarrow as pa
@@ -265,8 +268,8 @@ class _Parquet:
                     rows = max(1, min(MOST_ROWS, PIECE_BYTES // mean_bytes))
                     for piece in file.iter_batches(rows, row_groups=[group], columns=columns):
                         yield from (Record(values, changed=changed) for values, changed in reader.rows(piece))
-        except (OSError, pa.ArrowException) as error:
-            raise _unreadable(self.source, self.name, error) from error
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise _unreadable(self.name, error) from error
 
 
 class LoadedTable:
@@ -306,7 +309,7 @@ def load_by_datasets(run: Run, source: DatasetSource) -> Any:
 
     datasets.disable_progress_bars()
     token = run.model.hf_token.get_secret_value() if run.model.hf_token else None
-    path = Path(source.path)
+    path, named = Path(source.path), f"{source.path} (split {source.split})"
     try:
         if path.is_dir() and any((path / name).exists() for name in SAVED):
             saved = datasets.load_from_disk(str(path))
@@ -315,13 +318,11 @@ def load_by_datasets(run: Run, source: DatasetSource) -> Any:
             source.path, source.config_name, split=source.split, revision=source.revision, token=token
         )
     except datasets.exceptions.DatasetGenerationError as error:
-        raise _unreadable(
-            source, source.path, _not_put_together(run.data.key_of(source), source, error)
-        ) from error
+        raise _unreadable(named, _not_put_together(run.data.key_of(source), source, error)) from error
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
         is_type = isinstance(error, ValueError) and "does not have a datasets dtype" in str(error)
         reason = _not_put_together(run.data.key_of(source), source, error) if is_type else error
-        raise _unreadable(source, source.path, reason) from error
+        raise _unreadable(named, reason) from error
 
 
 def _not_put_together(key: str, source: DatasetSource, error: Exception) -> str:

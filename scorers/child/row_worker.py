@@ -50,6 +50,7 @@ from scorers.registry import Scorers
 from scorers.retries import score_with_retries
 from scorers.reward.combine import combine_scores
 from scorers.scorer import Asked, Conversation, Scorer, Trying
+from tasks.lines import parse_object
 from tasks.route import route
 from tasks.values import UnknownType
 
@@ -133,24 +134,6 @@ def _asked(text: str, record: Mapping[str, Any]) -> Asked:
         return msgspec.structs.replace(msgspec.convert(record[EPISODE_KEY], Conversation), text=text)
     except msgspec.ValidationError as error:
         raise BadMessage(f"{EPISODE_KEY} is no episode: {error}") from None
-
-
-def parse_object(line: bytes) -> dict[str, Any]:
-    """Return the JSON object that a line is. Raises BadMessage that names what else it is."""
-    try:
-        record = json.loads(line.decode())
-    except UnicodeDecodeError as error:
-        raise BadMessage(f"not UTF-8: byte {error.start} is {line[error.start]:#04x}") from None
-    except json.JSONDecodeError as error:
-        raise BadMessage(f"not JSON: {error.msg} at character {error.pos + 1}") from None
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # a number of 5,000 digits, brackets in brackets in brackets
-        raise BadMessage(f"not JSON: {error}") from None
-    if not isinstance(record, dict):
-        raise BadMessage(f"a line must be an object, got {type(record).__name__}")
-    return record
 
 
 def response_of(record: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from config.loading import load_run
 from config.run import Run
 from tools.agent.endpoint import add_endpoint, endpoint_of
 from tools.agent.progress import Progress, what_starts
-from tools.arguments import UsageError, add_config, add_runs_dir, layer_words
+from tools.arguments import UsageError, add_config, add_runs_dir, layer_words, number_of
 
 if TYPE_CHECKING:
     from broker.messages import Prompt
@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--row", type=_from_0, default=0, metavar="N", help="the row's number in data.train (0, the first)"
     )
-    parser.add_argument("--episodes", type=_from_1, default=1, metavar="N", help="episodes to play of it (1)")
+    parser.add_argument(
+        "--episodes", type=number_of("episodes"), default=1, metavar="N", help="episodes to play of it (1)"
+    )
     add_endpoint(parser, "play")
     parser.add_argument(
         "--model",
@@ -139,10 +141,4 @@ def _prompt(wanted: Run, row: int) -> Prompt:
 def _from_0(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no number of a row; rows are counted from 0")
-    return int(text)
-
-
-def _from_1(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of episodes; it must be at least 1")
     return int(text)

@@ -26,7 +26,7 @@ from learner.collect.results import Results, RowResult
 from learner.collect.rows import Rows, open_rows
 from learner.collect.settings import collecting
 from learner.data.prompts import load_tokenizer
-from tools.arguments import UsageError, add_config, add_workers, given_config
+from tools.arguments import UsageError, add_config, add_workers, given_config, number_of
 from tools.collect.launch import collected, plan_of
 from tools.difficulty.bounds import Bound, parse_bounds
 from tools.difficulty.files import DifficultyRequest, Measured, write_files
@@ -64,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a model, once for each (the configuration's)",
     )
     parser.add_argument("--data", metavar="FILE", help="rows in place of those of data.train")
-    parser.add_argument("-n", "--samples", type=int, metavar="N", help="of a row (sampling.group_size)")
+    parser.add_argument(
+        "-n", "--samples", type=number_of("samples"), metavar="N", help="of a row (sampling.group_size)"
+    )
     parser.add_argument(
         "--full", type=float, default=1.0, metavar="SCORE", help="from which score on a sample passes (1)"
     )
@@ -113,8 +115,6 @@ def _given(options: argparse.Namespace) -> list[str]:
     """Return the arguments of the configuration, followed by those of the options."""
     words = given_config(options)
     if options.samples is not None:
-        if options.samples < 1:
-            raise UsageError("--samples: a row needs one")
         words.append(f"sampling.group_size={options.samples}")
     if options.data is not None:
         train = load_run(words).data.train

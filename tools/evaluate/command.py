@@ -24,7 +24,7 @@ from config.run import Run
 from config.run_names import is_run_name
 from config.versions import versions
 from tools.agent.endpoint import add_endpoint, endpoint_of
-from tools.arguments import UsageError, add_json, add_layers, add_runs_dir, layer_words
+from tools.arguments import UsageError, add_json, add_layers, add_runs_dir, check_out, layer_words
 from tools.evaluate import comparison, summary
 from tools.evaluate.results import EvaluationResult, as_tree, read_result, row_of, unsampled_row, write_result
 
@@ -109,8 +109,7 @@ def run(options: argparse.Namespace) -> int:
         return _compare(options)
     if options.config is None:
         raise UsageError("CONFIG is missing: the YAML file with data.held_out, or --compare A.json B.json")
-    if options.out is not None and not options.out.absolute().parent.is_dir():
-        raise ConfigError(f"--out {options.out}: no folder {options.out.absolute().parent}")
+    check_out(options.out)
     if options.endpoint is None and options.key_variable is not None:
         raise UsageError("--key-variable goes with --endpoint")
     if options.endpoint is not None:

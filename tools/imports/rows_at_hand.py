@@ -1,27 +1,30 @@
 """Find which scorers the rows of a run need: from local files, else from file names.
 
-In: the files in verl's configuration. Out: names of tasks. Of parquet only the deciding columns are read, and of JSON
-lines the first thousand. Reasoning360's files are named like their `data_source`. Called by `tools.imports.command`; an
-unreadable file is ignored, and the run reports it when it starts.
+In: the files in verl's configuration. Out: names of tasks. Of parquet only the deciding columns are read, and of
+other files the first thousand rows. Reasoning360's files are named like their `data_source`. Called by
+`tools.imports.command`; an unreadable file is ignored, and the run reports it when it starts.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from broker.errors import BadMessage
+from config.data import DatasetSource
+from learner.data.row import RowError
+from learner.data.tables import file_tables
 from tasks.kinds import DATA_SOURCES, TASK_OF_TYPE
 from tasks.values import to_object
 from tools.imports.theirs import Theirs, WrongValue, texts
 
 _FILES: Final = ("data.train_files", "data.val_files")
-_MOST_LINES: Final = 1000
+_MOST_ROWS: Final = 1000
 # Sources whose right and wrong answers verl's own scorer rewards with +1 and -1 (`default_compute_score`, v0.3 to
 # 0.10), and their files.
 _PAID: Final = re.compile(r"math_dapo|math|math_dapo_reasoning|aime.*")
@@ -75,7 +78,7 @@ def _in_file(path: Path) -> Iterator[str]:
             yield from _of_source(source)
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _records(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the fields that determine a row's task; only distinct ones where the column of sources is enough."""
     if path.suffix == ".parquet":
         import pyarrow as pa
@@ -93,14 +96,9 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
         except (pa.ArrowException, OSError):
             return
     else:
-        try:
-            with path.open(encoding="utf-8") as file_of_lines:
-                for line in islice(file_of_lines, _MOST_LINES):
-                    found = json.loads(line)
-                    if isinstance(found, dict):
-                        yield found
-        except (OSError, ValueError, RecursionError):
-            return
+        with suppress(RowError):
+            for table in file_tables(DatasetSource(path=str(path))) or ():
+                yield from (record.values for record in islice(table.records(None), _MOST_ROWS))
 
 
 def _distinct(batch: Any, name: str, columns: list[str]) -> list[Any]:

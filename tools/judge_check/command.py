@@ -15,26 +15,22 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Console
-from rich.progress import track
-
 from config.explanations import ConfigError
-from config.loading import load_run
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.frames import Result
 from scorers.retries import LONGEST_WAIT_S, was_given_up
-from tools.arguments import UsageError, add_json
+from tools.arguments import UsageError, add_json, add_samples
 from tools.judge_check.agreement import Agreement, was_judged
 from tools.judge_check.labelled_rows import LABEL_KEYS, PARTS, Labelled, read_labelled
+from tools.printable import tracked
 from tools.rescore.command import task_of
-from tools.score.command import INTERRUPTED, open_input
+from tools.row_file import add_row_file, given_scorers, open_rows
+from tools.score.command import INTERRUPTED
 
 THRESHOLD: Final = 0.5
-SAMPLES: Final = 10
 AHEAD: Final = 1024  # rows started before the first one's result is awaited: more than most endpoints accept
 ENOUGH: Final = 16  # if the first calls all fail, this many mean that the verifier is away
 
@@ -50,20 +46,12 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `millrace judge-check`."""
-    parser.add_argument("file", metavar="FILE", help="JSON lines, NAME.json with a list, or NAME.parquet")
-    parser.add_argument(
-        "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.retries=0"
-    )
+    add_row_file(parser, out="each verdict with its label, as JSON lines")
     parser.add_argument(
         "--task",
         metavar="NAME",
         help="who judges every row: a task of `scorers.tasks`, or a type of "
         "scorer with its defaults: judge, rubric (the one that each row belongs to)",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="CONFIG",
-        help="a run's YAML file, with its `scorers` section (the environment's judge: LLM_JUDGE_...)",
     )
     parser.add_argument(
         "--threshold",
@@ -72,14 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help=f"the value, and the label, from which on a response is right ({THRESHOLD})",
     )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=SAMPLES,
-        metavar="N",
-        help=f"how many of the worst disagreements to show ({SAMPLES})",
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="each verdict with its label, as JSON lines")
+    add_samples(parser, "how many of the worst disagreements to show")
     add_json(parser)
 
 
@@ -87,23 +68,13 @@ def run(options: argparse.Namespace) -> int:
     """Check a verifier. 0: done; 1: nothing could be scored. Raises ConfigError for an unusable file."""
     if not 0 < options.threshold <= 1:
         raise UsageError("--threshold must be above 0, and at most 1")
-    if options.samples < 0:
-        raise UsageError("--samples can't be negative")
-    if options.values and options.config is None:
-        raise UsageError(f"{options.values[0]!r} sets a key of a configuration: give --config too")
-    config = (
-        all_tasks()
-        if options.config is None
-        else load_run(["--config", options.config, *options.values]).scorers
-    )
+    config = given_scorers(options) or all_tasks()
     if options.task is not None:
         config = config.model_copy(
             update={"tasks": {options.task: task_of(config, options.task, option="--task")}}
         )
     with ExitStack() as stack:
-        rows = read_labelled(
-            open_input(options.file, options.out, stack), options.file, config.tasks, options.task
-        )
+        rows = read_labelled(open_rows(options.file, options.out, stack), config.tasks, options.task)
         _check_endpoints(config, {row.task for row in rows})
         out = None if options.out is None else stack.enter_context(options.out.open("w", encoding="utf-8"))
         started = time.monotonic()
@@ -160,10 +131,9 @@ def _pass(
     process: RowWorkerClient, rows: Sequence[Labelled], indices: Sequence[int]
 ) -> Iterator[tuple[int, Result]]:
     """Return the results of these rows, in order; later rows are started while the first one is awaited."""
-    console = Console(stderr=True)
     ahead = iter(indices)
     begun: deque[int] = deque()
-    for _ in track(indices, "judging", console=console, transient=True, disable=not console.is_terminal):
+    for _ in tracked(indices, "judging"):
         while len(begun) < AHEAD and (index := next(ahead, None)) is not None:
             process.prefetch(rows[index].line)
             begun.append(index)

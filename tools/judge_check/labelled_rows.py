@@ -1,9 +1,9 @@
 r"""Read responses with known labels, as questions to a verifier, for `millrace judge-check`.
 
-In: JSON lines, a JSON list, or parquet. A row has a shape that `tasks.route` knows, the response in `llm_output`, and
-its true score in `label` or `human_score`. A row of HardVerify-Math has a right answer in `fn_output` and a wrong one
-in `tn_output`. Out: `Labelled`, with the line for a `scorers.child.row_worker`. The whole file is read before any
-verifier is asked: errors in it are one ConfigError that names the lines.
+In: a `RowFile`. A row has a shape that `tasks.route` knows, the response in `llm_output`, and its true score in `label`
+or `human_score`. A row of HardVerify-Math has a right answer in `fn_output` and a wrong one in `tn_output`. Out:
+`Labelled`, with the line for a `scorers.child.row_worker`. The whole file is read before any verifier is asked: errors
+in it are one ConfigError that names the lines.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.explanations import ConfigError
 from config.scorers import TaskConfig
 from scorers.child.frames import TEXT_KEY
-from scorers.child.row_worker import parse_object, response_of
+from scorers.child.row_worker import response_of
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
 from tasks.values import shown
-from tools.score.command import MAX_LINE_BYTES, read_lines
+from tools.row_file import RowFile
 
 LABEL_KEYS: Final = ("label", "human_score")
 # HardVerify-Math's keys of answers that rules call wrong: the right one (a false negative) and the wrong one.
@@ -54,14 +53,11 @@ class Labelled:
         return {"line": self.number, "part": self.part, "source": self.source, "label": self.label}
 
 
-def read_labelled(
-    stream: IO[bytes], name: str, tasks: Mapping[str, TaskConfig], only: str | None
-) -> list[Labelled]:
+def read_labelled(rows: RowFile, tasks: Mapping[str, TaskConfig], only: str | None) -> list[Labelled]:
     """Read every response of a file, in order.
 
     Args:
-        stream: the file.
-        name: its path, whose ending determines the format.
+        rows: the file.
         tasks: the existing tasks.
         only: the task for all rows; None: each row's own task.
     Raises:
@@ -69,67 +65,23 @@ def read_labelled(
     """
     found: list[Labelled] = []
     wrong: list[str] = []
-    for number, row in _rows(stream, name):
+    for line in rows.lines():
         try:
-            found += _labelled(number, parse_object(row) if isinstance(row, bytes) else row, tasks, only)
+            found += _labelled(line.number, line.record(), tasks, only)
         except BadMessage as error:
-            wrong.append(f"line {number}: {error}")
+            wrong.append(f"line {line.number}: {error}")
     if wrong:
         more = f"\nand {len(wrong) - SHOWN_ERRORS} more lines" if len(wrong) > SHOWN_ERRORS else ""
-        raise ConfigError(f"{name} can't be used:\n" + "\n".join(wrong[:SHOWN_ERRORS]) + more)
+        raise ConfigError(f"{rows.name} can't be used:\n" + "\n".join(wrong[:SHOWN_ERRORS]) + more)
     if not found:
-        raise ConfigError(f"{name} has no rows")
+        raise ConfigError(f"{rows.name} has no rows")
     return found
-
-
-def _rows(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes | Mapping[str, Any]]]:
-    """Yield rows with their numbers: lines unparsed, others as objects."""
-    match Path(name).suffix:
-        case ".parquet":
-            rows = _parquet(stream, name)
-        case ".json":
-            rows = _list(stream, name)
-        case _:
-            for line in read_lines(stream):
-                if line.data is None:
-                    raise ConfigError(f"{name} line {line.number}: longer than {MAX_LINE_BYTES >> 20} MiB")
-                yield line.number, line.data
-            return
-    yield from enumerate(rows, 1)
-
-
-def _list(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        found = json.load(stream)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"{name}: not JSON: {error}; JSON lines want a name that ends with .jsonl"
-        ) from None
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise ConfigError(f"{name}: expected a list of objects; JSON lines want a name that ends with .jsonl")
-    yield from found
-
-
-def _parquet(stream: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ConfigError(
-            f"{name}: parquet needs pyarrow, which comes with millrace[model]: {error}"
-        ) from error
-    try:
-        for batch in parquet.ParquetFile(stream).iter_batches():
-            yield from batch.to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise ConfigError(f"{name}: {error}") from None
 
 
 def _labelled(
     number: int, row: Mapping[str, Any], tasks: Mapping[str, TaskConfig], only: str | None
 ) -> Iterator[Labelled]:
     """Yield a row's one response, or its two. Raises BadMessage."""
-    # Parquet has every key in every row.
     row = {key: value for key, value in row.items() if value is not None}
     parts = [] if TEXT_KEY in row else [part for part in PARTS if part in row]
     if parts and not row.keys() & set(_ROW_SHAPES):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.arguments import UsageError, add_json
+from tools.arguments import UsageError, add_json, number_of
 from tools.prepare.catalogue import PREPARATIONS, find, place_of, splits_of
 from tools.prepare.output import SUFFIX, NotWritten, refuse_existing, sized, write
 from tools.prepare.preparation import QWEN, BadRecord, Made, Preparation
@@ -55,10 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--source", type=Path, metavar="PATH", help="file or folder of the same shape, instead of the hub"
     )
     parser.add_argument("--revision", metavar="REV", help="commit, tag or branch on the hub (the newest)")
-    parser.add_argument("--size", type=_count, metavar="N", help="rows to draw by the seed (all)")
+    parser.add_argument("--size", type=number_of("rows"), metavar="N", help="rows to draw by the seed (all)")
     parser.add_argument("--seed", type=int, default=42, metavar="N", help="of all that is drawn (42)")
     parser.add_argument(
-        "--limit", type=_count, metavar="N", help="read only the first N records, for a trial"
+        "--limit", type=number_of("records"), metavar="N", help="read only the first N records, for a trial"
     )
     parser.add_argument(
         "--tokenizer",
@@ -66,7 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"whose tokens count for the length ({QWEN}, where rows have a limit)",
     )
     parser.add_argument(
-        "--max-prompt-tokens", type=_count, metavar="N", help="longest prompt (the set's own limit)"
+        "--max-prompt-tokens",
+        type=number_of("tokens"),
+        metavar="N",
+        help="longest prompt (the set's own limit)",
     )
     parser.add_argument(
         "--any-length", action="store_true", help="count no tokens: keep prompts and answers of any length"
@@ -205,9 +208,3 @@ def _said(manifest: Mapping[str, Any], path: Path) -> list[str]:
             f"{path.with_suffix('.quarantine.jsonl')}: {manifest['quarantined']} rows, each with its reason"
         )
     return lines
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows; it must be at least 1")
-    return int(text)

@@ -241,8 +241,10 @@ def _rows(tables: Sequence[RowTable], columns: Mapping[str, Types]) -> Iterator[
 
 def _records(table: RowTable, wanted: Sequence[str] | None) -> Iterator[tuple[str, Record]]:
     for index, found in enumerate(table.records(wanted)):
-        line = f", line {found.line}" if found.line else ""
-        yield f"{table.name} row {index}{line}", found.values
+        where = found.where(table.name, index)
+        if found.wrong:
+            raise BadRecord(f"{where}: {found.wrong}")
+        yield where, found.values
 
 
 def _digests(files: Sequence[Path], root: Path) -> list[Mapping[str, Any]]:

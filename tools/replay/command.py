@@ -26,7 +26,7 @@ from learner.journal.records import step_number
 from learner.resume.replay import IncarnationSettings, checksum_now, read_batch
 from learner.training.checkpoint import Checkpoints, load, version_of
 from learner.weight_sync.version_folder import folder_of, published
-from tools.arguments import UsageError, add_run, add_runs_dir, add_steps
+from tools.arguments import add_run, add_runs_dir, add_steps, number_of
 from tools.journal.rows import ranges
 from tools.runs.folder import NoJournal
 
@@ -178,7 +178,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_runs_dir(parser)
     parser.add_argument(
         "--ranks",
-        type=int,
+        type=number_of("processes"),
         metavar="N",
         help="processes that train (as many as the first of these steps had)",
     )
@@ -186,8 +186,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Replay steps of a run. 0: all as recorded; 1: one differs, or is missing."""
-    if options.ranks is not None and options.ranks < 1:
-        raise UsageError("--ranks must be at least 1")
     folder = server.folder_of(options.run, options.runs_dir)
     if not (folder / "journal").is_dir():
         raise NoJournal(folder)

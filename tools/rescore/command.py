@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 import msgspec
-from rich.console import Console
-from rich.progress import track
 
 from broker.messages import Completion, Prompt, Score, ScoredGroup, ScoreStatus
 from broker.private_redis.server import folder_of
@@ -41,12 +39,22 @@ from scorers.reward.combine import reward_of
 from scorers.rows.judged_lines import asks
 from scorers.rows.row_workers import RowWorkers
 from scorers.scorer import Asked
-from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
+from tools.arguments import (
+    UsageError,
+    add_json,
+    add_run,
+    add_runs_dir,
+    add_samples,
+    add_steps,
+    add_workers,
+    check_out,
+    number_of,
+)
 from tools.journal.rows import JournalReader, NotInJournal, ranges
+from tools.printable import tracked
 from tools.rescore.comparison import FULL, Rescored, ScoringComparison, score_json
 from tools.rescore.derived import Derived, held_out_groups
 
-SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4  # per worker, groups that are read and not scored yet
 
 
@@ -78,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workers(parser)
     parser.add_argument(
         "--derivations",
-        type=_positive,
+        type=number_of("samples"),
         metavar="K",
         help="of the held-out samples: pass@K, pass@K verified by X, and the share of right answers that X does not "
         "verify, by round (--steps: of these versions)",
@@ -95,13 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SCORE",
         help="with --derivations: the score of X from which on a sample is verified (1)",
     )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=SAMPLES,
-        metavar="N",
-        help=f"how many of the most different completions to show ({SAMPLES})",
-    )
+    add_samples(parser, "how many of the most different completions to show")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="both scores of every completion, as JSON lines"
     )
@@ -111,14 +113,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Rescore a run. 0: done; 1: nothing could be rescored. Raises NotInJournal where there is no such run."""
-    if options.samples < 0:
-        raise UsageError("--samples can't be negative")
     if options.derivations is None and (options.rule is not None or options.accepts != FULL):
         raise UsageError("--rule and --accepts belong to --derivations K")
     if options.derivations is not None and options.out is not None:
         raise UsageError("--out is of completions that were trained on; --derivations has --json")
-    if options.out is not None and not options.out.absolute().parent.is_dir():
-        raise ConfigError(f"--out {options.out}: no folder {options.out.absolute().parent}")
+    check_out(options.out)
     folder = folder_of(options.run, options.runs_dir)
     given = folder / "config.yaml"
     if not given.is_file():
@@ -146,14 +145,8 @@ def _derive(options: argparse.Namespace, config: ScorersConfig, reading: Journal
     with ExitStack() as stack:
         verify = stack.enter_context(verifier).rescored
         by_rule = None if rule is None else stack.enter_context(rule).rescored
-        console = Console(stderr=True)
         done = derived.gather(held_out_groups(reading, options.steps), verify, by_rule)
-        groups = sum(
-            1
-            for _ in track(
-                done, "verifying", None, console=console, transient=True, disable=not console.is_terminal
-            )
-        )
+        groups = sum(1 for _ in tracked(done, "verifying"))
     if options.json:
         found = {
             "run": options.run,
@@ -185,32 +178,20 @@ def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, rea
     ]
     settings = IncarnationSettings(begun, ledger)
     scales = {step_number(record): settings.of(record).advantage.scale for record in wanted}
-    comparison, console = ScoringComparison(options.samples), Console(stderr=True)
+    comparison = ScoringComparison(options.samples)
     with ExitStack() as stack:
         out = (
             stack.enter_context(options.out.open("w", encoding="utf-8")) if options.out is not None else None
         )
         stack.enter_context(rescorer)
         found = rescorer.rescored((found.step, found.group) for found in reading.trained(wanted))
-        for step, group, rescored in track(
-            found,
-            "rescoring",
-            sum(len(record["ids"]) for record in wanted),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        ):
+        total = sum(len(record["ids"]) for record in wanted)
+        for step, group, rescored in tracked(found, "rescoring", total):
             comparison.add(step, group, rescored, scales[step])
             if out is not None:
                 _write(out, step, group, rescored)
     _print_result(options, reading, comparison)
     return 0 if comparison.completions else 1
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of samples; it must be at least 1")
-    return int(text)
 
 
 def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskConfig:

@@ -1,4 +1,4 @@
-"""`millrace score FILE.jsonl`: score lines with a response and a row, and write one JSON result per line, in order.
+"""`millrace score FILE`: score rows with a response, and write one JSON result per line, in order.
 
 In: a file or standard input. Out: results on standard output or in a file, written as they come; progress and a summary
 on standard error. A thread reads. One thread per worker waits for a scoring process (`scorers.rows.row_workers`). One
@@ -29,16 +29,15 @@ from typing import IO, Final, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from config.explanations import ConfigError
-from config.loading import load_run
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.frames import Result, failure
 from scorers.rows.judged_lines import JudgedLines, asks
 from scorers.rows.row_workers import RowWorkers
-from tools.arguments import UsageError, add_workers
+from tasks.lines import Line
+from tools.arguments import add_workers
+from tools.row_file import RowFile, add_row_file, given_scorers, open_rows
 
-MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not kept
 WAITING_RESULTS: Final = 4096  # results waiting for an earlier line, before reading stops
 LINES_A_WORKER: Final = 3  # lines that are read and not scored yet
 DRAW_EVERY_S: Final = 0.1
@@ -46,15 +45,6 @@ SHOWN_CHARS: Final = 240  # of the first error, for people
 REFUSED: Final = 3  # lines that are no rows; the others have their scores
 INTERRUPTED: Final = 130
 CUSTOM_HINT: Final = ", or a custom task's with --config CONFIG"
-_BOM: Final = b"\xef\xbb\xbf"
-
-
-class Line(NamedTuple):
-    """A line of the input."""
-
-    number: int  # from 1, including empty lines
-    data: bytes | None  # None: too long
-    end: int  # position of its end in the input, bytes
 
 
 class Numbered(NamedTuple):
@@ -63,25 +53,6 @@ class Numbered(NamedTuple):
     number: int
     end: int
     result: Future[Result]
-
-
-def read_lines(stream: IO[bytes]) -> Iterator[Line]:
-    """Yield every nonempty line; for a line that is too long only its place."""
-    number = end = 0
-    while data := stream.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        end += len(data)
-        is_whole = len(data) <= MAX_LINE_BYTES
-        rest = data
-        while not is_whole and rest and not rest.endswith(b"\n"):
-            rest = stream.readline(MAX_LINE_BYTES)
-            end += len(rest)
-        if number == 1:
-            data = data.removeprefix(_BOM)
-        if not is_whole:
-            yield Line(number, None, end)
-        elif not data.isspace() and data:
-            yield Line(number, data, end)
 
 
 class Scoring:
@@ -100,12 +71,17 @@ class Scoring:
         self._free_lines = threading.Semaphore(LINES_A_WORKER * workers)  # for lines in memory
         self._results: queue.Queue[Numbered | Exception | None] = queue.Queue(WAITING_RESULTS)
 
-    def start(self, stream: IO[bytes]) -> None:
+    def start(self, lines: Iterator[Line]) -> None:
         """Start reading."""
-        threading.Thread(target=self._read, args=(stream,), name="read", daemon=True).start()
+        threading.Thread(target=self._read, args=(lines,), name="read", daemon=True).start()
 
     def next(self) -> tuple[Numbered, Result] | None:
-        """Return the result of the next line; None after the last. Raises ScoringFailed, or the input's OSError."""
+        """Return the result of the next line; None after the last.
+
+        Raises:
+            ScoringFailed: no process can be started.
+            ConfigError, OSError: the input can't be read.
+        """
         item = self._results.get()
         if isinstance(item, Exception):
             raise item
@@ -124,27 +100,26 @@ class Scoring:
             self._judged.close(is_interrupted=is_interrupted)
         self._workers.close(is_interrupted=is_interrupted)
 
-    def _read(self, stream: IO[bytes]) -> None:
+    def _read(self, lines: Iterator[Line]) -> None:
         try:
-            for line in read_lines(stream):
-                self._results.put(Numbered(line.number, line.end, self._begun(line.data)))
+            for line in lines:
+                self._results.put(Numbered(line.number, line.end, self._begun(line)))
             self._results.put(None)
-        # RuntimeError: the threads are shut down, and nothing reads this.
-        except (OSError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - `next` raises it: nobody else would end the wait for a line
             self._results.put(error)
 
-    def _begun(self, data: bytes | None) -> Future[Result]:
+    def _begun(self, line: Line) -> Future[Result]:
         """Start a line, waiting while too many lines are held. Returns the future result."""
-        if data is not None and self._judged is not None and self._judged.takes(data):
-            return self._judged.submit(data)
+        if line.data is not None and self._judged is not None and self._judged.takes(line.data):
+            return self._judged.submit(line.data)
         self._free_lines.acquire()
-        return self._workers.submit(partial(self._score, data))
+        return self._workers.submit(partial(self._score, line))
 
-    def _score(self, data: bytes | None, process: RowWorkerClient) -> Result:
+    def _score(self, line: Line, process: RowWorkerClient) -> Result:
         try:
-            if data is None:
-                return failure(f"longer than {MAX_LINE_BYTES >> 20} MiB", fault="row")
-            result = process.result(data)
+            if line.data is None:
+                return failure(line.wrong, fault="row")
+            result = process.result(line.data)
             if result.get("fault") == "type":
                 result["reason"] += self._hint
             return result
@@ -191,7 +166,7 @@ class ScoreSummary:
 
 
 EPILOG = (
-    "A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or verl's "
+    "A row of FILE is an object with the response in `llm_output`, beside `verification_info` or verl's "
     "`data_source`, `reward_model` and `extra_info`. Empty lines are passed over. "
     "Exit code: 0 every line was read, whatever its score; 1 nothing could be scored here; 2 bad usage; "
     "3 lines were refused, whose results say why, and the others are scored; 130 interrupted."
@@ -200,43 +175,31 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `millrace score`."""
-    parser.add_argument("file", metavar="FILE", help="JSON lines; - reads standard input")
-    parser.add_argument(
-        "values", nargs="*", metavar="key=value", help="settings over CONFIG's: scorers.credit=all"
-    )
+    add_row_file(parser, out="where the results go (standard output)")
     add_workers(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where the results go (standard output)")
-    parser.add_argument(
-        "--config", metavar="CONFIG", help="a run's YAML file: score as its `scorers` section says"
-    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Score a file. Raises ConfigError, ScoringFailed."""
-    if options.values and options.config is None:
-        raise UsageError(f"{options.values[0]!r} sets a key of a configuration: give --config too")
-    config = None
-    if options.config is not None:
-        config = load_run(["--config", options.config, *options.values]).scorers
-    return score_file(options.file, options.out, config, options.workers)
+    """Score a file. Raises UsageError, ConfigError, ScoringFailed."""
+    return score_file(options.file, options.out, given_scorers(options), options.workers)
 
 
 def score_file(source: str, out: Path | None, config: ScorersConfig | None, workers: int) -> int:
     """Score every line of `source`, `-` for standard input. Returns the exit code.
 
     Raises:
-        ConfigError: the files can't be opened, or are one and the same.
+        UsageError, ConfigError: the files can't be opened, or are one and the same.
         ScoringFailed: no scoring process can be started.
     """
     with ExitStack() as stack:
-        stream = open_input(source, out, stack)
+        rows = open_rows(source, out, stack)
         target: IO[bytes] = stack.enter_context(out.open("wb")) if out is not None else sys.stdout.buffer
         summary = ScoreSummary()
         scoring = Scoring(config, workers)
         code = INTERRUPTED
         try:
             code = _run(
-                scoring, stream, target, summary, shows_bar=stat.S_ISREG(os.fstat(target.fileno()).st_mode)
+                scoring, rows, target, summary, shows_bar=stat.S_ISREG(os.fstat(target.fileno()).st_mode)
             )
         except KeyboardInterrupt:
             for line, result in scoring.finished():
@@ -247,23 +210,8 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
     return REFUSED if code == 0 and summary.statuses["error"] else code
 
 
-def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:
-    """Open `source`, `-` for standard input, until the stack ends. Raises ConfigError, also for an unusable `out`."""
-    path = Path(source)
-    if source != "-" and out is not None and out.exists() and path.exists() and out.samefile(path):
-        raise ConfigError(f"--out {out} is the input itself")
-    if out is not None and out.is_dir():
-        raise ConfigError(f"--out {out}: is a folder")
-    if out is not None and not out.absolute().parent.is_dir():
-        raise ConfigError(f"--out {out}: no folder {out.absolute().parent}")
-    try:
-        return stack.enter_context(path.open("rb") if source != "-" else open(0, "rb", closefd=False))
-    except OSError as error:
-        raise ConfigError(f"{source}: {error.strerror}") from None
-
-
 def _run(
-    scoring: Scoring, stream: IO[bytes], target: IO[bytes], summary: ScoreSummary, *, shows_bar: bool
+    scoring: Scoring, rows: RowFile, target: IO[bytes], summary: ScoreSummary, *, shows_bar: bool
 ) -> int:
     """Write every result. A progress bar is shown, unless results may go to the same terminal."""
     console = Console(stderr=True)
@@ -275,12 +223,11 @@ def _run(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    size = os.fstat(stream.fileno()).st_size or None
-    scoring.start(stream)
+    scoring.start(rows.lines())
     with Progress(
         *columns, console=console, disable=not (shows_bar and console.is_terminal), transient=True
     ) as bar:
-        task = bar.add_task("", total=size, said="")
+        task = bar.add_task("", total=rows.size, said="")
         drawn = 0.0
         while (found := scoring.next()) is not None:
             line, result = found

@@ -146,7 +146,7 @@ NO_REFERENCE = {"verification_info": {"type": "math", "answer": {"value": " "}}}
         (row(1) | {"messages": 7}, r" row 0: the prompt must be a text or a list of role and content, got '7'"),
         (row(1) | NO_REFERENCE, r" row 0: no answer to check against"),
         (verl(1, "polaris_tinyv"), r" row 0: .*"),
-        (None, r" \(split train\) can't be read"),
+        (None, " can't be read"),
     ],
     ids=["a column is missing", "a number for a chat", "an empty reference", "no such task", "cut off"],
 )  # fmt: skip

@@ -170,8 +170,8 @@ def test_a_row_that_cant_be_used_is_named_with_its_file_number_and_column(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"messages": [{"role": "user"', r"can't be read: line 4 is no JSON: "),
-        ("[1]", r"can't be read: line 4 is no object of JSON"),
+        ('{"messages": [{"role": "user"', r"rows\.jsonl row 2, line 4: not JSON: "),
+        ("[1]", r"row 2, line 4: a row must be an object, got list"),
         ('{"messages": null, "verification_info": null}', r"row 2, line 4: no prompt"),
     ],
 )

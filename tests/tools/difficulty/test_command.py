@@ -183,7 +183,7 @@ def test_stored_samples_are_scored_again_by_another_scorer(tmp_path: Path, link:
         (["--model", f"a.b={MODEL}", "--model", f"a_b={MODEL}"], 2, "their runs would have one name"),
         (["--model", "a=./nowhere"], 2, "model.path=./nowhere: there is no such folder"),
         (["--data", "none.jsonl"], 2, "data.train.path=none.jsonl: there is no such file"),
-        (["-n", "0"], 2, "a row needs one"),
+        (["-n", "0"], 2, "'0' is no number of samples"),
         (["--full", "0"], 2, "a score lies between 0 and 1"),
         (["--rescore"], 1, "has no row: sample the others first"),
         (["sampling.group_sze=3"], 2, "group_sze"),

@@ -225,9 +225,17 @@ def test_the_overlong_penalty_is_half_where_verl_pays_minus_one(
     assert {one["penalties"]["overlong"]["weight"] for one in tasks} == {factor}
 
 
-def test_the_rows_themselves_say_what_verl_pays(tmp_path: Path) -> None:
-    rows = tmp_path / "train.jsonl"
-    rows.write_text('{"data_source": "openai/gsm8k"}\n{"data_source": "math_dapo"}\n')
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.jsonl", '{"data_source": "openai/gsm8k"}\nnope\n{"data_source": "math_dapo"}\n'),
+        ("train.json", '[{"data_source": "openai/gsm8k"},\n {"data_source": "math_dapo"}]'),
+        ("train.csv", "data_source\nopenai/gsm8k\nmath_dapo\n"),
+    ],
+)
+def test_the_rows_themselves_say_what_verl_pays(tmp_path: Path, name: str, text: str) -> None:
+    rows = tmp_path / name
+    rows.write_text(text)
     assert read([f"data.train_files={rows}"]).paid == "math_dapo"
     found = ours(f"data.train_files={rows} {OVERLONG}")
     weights = {value["penalties"]["overlong"]["weight"] for key, value in found.items() if "tasks" in key}

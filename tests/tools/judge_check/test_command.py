@@ -23,6 +23,7 @@ from tests.support.told import Millrace, Patch
 from tools.judge_check import command
 from tools.judge_check.agreement import Agreement, CountedShare
 from tools.judge_check.labelled_rows import Labelled, read_labelled
+from tools.row_file import RowFile
 
 __all__ = ["server"]
 
@@ -128,13 +129,15 @@ def test_rows_of_every_shape_and_file_are_read_with_their_source_and_label(tmp_p
     assert [row.task for row in read(tmp_path / "rows.json", None)] == ["math", "math", *["judge"] * 4]
     assert [row.task for row in read(tmp_path / "rows.json", "math")] == ["math"] * 6
     assert [row.line for row in read(tmp_path / "rows.parquet", "judge")] == [row.line for row in found[:4]]
+    (tmp_path / "lines.json").write_text("\n".join(map(json.dumps, (verl, bare))))
+    assert [row.line for row in read(tmp_path / "lines.json", "judge")] == [row.line for row in found[:2]]
     with pytest.raises(ConfigError, match=r"nothing.parquet has no rows"):
         read(tmp_path / "nothing.parquet", None)
 
 
 def read(path: Path, only: str | None) -> list[Labelled]:
     with path.open("rb") as stream:
-        return read_labelled(stream, str(path), all_tasks().tasks, only)
+        return read_labelled(RowFile(str(path), stream), all_tasks().tasks, only)
 
 
 RANGE = "must be true, false or a number from 0 to 1, got"
@@ -142,7 +145,7 @@ RANGE = "must be true, false or a number from 0 to 1, got"
 
 @pytest.mark.parametrize(("text", "said"), [
     ('{"llm_output": "x"', "not JSON"),
-    ("[1]", "a line must be an object, got list"),
+    ("[1]", "a row must be an object, got list"),
     ('{"label": 1}',
         "no response: 'llm_output' beside a label, or HardVerify-Math's fn_output and tn_output"),
     ('{"llm_output": "x"}', "no label: none of label and human_score"),
@@ -165,7 +168,7 @@ def test_a_file_that_cant_be_used_is_refused_by_its_lines_before_anybody_is_aske
     assert ("\nand 2 more lines" in told.err) is (said == "")
 
 
-BAD_FILES = {"empty.jsonl": "\n", "lines.json": "{}\n{}", "one.json": "{}", "none.parquet": "PAR"}
+BAD_FILES = {"empty.jsonl": "\n", "cut.json": "[{}", "one.json": "[{}, 7]", "none.parquet": "PAR"}
 NO_SERVER = (
     "no server to ask for task 'judge': set LLM_JUDGE_BASE_URL, or scorers.tasks.judge.scorer.endpoint.urls"
 )
@@ -177,14 +180,14 @@ NO_SERVER = (
         ("rows.jsonl", NO_SERVER),
         ("rows.jsonl --task juge", "--task 'juge': the tasks of `scorers` are"),
         ("rows.jsonl --threshold 0", "--threshold must be above 0"),
-        ("rows.jsonl --samples -1", "--samples can't be negative"),
+        ("rows.jsonl --samples -1", "'-1' is no number of samples"),
         ("rows.jsonl scorers.retries=0", "give --config too"),
         ("rows.jsonl --out rows.jsonl", "is the input itself"),
         ("rows.jsonl --out .", "is a folder"),
         ("empty.jsonl", "empty.jsonl has no rows"),
-        ("lines.json", "lines.json: not JSON"),
-        ("one.json", "one.json: expected a list of objects"),
-        ("none.parquet", "none.parquet: "),
+        ("cut.json", "cut.json can't be read: Expecting"),
+        ("one.json", "line 2: a row must be an object, got int"),
+        ("none.parquet", "none.parquet can't be read: "),
     ],
 )
 def test_bad_usage_is_answered_with_2_and_the_reason(

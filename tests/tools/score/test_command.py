@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import pty
@@ -21,9 +20,8 @@ from tests.conftest import ROOT
 from tests.support.forked_program import fork_verb
 from tests.support.told import Millrace, Patch
 from tests.support.waiting import wait_until
+from tools import row_file
 from tools.main import main
-from tools.score import command as score_module
-from tools.score.command import Line, read_lines
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
@@ -96,7 +94,7 @@ def waits(*counts: int) -> Path:
 REFUSED: list[tuple[dict[str, Any] | bytes, str]] = [
     (b"nope", "not JSON: Expecting value at character 1"),
     (b"\xff\xfe", "not UTF-8: byte 0 is 0xff"),
-    (b"[1]", "a line must be an object, got list"),
+    (b"[1]", "a row must be an object, got list"),
     ({"output": "x"}, "no key 'llm_output' with the response"),
     ({"llm_output": None}, "llm_output must be text, got NoneType"),
     ({"llm_output": "x"}, "a row of no known shape"),
@@ -246,18 +244,9 @@ def test_a_terminal_shows_a_bar_and_then_the_summary(waiter: Sequence[str]) -> N
     assert len(Path("scores.jsonl").read_bytes().splitlines()) == 20
 
 
-def test_a_line_that_is_too_long_is_skipped_without_being_held(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(score_module, "MAX_LINE_BYTES", 10)
-    stream = io.BytesIO(b"\xef\xbb\xbf{1}\n" + b"x" * 35 + b"\n\n \r\n0123456789\n012345678\n" + b"y" * 11)
-    assert list(read_lines(stream)) == [
-        *(Line(1, b"{1}\n", 7), Line(2, None, 43), Line(5, None, 58)),
-        *(Line(6, b"012345678\n", 68), Line(7, None, 79)),
-    ]
-
-
 @pytest.mark.usefixtures("scored_here")
 def test_a_line_that_is_too_long_is_an_error(waiter: Sequence[str], monkeypatch: Patch) -> None:
-    monkeypatch.setattr(score_module, "MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(row_file, "MAX_LINE_BYTES", 1 << 20)
     lines = write(Path("rows.jsonl"), row("x" * (1 << 20)), waiting(0))
     assert main(["score", str(lines), "--workers", "1", "--out", "scores.jsonl", *waiter]) == 3
     found = results(Path("scores.jsonl").read_bytes())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from tools.prepare.domains.mathematics import BOXED
@@ -103,11 +104,24 @@ def _is_told_apart(record: Record) -> bool:
     return bool(answer) and not (len(answer) == 1 and answer.isalpha())
 
 
-_GPQA: Final = {
-    "Question": TEXT,
-    "Correct Answer": TEXT,
-    **{f"Incorrect Answer {number}": TEXT for number in (1, 2, 3)},
-}
+_GPQA: Final = Preparation(
+    name="gpqa",
+    domain="science",
+    about="GPQA's main set; the hub asks for an account",
+    source=Hub(path="Idavidrein/gpqa", config="gpqa_main"),
+    columns={
+        "Question": TEXT,
+        "Correct Answer": TEXT,
+        **{f"Incorrect Answer {number}": TEXT for number in (1, 2, 3)},
+    },
+    row=gpqa,
+    data_source="stem__gpqa",
+    ability="stem",
+    repeats=("original_prompt",),
+    splits={"test": Split()},
+    leaves_out=(_DIFFER,),
+    licence="CC-BY-4.0",
+)
 
 PREPARATIONS: Final = (
     Preparation(
@@ -145,33 +159,14 @@ PREPARATIONS: Final = (
         max_answer_tokens=_MOST_ANSWER_TOKENS,
         licence="Apache-2.0",
     ),
-    Preparation(
-        name="gpqa",
-        domain="science",
-        about="GPQA's main set; the hub asks for an account",
-        source=Hub(path="Idavidrein/gpqa", config="gpqa_main"),
-        columns=_GPQA,
-        row=gpqa,
-        data_source="stem__gpqa",
-        ability="stem",
-        repeats=("original_prompt",),
-        splits={"test": Split()},
-        leaves_out=(_DIFFER,),
-        licence="CC-BY-4.0",
-    ),
-    Preparation(
+    _GPQA,
+    replace(
+        _GPQA,
         name="gpqa_diamond",
-        domain="science",
         about="GPQA's hardest questions; the hub asks for an account",
         source=Hub(path="Idavidrein/gpqa", config="gpqa_diamond"),
-        columns=_GPQA,
         row=gpqa_diamond,
         data_source="stem__gpqa_diamond_no_box",
-        ability="stem",
-        repeats=("original_prompt",),
-        splits={"test": Split()},
-        leaves_out=(_DIFFER,),
-        licence="CC-BY-4.0",
     ),
     Preparation(
         name="supergpqa",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Final
 
 from tools.prepare.preparation import (
@@ -89,7 +90,19 @@ def _cruxeval(record: Record, dataset: str, assertion: str, asked: str) -> Draft
     )
 
 
-_CRUXEVAL: Final = {"id": TEXT, "code": TEXT, "input": TEXT, "output": TEXT}
+_CRUXEVAL: Final = Preparation(
+    name="cruxeval-i",
+    domain="simulation",
+    about="CRUXEval: which input gives this output?",
+    source=Hub(path="cruxeval-org/cruxeval"),
+    columns={"id": TEXT, "code": TEXT, "input": TEXT, "output": TEXT},
+    row=cruxeval_input,
+    data_source="simulation__cruxeval-i",
+    ability="simulation",
+    repeats=("original_prompt",),
+    splits={"test": Split(source="test")},
+    licence="MIT",
+)
 
 PREPARATIONS: Final = (
     Preparation(
@@ -114,30 +127,12 @@ PREPARATIONS: Final = (
         filters=(Filter(name="has an input and an output", keeps=lambda record: bool(record["ios"])),),
         max_prompt_tokens=tokens_below(2048),
     ),
-    Preparation(
-        name="cruxeval-i",
-        domain="simulation",
-        about="CRUXEval: which input gives this output?",
-        source=Hub(path="cruxeval-org/cruxeval"),
-        columns=_CRUXEVAL,
-        row=cruxeval_input,
-        data_source="simulation__cruxeval-i",
-        ability="simulation",
-        repeats=("original_prompt",),
-        splits={"test": Split(source="test")},
-        licence="MIT",
-    ),
-    Preparation(
+    _CRUXEVAL,
+    replace(
+        _CRUXEVAL,
         name="cruxeval-o",
-        domain="simulation",
         about="CRUXEval: which output does this input have?",
-        source=Hub(path="cruxeval-org/cruxeval"),
-        columns=_CRUXEVAL,
         row=cruxeval_output,
         data_source="simulation__cruxeval-o",
-        ability="simulation",
-        repeats=("original_prompt",),
-        splits={"test": Split(source="test")},
-        licence="MIT",
     ),
 )

@@ -7,7 +7,6 @@ except for reading files; called by `tools.prepare.stages`.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
 
+from broker.errors import BadMessage
+from tasks.lines import parse_object
 from tools.prepare.domains.mathematics import BOXED
 from tools.prepare.preparation import (
     LIST,
@@ -33,6 +34,7 @@ from tools.prepare.preparation import (
     Split,
     tokens_below,
 )
+from tools.prepare.source import table_records
 
 _LONGEST: Final = tokens_below(4096)
 _BAR: Final = "|"
@@ -150,24 +152,14 @@ def _hitab_files(root: Path, split: str) -> list[Path]:
 
 def _hitab_records(root: Path, split: str) -> Iterator[tuple[str, Record]]:
     samples = _inside(root, f"{split}_samples.jsonl")
-    with samples.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            where = f"{samples}, line {number}"
-            sample = _object(line, where)
-            table = samples.parent / "tables" / "raw" / f"{sample.get('table_id')}.json"
-            if not table.is_file():
-                raise BadRecord(f"{where}, column table_id: {table} is not there")
-            yield where, {**sample, "table": _object(table.read_text("utf-8"), str(table)).get("texts")}
-
-
-def _object(text: str, where: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadRecord(f"{where}: no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise BadRecord(f"{where}: an object is wanted")
-    return found
+    for where, sample in table_records(samples, split):
+        table = samples.parent / "tables" / "raw" / f"{sample.get('table_id')}.json"
+        if not table.is_file():
+            raise BadRecord(f"{where}, column table_id: {table} is not there")
+        try:
+            yield where, {**sample, "table": parse_object(table.read_bytes()).get("texts")}
+        except BadMessage as error:
+            raise BadRecord(f"{table}: {error}") from error
 
 
 def _multihier_files(root: Path, split: str) -> list[Path]:
@@ -177,14 +169,7 @@ def _multihier_files(root: Path, split: str) -> list[Path]:
 
 def _multihier_records(root: Path, split: str) -> Iterator[tuple[str, Record]]:
     (file,) = _multihier_files(root, split)
-    try:
-        records = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise BadRecord(f"{file} is no JSON: {error}") from error
-    for number, found in enumerate(records):
-        where = f"{file} element {number}"
-        if not isinstance(found, dict):
-            raise BadRecord(f"{where}: an object is wanted")
+    for where, found in table_records(file, split):
         qa = found.get("qa")
         if isinstance(qa, dict) and (lacks := {"question", "answer", "text_evidence"} - qa.keys()):
             raise BadRecord(f"{where}, column qa: it has no {', '.join(sorted(lacks))}")
