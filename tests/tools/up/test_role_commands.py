@@ -25,9 +25,7 @@ def test_a_run_whose_tasks_have_environments_has_agents_and_no_other_run_has(mak
     assert played[2].args[1:] == ("-m", "agents", "--run", "demo")
 
 
-@pytest.mark.parametrize(
-    "engine", [{"type": "hf"}, {"type": "vllm", "kv_cache_mb": 64}, {"type": "fake"}]
-)
+@pytest.mark.parametrize("engine", [{"type": "hf"}, {"type": "vllm", "kv_cache_mb": 64}, {"type": "fake"}])
 def test_generators_are_forks_that_have_torch_but_where_a_gpu_is_seen(
     engine: dict[str, object], make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
