@@ -152,9 +152,10 @@ def test_a_lone_worker_is_part_of_the_engine_core(served: Served, monkeypatch: p
 
 
 def test_the_engine_core_is_a_fork_that_holds_no_connection_of_its_parent(served: Served) -> None:
-    """It is shown by vLLM's name, and computes with the one thread that it was given."""
-    [core] = served.vllm.engine_core.resources.engine_manager.processes  # type: ignore[attr-defined]
+    """And it is shown by vLLM's name."""
+    [core] = served.vllm.engine_core.resources.engine_manager.processes
     assert isinstance(core, ForkProcess)
+    assert core.pid is not None
     ours, theirs = _sockets("self"), _sockets(core.pid)
     assert ours
     assert theirs
@@ -165,7 +166,7 @@ def test_the_engine_core_is_a_fork_that_holds_no_connection_of_its_parent(served
 def _sockets(process: int | str) -> set[str]:
     found = set()
     for entry in Path(f"/proc/{process}/fd").iterdir():
-        with suppress(FileNotFoundError):  # that of the listing itself
+        with suppress(FileNotFoundError):  # closed meanwhile, as that of the listing itself
             found.add(str(entry.readlink()))
     return {name for name in found if name.startswith("socket:")}
 
