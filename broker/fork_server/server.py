@@ -111,7 +111,7 @@ def _become(request: ForkRequest, descriptors: Sequence[int]) -> None:
     for number, descriptor in enumerate(descriptors[:2], start=1):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    _show_as(request["args"])
+    show_as(request["args"])
     os.environ.clear()
     os.environ.update(request["env"])
     for name, descriptor in zip(request["held"], descriptors[2:], strict=True):
@@ -127,7 +127,7 @@ def _reseed() -> None:
         numpy.random.seed()
 
 
-def _show_as(args: Sequence[str]) -> None:
+def show_as(args: Sequence[str]) -> None:
     """Let ps, pgrep and psutil show the command, as far as this process's own was long.
 
     They read the words where the kernel has put them, in this process's memory. Fields 48 and 49 of proc(5)'s `stat`

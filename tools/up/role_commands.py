@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from broker.fork_server.client import ForkServer
 from config.endpoint import ServeConfig
 from config.explanations import ConfigError
-from config.generators import HfEngineConfig, VllmEngineConfig
+from config.generators import HfEngineConfig, ScriptedEngineConfig, VllmEngineConfig
 from config.gpus import VARIABLE, sees_gpu, visible
 from config.run import Run
 from tools.up.first_imports import TORCH
@@ -22,9 +22,10 @@ from tools.up.served_judge import ServedJudge, served_judge
 
 LEARNER = ("learner",)
 
-# Imported once for the learner and the generators of engine `hf`, which are then forked (`broker.fork_server`).
+# Imported once for the learner and the generators, which are then forked (`broker.fork_server`).
 OF_LEARNER = (*TORCH, "learner.session", "learner.training.engines.deepspeed", "learner.training.build")
-OF_GENERATOR = (*TORCH, "generators.worker", "generators.engines.hf.engine", "generators.engines.hf.sampling")
+OF_HF = (*TORCH, "generators.worker", "generators.engines.hf.engine", "generators.engines.hf.sampling")
+OF_VLLM = (*TORCH, "generators.worker", "generators.engines.vllm.engine", "generators.engines.hf.model")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +116,16 @@ def imports_of_learner(run: Run) -> tuple[str, ...]:
 
 
 def imports_of_generator(run: Run) -> tuple[str, ...]:
-    """Return the modules of a generator of engine `hf`. vLLM starts processes of its own."""
-    return OF_GENERATOR if isinstance(run.generators.engine, HfEngineConfig) and not sees_gpu() else ()
+    """Return the modules of a generator. vLLM's own are not among them: they change torch for the learner, too."""
+    if sees_gpu():
+        return ()
+    match run.generators.engine:
+        case HfEngineConfig():
+            return OF_HF
+        case VllmEngineConfig():
+            return OF_VLLM
+        case ScriptedEngineConfig():
+            return ()
 
 
 def complete_fork_server(server: ForkServer, run: Run) -> None:

@@ -314,18 +314,23 @@ def import_vllm(config: VllmEngineConfig) -> bool:
     Must not run in the keeper's thread. vLLM keeps the traceback of a failed optional import, and with it every frame
     below. In that thread the frames hold the engine, which an exiting interpreter would finalize.
     """
-    import torch
+    gc.disable()  # nothing that is imported becomes garbage, and looking for it takes a fifth of the time
+    try:
+        import torch
 
-    on_cpu = not torch.cuda.is_available()
-    if on_cpu and (why := why_unseen(torch.__version__, torch.version.cuda)):
-        raise RunFailed(f"{why}; or hide the GPUs: {VARIABLE}=")
-    if on_cpu and config.kv_cache_mb is None:
-        raise RunFailed(
-            "generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory. Set it, "
-            "or set generators.engine.type=hf, which needs none"
-        )
-    set_environment(config, on_cpu=on_cpu)
-    check_features()
+        on_cpu = not torch.cuda.is_available()
+        if on_cpu and (why := why_unseen(torch.__version__, torch.version.cuda)):
+            raise RunFailed(f"{why}; or hide the GPUs: {VARIABLE}=")
+        if on_cpu and config.kv_cache_mb is None:
+            raise RunFailed(
+                "generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory. Set it, "
+                "or set generators.engine.type=hf, which needs none"
+            )
+        set_environment(config, on_cpu=on_cpu)
+        check_features()
+    finally:
+        gc.freeze()  # vLLM collects several times at its start, and a forked engine core would copy all it looks at
+        gc.enable()
     return not on_cpu
 
 
@@ -353,7 +358,8 @@ def _launch(run: Run, config: VllmEngineConfig) -> AsyncLLM:
     vllm_config = resolve(run, config)
     vllm_config.scheduler_config.scheduler_cls = in_helpings(vllm_config.scheduler_config.get_scheduler_cls())
     executor = worker.executor_for(Executor.get_class(vllm_config))
-    return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
+    with worker.forked_if_safe(executor):
+        return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
 
 
 async def _replace_weights(parts: _Parts, files: Sequence[Path], version: int, *, workers: int) -> None:

@@ -15,6 +15,7 @@ from config.generators import VllmEngineConfig
 GENERATOR_PID = "_MILLRACE_GENERATOR_PID"  # the process that starts the engine core, for vLLM's own processes
 LIBRARIES = "LD_LIBRARY_PATH"
 THREADS = "OMP_NUM_THREADS"
+START_METHOD = "VLLM_WORKER_MULTIPROC_METHOD"  # of the processes that vLLM starts
 BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 UNBOUND = "nobind"  # vLLM's value for threads without reserved cores
 
@@ -36,11 +37,7 @@ def variables(config: VllmEngineConfig, *, on_cpu: bool) -> dict[str, str]:
     On a CPU each worker would pin its threads to cores, the same ones in every generator. And torch.compile would build
     a kernel with g++ at the first token even in eager mode.
     """
-    settings = {
-        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_LOGGING_LEVEL": "WARNING",
-    }
+    settings = {START_METHOD: "spawn", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
     if on_cpu:
         settings |= {BINDING: UNBOUND, THREADS: str(config.threads or 1)}
         if config.enforce_eager:

@@ -12,9 +12,13 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import stat
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing.util import register_after_fork
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,8 +35,9 @@ from vllm.v1.executor import Executor
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
+from broker.fork_server.server import show_as
 from broker.processes import die_with_parent
-from generators.engines.vllm.environment import GENERATOR_PID
+from generators.engines.vllm.environment import GENERATOR_PID, START_METHOD, THREADS
 
 DUMMY = "dummy"  # vLLM's load format that reads no file
 BACKEND = "file"  # Millrace's name in vLLM's registry of weight transfer engines
@@ -165,6 +170,43 @@ def executor_for(base: type[Executor]) -> type[Executor]:
         if base in (ours, ours.__base__):
             return ours
     raise RuntimeError(f"vLLM chose {base.__name__}; only one machine with its own processes is supported")
+
+
+@contextmanager
+def forked_if_safe(executor: type[Executor]) -> Iterator[None]:
+    """Let vLLM fork its engine core, which then has what this process has imported, instead of starting another Python.
+
+    Not with a GPU, whose driver survives no fork, and not with several threads of OpenMP, whose pool does not either.
+    vLLM's configuration is complete by then: completing it asks for `spawn` on every CPU.
+    """
+    if not current_platform.is_cpu() or executor is not CoreProcessExecutor or os.environ.get(THREADS) != "1":
+        yield
+        return
+    # multiprocessing refers to it weakly: a later fork of this process is no engine core.
+    while_starting = threading.Event()
+    register_after_fork(while_starting, lambda _: _become_core())
+    os.environ[START_METHOD] = "fork"
+    try:
+        yield
+    finally:
+        os.environ[START_METHOD] = "spawn"
+
+
+def _become_core() -> None:
+    """Make this fork of the generator an engine core that shares nothing with it; vLLM has done nothing in it yet.
+
+    A connection of the generator's has to end when the generator closes it, so none stays open here. Their descriptors
+    stay taken: closed ones would be used again, and the objects of the generator that have their numbers would close
+    those in turn.
+    """
+    _die_with_parent()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        with suppress(OSError):  # that of the listing itself
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                os.dup2(nothing, number, inheritable=False)
+    show_as(["VLLM::EngineCore"])  # vLLM's own way does not work in forks of the fork server
+    torch.set_num_threads(1)  # the variable was read when torch was imported, which may have been too early
 
 
 def _die_with_parent() -> None:

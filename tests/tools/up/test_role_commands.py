@@ -83,3 +83,16 @@ def test_a_configuration_that_cannot_be_used_ends_what_was_begun(monkeypatch: py
     with pytest.raises(ConfigError, match="no_such"):
         command.run(parse("up", ["no_such.yaml"])[1])
     assert process.returncode == -9
+
+
+@pytest.mark.parametrize("engine", [{"type": "hf"}, {"type": "vllm", "kv_cache_mb": 64}, {"type": "fake"}])
+def test_generators_are_forks_that_have_torch_but_where_a_gpu_is_seen(
+    engine: dict[str, object], make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(generators={"engine": engine})
+    for sees_gpu in (False, True):
+        monkeypatch.setattr(role_commands, "sees_gpu", lambda sees_gpu=sees_gpu: sees_gpu)
+        learner, generator = commands(run, [])[:2]
+        assert ("torch" in learner.imports) == (not sees_gpu)
+        assert ("torch" in generator.imports) == (not sees_gpu and engine["type"] != "fake")
+        assert not any(name.partition(".")[0] == "vllm" for name in learner.imports + generator.imports)

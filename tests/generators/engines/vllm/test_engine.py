@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import shutil
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -49,6 +51,7 @@ from tests.support.byte_model import (
     random_model,
     save_weights,
 )
+from tests.support.descendants import descendants
 from tests.support.sampled import sample
 from tests.support.vllm_server import KEY, MODEL, ModelServer, parrot, serving
 from tests.support.waiting import wait_until
@@ -146,6 +149,26 @@ def test_a_lone_worker_is_part_of_the_engine_core(served: Served, monkeypatch: p
         with vllm_engine._without_reports_of_the_end():
             assert not logger.isEnabledFor(logging.ERROR)
         assert logger.level == before
+
+
+def test_the_engine_core_is_a_fork_that_holds_no_connection_of_its_parent(served: Served) -> None:
+    """And it is shown by vLLM's name."""
+    [core] = served.vllm.engine_core.resources.engine_manager.processes
+    assert isinstance(core, ForkProcess)
+    assert core.pid is not None
+    ours, theirs = _sockets("self"), _sockets(core.pid)
+    assert ours
+    assert theirs
+    assert not ours & theirs
+    assert descendants(os.getpid())[core.pid] == "VLLM::EngineCore"
+
+
+def _sockets(process: int | str) -> set[str]:
+    found = set()
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile, as that of the listing itself
+            found.add(str(entry.readlink()))
+    return {name for name in found if name.startswith("socket:")}
 
 
 def test_logprobs_agree_with_transformers(served: Served) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from generators.engines.vllm import liveness
+from generators.engines.vllm.environment import START_METHOD, THREADS
 from generators.engines.vllm.liveness import EngineDied, Keeper, Lifeline
 from tests.support.in_loop import in_loop
 
@@ -102,6 +104,23 @@ def test_tied_and_computed_tensors_are_no_warning_at_each_update(tmp_path: Path)
     RELOAD_LOG.setLevel(logging.NOTSET)  # as vLLM's engine core leaves it, after it has imported the module
     receive(FILE | {"lm_head.weight": torch.zeros(4, 2)}, tmp_path, is_tied=False, load_format="dummy")
     assert not RELOAD_LOG.isEnabledFor(logging.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("on_cpu", "workers", "threads", "start"),
+    [(True, 1, "1", "fork"), (False, 1, "1", "spawn"), (True, 2, "1", "spawn"), (True, 1, "2", "spawn")],
+)
+def test_an_engine_core_is_forked_where_no_gpu_and_no_pool_of_threads_would_have_to_survive(
+    *, on_cpu: bool, workers: int, threads: str, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from generators.engines.vllm import worker
+
+    monkeypatch.setenv(THREADS, threads)
+    monkeypatch.setenv(START_METHOD, "spawn")
+    monkeypatch.setattr(worker, "current_platform", SimpleNamespace(is_cpu=lambda: on_cpu))
+    with worker.forked_if_safe(worker.CoreProcessExecutor if workers == 1 else worker.WorkerProcessExecutor):
+        assert os.environ[START_METHOD] == start
+    assert os.environ[START_METHOD] == "spawn"
 
 
 class EngineGone(Exception):
