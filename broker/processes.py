@@ -136,7 +136,7 @@ def wait_for_any(running: Iterable[Process], timeout_s: float, *, news: Iterable
                 return
             try:
                 descriptor = os.pidfd_open(process.pid)
-            except OSError:
+            except (OSError, AttributeError):  # of this kernel, or of a Python built for an older one
                 timeout_s = min(timeout_s, POLL_S)
                 continue
             stack.callback(os.close, descriptor)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -36,17 +36,23 @@ class TakesLong(Exception):
     """This is raised where an answer takes longer than the scorer's patience, which says nothing of the answer."""
 
 
-_KNOWN: WeakKeyDictionary[Any, dict[type, bool]] = WeakKeyDictionary()  # by scorer and protocol
+_Known = tuple[weakref.ref[Any], dict[type, bool]]
+_KNOWN: dict[int, _Known] = {}  # by a scorer's identity, the protocols that it satisfies
 
 
 class _Remembered(type(Protocol)):  # type: ignore[misc]
     """A protocol that remembers which scorers satisfy it: each group asks ten times, and Python 3.11 searches."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        try:
-            known = _KNOWN.setdefault(instance, {})
-        except TypeError:  # it has no hash, or no weak reference
-            known = {}
+        own = id(instance)
+        found = _KNOWN.get(own)
+        if found is None or found[0]() is not instance:
+            try:
+                reference = weakref.ref(instance, lambda _: _KNOWN.pop(own, None))
+            except TypeError:  # it has no weak reference
+                return bool(super().__instancecheck__(instance))
+            found = _KNOWN[own] = reference, {}
+        known = found[1]
         if cls not in known:
             known[cls] = super().__instancecheck__(instance)
         return known[cls]

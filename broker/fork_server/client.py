@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -164,7 +165,7 @@ class ForkServer:
     def _ask(self, request: ForkRequest, descriptors: Sequence[int]) -> int | None:
         """Return the new process's id; None: the server was given up."""
         # In a file: an environment may be longer than a message.
-        with os.fdopen(os.memfd_create("request"), "wb") as file:
+        with tempfile.TemporaryFile() as file:
             file.write(json.dumps(request).encode())
             file.flush()
             _adopt(True)
@@ -187,6 +188,8 @@ class ForkServer:
             return self._socket.recv(LONGEST)
         except (TimeoutError, BlockingIOError):
             return None
+        except ConnectionResetError:  # it has ended without reading all
+            return b""
         except OSError as error:
             return str(error).encode()
 

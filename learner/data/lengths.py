@@ -43,7 +43,7 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, row: Row) -> list[int]:
     if not (row.raw_prompt or row.messages):
         return []
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None and not backend.truncation and not backend.padding:
+    if backend is not None and not backend.truncation and not backend.padding and _is_plain(tokenizer):
         (text,) = _rendered_or_raised(tokenizer, [row])
         ids: Any = backend.encode_batch_fast([text], add_special_tokens=False)[0].ids  # in half of the time
     elif row.raw_prompt:
@@ -53,6 +53,16 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, row: Row) -> list[int]:
             _chat(row), add_generation_prompt=True, tokenize=True, return_dict=False
         )
     return list(ids)
+
+
+def _is_plain(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether the tokenizer's class does nothing in Python before its library encodes."""
+    from transformers import PreTrainedTokenizerFast
+
+    names = ("apply_chat_template", "encode", "_encode_plus")
+    return all(
+        getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in names
+    )
 
 
 def prompt_lengths(

@@ -134,7 +134,7 @@ class Intake:
         reasons = [self.admission.why_dropped(group) for group in arrived]
         self.buffer.add(group for group, reason in zip(arrived, reasons, strict=True) if not reason)
         # What follows is about all the others.
-        ends: dict[str, GroupOutcome] = {}
+        ends = self._count(arrived, reasons)
         for entry, message in found:
             if entry.group_id in ended:
                 self.outcomes.retire_ended(entry.group_id)
@@ -142,7 +142,6 @@ class Intake:
                 self.run_owner.dead_letter_entry(entry, reason=why)
             else:
                 self._take_in(entry, message, ends)
-        ends |= self._count(arrived, reasons)
         self.outcomes.settle(ends)
         self.returned.refuse_endless()
 

@@ -43,7 +43,7 @@ STYLE: Any = {
     "legend.fontsize": 8,
     "legend.frameon": False,
     # Fixed, since fitting them to the labels draws all twice.
-    "figure.subplot.left": 0.045,
+    "figure.subplot.left": 0.06,
     "figure.subplot.right": 0.985,
     "figure.subplot.bottom": 0.065,
     "figure.subplot.top": 0.885,

@@ -96,6 +96,7 @@ class _Active:
 
     index_B: Tensor  # index in the batch's results
     mask_BK: Tensor | None  # [B, P + T], True where a key is real and not left padding; None: all are
+    may_lack_mask: bool  # whether mask_BK may be None: the model is one of transformers' own
     position_B: Tensor  # of the next token
     how: _How
     limit_B: Tensor  # max_tokens
@@ -107,7 +108,8 @@ class _Active:
         mask_BK = None if self.mask_BK is None else self.mask_BK[kept]
         return _Active(
             self.index_B[kept],
-            None if mask_BK is None or bool(mask_BK.all()) else mask_BK,
+            None if mask_BK is None or (self.may_lack_mask and bool(mask_BK.all())) else mask_BK,
+            self.may_lack_mask,
             self.position_B[kept],
             self.how.select(kept),
             self.limit_B[kept],
@@ -192,7 +194,7 @@ def sample_groups(
     Raises:
         SamplingStopped: `should_stop()` was true.
     """
-    active, input_GP, keys_GP = _lay_out(requests, model.device)
+    active, input_GP, keys_GP = _lay_out(requests, model)
     longest, width = active.uniform_BT.shape[1], input_GP.shape[1]
     shortest = min(request.params.max_tokens for request in requests)
     sampled = _Sampled.of(active)
@@ -248,8 +250,9 @@ def _prefill(
     return logits_GV[group_B]
 
 
-def _lay_out(requests: Sequence[SampleRequest], device: torch.device) -> tuple[_Active, Tensor, Tensor]:
+def _lay_out(requests: Sequence[SampleRequest], model: PreTrainedModel) -> tuple[_Active, Tensor, Tensor]:
     """Make a batch: completions without tokens, left-padded prompts [G, P], and True where tokens are real [G, P]."""
+    device = model.device
     width = max(len(request.token_ids) for request in requests)
     limits = [request.params.max_tokens for request in requests]
     longest = max(limits)
@@ -270,9 +273,12 @@ def _lay_out(requests: Sequence[SampleRequest], device: torch.device) -> tuple[_
     limit_G = torch.tensor(limits)
     size = len(group_B)
     mask_BK = torch.nn.functional.pad(keys_GP, (0, longest), value=True)[group_B]
+    # A model's own code may read the mask.
+    may_lack_mask = type(model).__module__.startswith("transformers.")
     active = _Active(
         index_B=torch.arange(size, device=device),
-        mask_BK=None if bool(keys_GP.all()) else mask_BK.to(device),
+        mask_BK=None if may_lack_mask and bool(keys_GP.all()) else mask_BK.to(device),
+        may_lack_mask=may_lack_mask,
         position_B=prompt_tokens_G[group_B].to(device),
         how=_How.of(requests, group_B, device),
         limit_B=limit_G[group_B].to(device),

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._inductor.config as inductor
 from safetensors import safe_open
 from torch import Tensor
 from vllm.distributed.weight_transfer import WeightTransferEngine, WeightTransferEngineFactory
@@ -39,6 +40,7 @@ from broker.fork_server.server import show_as
 from broker.processes import die_with_parent
 from generators.engines.vllm.environment import GENERATOR_PID, START_METHOD, THREADS
 
+STANDARD_ERROR = 2
 DUMMY = "dummy"  # vLLM's load format that reads no file
 BACKEND = "file"  # Millrace's name in vLLM's registry of weight transfer engines
 RELOAD_LOG = logging.getLogger("vllm.model_executor.model_loader.reload.layerwise")
@@ -203,10 +205,13 @@ def _become_core() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
         with suppress(OSError):  # that of the listing itself
-            if stat.S_ISSOCK(os.fstat(number).st_mode):
+            if number > STANDARD_ERROR and stat.S_ISSOCK(os.fstat(number).st_mode):
                 os.dup2(nothing, number, inheritable=False)
     show_as(["VLLM::EngineCore"])  # vLLM's own way does not work in forks of the fork server
     torch.set_num_threads(1)  # the variable was read when torch was imported, which may have been too early
+    # So were those that vLLM sets for a core: it is a daemon, which may have no children that compile.
+    inductor.compile_threads = 1
+    inductor.cpp.dynamic_threads = True
 
 
 def _die_with_parent() -> None:

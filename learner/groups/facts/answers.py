@@ -79,6 +79,8 @@ def length_correlation(group: ScoredGroup) -> float | None:
     lengths_G, rewards_G = _centred(lengths_G, turns_G), _centred(rewards_G, turns_G)
     if not lengths_G.any() or not rewards_G.any():
         return None
+    # The squares of tiny differences would be 0.
+    lengths_G, rewards_G = (values_G / np.abs(values_G).max() for values_G in (lengths_G, rewards_G))
     spread = math.sqrt((lengths_G @ lengths_G) * (rewards_G @ rewards_G))
     return max(-1.0, min(1.0, float(lengths_G @ rewards_G) / spread))
 

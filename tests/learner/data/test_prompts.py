@@ -18,8 +18,9 @@ from broker.messages import Split
 from config.data import ProceduralSource, SourceConfig
 from config.learner import LearnerConfig
 from config.run import Run
+from learner.data.lengths import tokenize
 from learner.data.prompts import PromptSource, Sampling, check_reference, load_tokenizer, open_sources
-from learner.data.row import RowError
+from learner.data.row import Row, RowError
 from tests.conftest import ROOT, SHARED
 from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import load_rows, with_data
@@ -276,6 +277,19 @@ def test_the_same_ordinal_makes_the_same_prompt_and_each_set_its_own(run: Run, t
     prompt = prompts.evaluation_prompt("eval-40-3", 3, sampling)
     assert (prompt.group_id, prompt.split, prompt.row) == ("eval-40-3", Split.EVAL, 3)
     assert (prompt.n, prompt.temperature) == (run.evaluation.samples, run.evaluation.temperature)
+
+
+def test_what_a_tokenizers_own_class_does_to_a_text_is_done(run: Run) -> None:
+    tokenizer: Any = load_tokenizer(with_model(run, DEMO_MODEL))
+    row = Row(messages=(), raw_prompt="2 + 3?", task="math", verification_info={})
+    plain = tokenize(tokenizer, row)
+
+    class Filling(type(tokenizer)):  # type: ignore[misc]
+        def encode(self, text: str, **options: Any) -> list[int]:
+            return [7, *super().encode(text, **options)]
+
+    tokenizer.__class__ = Filling
+    assert tokenize(tokenizer, row) == [7, *plain]
 
 
 def test_a_real_tokenizer_ends_where_the_turn_begins_and_a_reference_fits(run: Run, tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_same_answers_are_counted_within_a_group_and_shared_ones_among_prompts()
         ([2, 2, 2], [0.1, 0.2, 0.3], None),
         ([1, 2, 3], [0.5, 0.5, 0.5], None),
         ([1, 2], [1.0, None], None),
+        ([1, 2], [0.0, 1e-200], 1.0),  # whose square is 0
     ],
 )
 def test_length_and_reward_are_correlated_within_a_group(

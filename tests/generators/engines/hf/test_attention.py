@@ -122,3 +122,22 @@ def test_attention_is_that_of_transformers(shared: int, shape: tuple[int, ...] |
     mine, _ = attend(layer, query, key, value, mask, scaling=0.5)
     others, _ = sdpa_attention_forward(layer, query, key, value, mask, scaling=0.5)
     torch.testing.assert_close(mine, others, atol=1e-6, rtol=1e-5)
+
+
+def test_a_models_own_code_is_given_the_mask_that_it_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen2", **SIZES)).eval()
+    seen: list[Any] = []
+    forward = model.forward
+
+    def noting(*, attention_mask: Any, **options: Any) -> Any:
+        seen.append(attention_mask)
+        return forward(attention_mask=attention_mask, **options)
+
+    monkeypatch.setattr(model, "forward", noting)
+    params = SamplingParams(temperature=1.0, top_p=1.0, max_tokens=3, stop_token_ids=frozenset(), seed=0)
+    request = SampleRequest(np.array([1, 2, 3], np.int32), params, 2)
+    sample_groups(model, [request], lambda: False)
+    assert seen[-1] is None
+    monkeypatch.setattr(type(model), "__module__", "transformers_modules.somebodys")
+    sample_groups(model, [request], lambda: False)
+    assert seen[-1].shape == (2, 5)  # type: ignore[attr-defined]
