@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     from broker.errors import BrokerUnavailable, Permanent, PipelineError
     from broker.joining import join
     from broker.processes import stop_on_signals
-    from broker.protocol.consumer import hand_back_within
+    from broker.protocol.leases import hand_back_within
 
     hand_back: list[Callable[[], int]] = []
     stop = stop_on_signals(lambda: hand_back_within(hand_back, AT_ONCE_S))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from agents.asking import Asker, EpisodeCounts, seed_by
-from agents.environments.environments import Environments, Episode
+from agents.environments.runner import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from agents.episode import EpisodeFailed, reward_of, section_of
 from agents.gateway.remote import RemoteEpisode

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from agents.asking import Asker, EpisodeCounts, seed_by
-from agents.environments.environments import Environments, Episode
+from agents.environments.runner import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep
 from agents.openings import Openings
 from agents.rendering.rendering import Rendering, Spoken, Unrenderable

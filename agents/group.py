@@ -18,7 +18,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from agents.asking import EpisodeCounts
-from agents.environments.environments import Environments
+from agents.environments.runner import Environments
 from agents.environments.seam import Disturbed
 from agents.episode import EpisodeFailed, EpisodePlay, section_of
 from agents.openings import Openings
@@ -27,8 +27,8 @@ from agents.turns import HasEnded, Superseded, TurnDesk
 from broker.codec import encode_rollout, pack, unpack
 from broker.keys import ROLLOUTS
 from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Ids, Prompt, SampledGroup
-from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Attempt, EndState, Episodes, content_of, id_of, with_id
+from broker.protocol.leases import Consumer
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from config.episodes.own_loop import AgentSection
 from config.run import PLAY_SHARE, Run

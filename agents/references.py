@@ -20,7 +20,7 @@ from typing import Any, Final
 from msgspec import to_builtins
 
 from agents.asking import seed_by
-from agents.environments.environments import Environments, Episode
+from agents.environments.runner import Environments, Episode
 from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed
 from agents.episode import reward_of, section_of
 from broker.messages import End, Turn

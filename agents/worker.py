@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agents.asking import EpisodeCounts
-from agents.environments.environments import Environments
+from agents.environments.runner import Environments
 from agents.group import GroupPlay
 from agents.lost_time import LostTime
 from agents.rendering.build import open_rendering
@@ -34,8 +34,8 @@ from broker.keys import EPISODES
 from broker.messages import Prompt
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
-from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.episodes import Episodes
+from broker.protocol.leases import Consumer, Renewer
 from broker.protocol.streams import Entry
 from config.episodes.own_loop import AgentSection
 from sandbox.choice import check_walls

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable
 from broker.codec import pack, unpack
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import TurnPrompt
-from broker.protocol.consumer import Consumer, read_any
 from broker.protocol.episodes import BegunCall, CallStream, with_id
+from broker.protocol.leases import Consumer, read_any
 from broker.protocol.streams import Entry
 from config.run import Run
 from generators.answers import answer_turn

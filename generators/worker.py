@@ -26,8 +26,8 @@ from broker.monitoring.crash_reports import dead_letter_exhausted
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.announcements import Announcements
-from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.episodes import CallStream
+from broker.protocol.leases import Consumer, Renewer
 from broker.protocol.streams import Entry
 from config.run import Run
 from generators.answers import answer

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from broker.protocol.run_owner import RunOwner
 from config.run import Run
 from learner.data.held_out import HeldOut
-from learner.groups.arrivals import ArrivalCounter
+from learner.groups.arrival_statistics import ArrivalCounter
 from learner.groups.buffer import GroupBuffer
 from learner.groups.evaluation import Evaluation
 from learner.groups.feeder import Feeder, Prompts

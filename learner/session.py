@@ -25,7 +25,7 @@ from learner.assembly import Claimed, Listeners, assemble, make_intake
 from learner.data.earlier_fingerprint import earlier_fingerprint
 from learner.data.held_out import HeldOut, open_held_out
 from learner.data.prompts import PromptSource, open_sources
-from learner.groups.arrivals import ArrivalCounter
+from learner.groups.arrival_statistics import ArrivalCounter
 from learner.groups.filters import Filters
 from learner.groups.first_look import FirstLook
 from learner.groups.while_waiting import KeepAlive

@@ -17,8 +17,9 @@ from importlib import metadata
 from typing import Final
 
 from sandbox.choice import LazySandbox
+from sandbox.limits import Limits
 from sandbox.packages import MODULES, PACKAGES, REMEDY, Import, absent, imports_of, is_offered
-from sandbox.program import Ending, Language, Limits, Program, SandboxUnavailable
+from sandbox.program import Ending, Language, Program, SandboxUnavailable
 
 LIMITS: Final = Limits(wall_s=60.0)  # for all packages at once, on a machine that has much else to do
 MOST: Final = 64  # imports of one answer that are looked at

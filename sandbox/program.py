@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import ceil
 from typing import Protocol
 
 from broker.errors import Permanent, Retryable
+from sandbox.limits import Limits
 
 CROWDED = "other programs of the same user took the processes that the program was promised"
 
@@ -58,23 +58,6 @@ class Ending(StrEnum):
     TIME = "time"  # over `wall_s`, or its first process over `cpu_s`, or stopped by a signal
     MEMORY = "memory"  # over `memory_bytes`
     OUTPUT = "output"  # over `output_bytes`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits on what one run may use. A run over one of them is ended with everything that it started."""
-
-    wall_s: float = 10.0  # from its start
-    memory_bytes: int = 1 << 30  # of all its processes together
-    processes: int = 64  # and threads, at a time
-    file_bytes: int = 16 << 20  # of one file
-    scratch_bytes: int = 64 << 20  # of all that it writes
-    output_bytes: int = 4 << 20  # of standard output and of standard error, each
-
-    @property
-    def cpu_s(self) -> int:
-        """Return the processor seconds of a process with all its threads: a backstop, should nobody watch the clock."""
-        return 2 * ceil(self.wall_s) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

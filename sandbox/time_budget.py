@@ -11,7 +11,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from sandbox.program import Limits, ProgramOutcome, ReadyProgram, SandboxUnavailable
+from sandbox.limits import Limits
+from sandbox.program import ProgramOutcome, ReadyProgram, SandboxUnavailable
 
 WAIT_S: Final = 10.0  # that may be lost beyond as long as the answer itself has
 

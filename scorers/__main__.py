@@ -127,8 +127,8 @@ def _parse(words: list[str]) -> argparse.Namespace:
 def _work(joined: Joined, args: argparse.Namespace, stop: threading.Event) -> int:
     """Run the part of one run's pool that was asked for. Raises PipelineError."""
     if args.part == "all":
+        from scorers.build import served
         from scorers.pool.supervisor import PoolSupervisor
-        from scorers.registry import served
 
         served(joined.run.scorers, args.queues)  # or raise, before each worker does
         return PoolSupervisor(joined, ["--run", joined.run.name, *_shared(args)], args.workers).run(stop)

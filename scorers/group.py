@@ -23,8 +23,8 @@ from broker.messages import Completion, SampledGroup, Score, ScoredGroup, ScoreS
 from broker.monitoring.counters import FAILED, ProcessTally
 from config.scorer_kinds import QUEUES, QueueName, SlowQueue
 from config.scorers import ScorersConfig, TaskConfig
+from scorers.build import Scorers, task_config
 from scorers.conversation import asked_of, begin, read_by, unplayed
-from scorers.registry import Scorers, task_config
 from scorers.retries import score_together
 from scorers.reward.combine import combine_scores, reward_of
 from scorers.scorer import (

@@ -44,7 +44,7 @@ def serve(words: list[str]) -> int:
     from sandbox.choice import build_sandbox
     from sandbox.server.service import Served, Service
     from scorers.code.submit import submit_routes
-    from web.service import serve_app
+    from web.server import serve_app
 
     try:
         sandbox = build_sandbox(ScorersConfig(sandbox=args.sandbox))  # it has passed its self test

@@ -2,7 +2,7 @@
 
 In: the text of a completion and its row's `verification_info`; of an episode its last message, or all of it, if the
 scorer is `Conversing`. Out: a `Score`. `scorers.group` calls a scorer for one completion at a time, from one thread;
-`scorers.registry` builds the scorer from the config. Failures are told apart
+`scorers.build` builds the scorer from the config. Failures are told apart
 here, once. What the answer itself brought about is a score of 0; what the machinery did raises `Retryable`; a reference
 that nobody could match is unscorable.
 """

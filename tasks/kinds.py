@@ -1,7 +1,7 @@
 """Declare every task kind once: its section, scorer, row types, keys of answers, and data sources.
 
 In: nothing. Out: `KINDS`, and the tables that are derived from it. They are used by routing (`tasks.route`), rows of
-verl (`tasks.verl`), the scorers' registry (`scorers.registry`), the shapes of answers (`scorers.format.answer_shapes`),
+verl (`tasks.verl`), what builds scorers (`scorers.build`), the shapes of answers (`scorers.format.answer_shapes`),
 the defaults of `score` (`scorers.api`) and docs/row_types.md. To add a scorer: its folder in `scorers/`, its
 section in `config/scorer_kinds.py`, and one entry here.
 """
@@ -16,10 +16,10 @@ from broker.errors import BadMessage
 from config import scorer_kinds as sections
 from config.other_names.aliases import VARIANT_OF_TASK
 from config.section import Section
-from tasks import importers
-from tasks.importers import Importer
+from tasks import verl_answers
 from tasks.reasoning360 import codeio, cruxeval
 from tasks.values import UnknownType, hint, listed, reference, shown, unread
+from tasks.verl_answers import Importer
 
 # Default shape of an answer; `scorers.format.answer_shapes` has the functions.
 Shape = Literal[
@@ -169,7 +169,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
             RowType(
                 name="code",
                 shape="program",
-                answer_of=importers.code,
+                answer_of=verl_answers.code,
                 sources=("codecontests", "apps", "codeforces", "taco", "codegen__*"),
             ),
             RowType(name="code_verifiable", shape="program"),
@@ -207,9 +207,11 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         beside=("percent", "ordered"),
         about="questions about tables: numbers, percentages and words",
         rows=(
-            RowType(name="hitab", shape="box", answer_of=importers.table, sources=("table__hitab",)),
-            RowType(name="multihier", shape="box", answer_of=importers.table, sources=("table__multihier",)),
-            RowType(name="finqa", shape="box", answer_of=importers.table, sources=("table__finqa",)),
+            RowType(name="hitab", shape="box", answer_of=verl_answers.table, sources=("table__hitab",)),
+            RowType(
+                name="multihier", shape="box", answer_of=verl_answers.table, sources=("table__multihier",)
+            ),
+            RowType(name="finqa", shape="box", answer_of=verl_answers.table, sources=("table__finqa",)),
         ),
     ),
     TaskKind(
@@ -227,7 +229,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
             RowType(
                 name="qa_em",
                 shape="tag",
-                answer_of=importers.qa_em,
+                answer_of=verl_answers.qa_em,
                 sources=tuple(f"searchR1_{name}" for name in _SEARCHES),
             ),
         ),
@@ -240,8 +242,8 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         beside=("key",),
         about="verifiable instructions, each by its own rule",
         rows=(
-            RowType(name="ifeval", answer_of=importers.ifeval, sources=("ood__ifeval",)),
-            RowType(name="ifbench", answer_of=importers.ifbench, sources=("ood__ifbench",)),
+            RowType(name="ifeval", answer_of=verl_answers.ifeval, sources=("ood__ifeval",)),
+            RowType(name="ifbench", answer_of=verl_answers.ifbench, sources=("ood__ifbench",)),
         ),
     ),
     TaskKind(
@@ -251,7 +253,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         beside=("category",),
         check=with_known_task,
         about="LiveBench's reasoning, data analysis and language, each by its task's rule",
-        rows=(RowType(name="livebench", answer_of=importers.livebench, sources=("ood__livebench*",)),),
+        rows=(RowType(name="livebench", answer_of=verl_answers.livebench, sources=("ood__livebench*",)),),
     ),
     TaskKind(
         section=sections.SimulationConfig,
@@ -274,7 +276,9 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         answers=(("entry",),),
         beside=("dataset",),
         about="any task of reasoning-gym, by that library's scorers in the sandbox",
-        rows=(RowType(name="reasoning_gym", answer_of=importers.reasoning_gym, sources=("reasoning_gym*",)),),
+        rows=(
+            RowType(name="reasoning_gym", answer_of=verl_answers.reasoning_gym, sources=("reasoning_gym*",)),
+        ),
     ),
     TaskKind(
         section=sections.GradeConfig,
@@ -303,10 +307,10 @@ KINDS: Final[tuple[TaskKind, ...]] = (
             RowType(
                 name="stem_llm_judge",
                 shape="box",
-                answer_of=importers.judged,
+                answer_of=verl_answers.judged,
                 sources=("stem_web*", "stem__web*"),
             ),
-            RowType(name="math_llm_judge", shape="box", answer_of=importers.judged),
+            RowType(name="math_llm_judge", shape="box", answer_of=verl_answers.judged),
         ),
     ),
     TaskKind(
@@ -319,7 +323,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         wants_question=True,
         about="whole solutions, graded by their row's criteria by a served rubric model",
         # TinyV uses the same names for its sources: `tasks.verl` distinguishes them by the row's criteria.
-        rows=(RowType(name="rubric", answer_of=importers.graded, marks=("_tinyv", "HardVerify-Math")),),
+        rows=(RowType(name="rubric", answer_of=verl_answers.graded, marks=("_tinyv", "HardVerify-Math")),),
     ),
     TaskKind(
         section=sections.TinyvConfig,
@@ -328,7 +332,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         check=with_reference,
         wants_question=True,
         about="answers that a rule calls wrong, judged again by a served TinyV",
-        rows=(RowType(name="tinyv", answer_of=importers.judged),),
+        rows=(RowType(name="tinyv", answer_of=verl_answers.judged),),
     ),
     TaskKind(
         section=sections.EnvironmentRewardConfig,

@@ -15,7 +15,7 @@ from broker.errors import BadMessage, PipelineError
 from broker.messages import Prompt
 from config.data import DatasetSource
 from config.scorers import ScorersConfig
-from learner.data.tables import file_tables
+from learner.data.file_formats import file_tables
 from learner.status import read_status
 from scorers.reward_server.bodies import Bodies
 from tasks.lines import parse_object

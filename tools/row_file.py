@@ -1,8 +1,8 @@
 """Read the FILE of `millrace score` and `millrace judge-check`: its rows as lines of JSON, one after the other.
 
-In: JSON lines, from standard input too, or what `learner.data.tables` reads: one list, CSV, parquet. Out: lines with
-their numbers; what is wrong with one is said where it is parsed, and ends nothing. Memory holds a row or a piece of
-parquet, but a list whole. Also the arguments of both verbs: FILE, --config CONFIG with settings over it, and --out.
+In: JSON lines, from standard input too, or what `learner.data.file_formats` reads: one list, CSV, parquet. Out: lines
+with their numbers; what is wrong with one is said where it is parsed, and ends nothing. Memory holds a row or a piece
+of parquet, but a list whole. Also the arguments of both verbs: FILE, --config CONFIG with settings over it, and --out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tasks.values import plain
 from tools.arguments import UsageError, check_out
 
 if TYPE_CHECKING:
-    from learner.data.tables import Record
+    from learner.data.file_formats import Record
 
 MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not kept
 _TABLES: Final = frozenset({".json", ".csv", ".parquet"})  # endings; any other file has JSON lines
@@ -83,8 +83,8 @@ class RowFile:
         if not self._is_table:
             yield from read_lines(self.stream, MAX_LINE_BYTES)
             return
+        from learner.data.file_formats import table_of
         from learner.data.row import RowError
-        from learner.data.tables import table_of
 
         try:
             for number, record in enumerate(table_of(Path(self.name)).records(None), 1):

@@ -1,6 +1,6 @@
 """Define what an episode's environment returns to the worker, and how it fails.
 
-In: nothing. Out: the records of `agents.environments.environments`, and two exceptions. A failure costs its episode an
+In: nothing. Out: the records of `agents.environments.runner`, and two exceptions. A failure costs its episode an
 attempt; a disturbance costs only time.
 """
 

@@ -154,7 +154,7 @@ class RemoteEpisodes:
 
 
 class RemoteEpisode:
-    """An episode that an external program plays, with the interface of `agents.environments.environments.Episode`."""
+    """An episode that an external program plays, with the interface of `agents.environments.runner.Episode`."""
 
     last_words = ""  # of a process that is not ours
 

@@ -21,7 +21,7 @@ from broker.connection import RedisLink
 from broker.keys import GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import Entry
 

@@ -13,7 +13,7 @@ from benchmarks.comparison import Comparison
 from benchmarks.rigs.hanging_answers import SHAPES, HangingAnswer
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
-from scorers.registry import build_scorer
+from scorers.build import build_scorer
 from scorers.scorer import Scorer
 from scorers.swe.package_tests import CASE_S
 

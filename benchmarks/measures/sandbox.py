@@ -22,8 +22,8 @@ from sandbox.choice import build_sandbox, tried
 from sandbox.local.sandbox import LocalSandbox
 from sandbox.program import Ending, Language, Program, SandboxMissing
 from sandbox.walls.seccomp import Walls
+from scorers.build import build_scorer
 from scorers.code.scorer import CodeTests
-from scorers.registry import build_scorer
 from scorers.scorer import Scorer
 
 BUBBLEWRAP, LANDLOCK = Walls.BUBBLEWRAP, Walls.LANDLOCK

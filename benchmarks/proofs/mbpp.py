@@ -25,7 +25,7 @@ from benchmarks.rigs.mutants import is_wrong, mutate
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
-from scorers.registry import build_scorer
+from scorers.build import build_scorer
 from scorers.scorer import Scorer
 
 DATA = results.ROOT.parent / "shared" / "data" / "mbpp.jsonl"

@@ -33,7 +33,7 @@ from broker.messages import JsonObject, SampledGroup, ScoredGroup
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.processes import has_ended, spawn, stop
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import entries_of
 from config.loading import to_yaml

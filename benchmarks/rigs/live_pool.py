@@ -27,7 +27,7 @@ from broker.messages import SampledGroup, ScoredGroup
 from broker.monitoring.snapshot import Process, snapshot
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import entries_of
 from config.loading import to_yaml

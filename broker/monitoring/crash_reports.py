@@ -18,7 +18,7 @@ import redis
 
 from broker.connection import RedisLink
 from broker.keys import Keys, error_field
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.streams import TRACEBACK_BYTES, Entry
 from config.logs import mask
 

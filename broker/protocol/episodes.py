@@ -18,7 +18,7 @@ from typing import Any
 
 from broker.connection import RedisLink
 from broker.keys import GROUP, POLICY_CALLS, Keys
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.streams import Entry
 
 ID_BYTES = 16  # prefix of every record and end

@@ -1,7 +1,7 @@
 """Read the entries of the work streams, hand them over, dead-letter and reject them.
 
 In: entries of `prompts`, `rollouts`, `scored` or `dead`. Out: one result of each, by the script `hand_over`, or a
-dead letter on `dead`. Every role uses it; `broker.protocol.consumer` distributes the work of a stream. `scored` and
+dead letter on `dead`. Every role uses it; `broker.protocol.leases` distributes the work of a stream. `scored` and
 `dead` have one reader, the learner (`learner.groups.intake`), and no consumer group.
 """
 

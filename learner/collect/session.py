@@ -25,7 +25,7 @@ from learner.collect.model_weights import ModelWeights, find_weights
 from learner.collect.rows import Rows, open_row, open_rows
 from learner.collect.settings import Of, collecting, of_rows, told_changes
 from learner.data.prompts import load_tokenizer
-from learner.groups.arrivals import ArrivalCounter
+from learner.groups.arrival_statistics import ArrivalCounter
 from learner.incarnation import Incarnation
 from learner.journal.disk import replace_text
 from learner.journal.writer import Journal

@@ -2,8 +2,8 @@
 
 In: batches of a parquet file, or of a table that `datasets` has loaded. Out: rows, and for each the values that differ
 from the file: `datasets` stores mixed columns as JSON text (its feature `Json`), so that the text 007 is read back as
-the number 7. Called by `learner.data.tables`, in the process that reads data. No value is an error here: text that is
-no JSON stays text.
+the number 7. Called by `learner.data.file_formats`, in the process that reads data. No value is an error here: text
+that is no JSON stays text.
 """
 
 from __future__ import annotations

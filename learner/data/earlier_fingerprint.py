@@ -14,7 +14,7 @@ from typing import Any
 
 from config.data import DatasetSource
 from config.run import Run
-from learner.data.tables import load_by_datasets
+from learner.data.file_formats import load_by_datasets
 
 KINDS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 

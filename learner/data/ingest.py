@@ -27,10 +27,10 @@ from typing import Any, Final
 from config.data import DatasetSource, EnvironmentSource, ProceduralSource, SourceConfig
 from config.loading import cache_folder
 from config.run import Run
-from learner.data.dataset import BadRow, RowReader, procedural_rows, seed_rows
+from learner.data.file_formats import RowTable, content_digest, tables_of
 from learner.data.row import Row, RowError
+from learner.data.row_shapes import BadRow, RowReader, procedural_rows, seed_rows
 from learner.data.store import CHANGED, RowList, RowStore, StoreWriter, is_store
-from learner.data.tables import RowTable, content_digest, tables_of
 from tasks.verl import IN_DOUBT
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import numpy as np
 from broker.messages import ScoredGroup
 from broker.protocol.streams import Entry
 from config.learner import LearnerConfig
-from learner.groups.arrivals import ArrivalCounter, Arrivals
+from learner.groups.arrival_statistics import ArrivalCounter, Arrivals
 from learner.groups.facts.same_reward import SameRewardWatch
 from learner.groups.kept_share import KeptShare
 from learner.objective.advantages import has_variance

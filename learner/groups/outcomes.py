@@ -13,7 +13,7 @@ from broker.errors import RunFailed
 from broker.group_ids import ordinal_of
 from broker.protocol.run_owner import RunOwner
 from config.run import Run
-from learner.groups.arrivals import ArrivalCounter
+from learner.groups.arrival_statistics import ArrivalCounter
 from learner.groups.buffer import GroupBuffer
 from learner.groups.discarded import dropped
 from learner.groups.lag import LagRule

@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from sandbox.program import Limits, NoRoom
+from sandbox.limits import Limits
+from sandbox.program import NoRoom
 
 MOST_BYTES: Final = Limits().scratch_bytes  # that are asked for: compilers may write much, and seldom do
 # Words of the linker, the assembler and the compiler themselves. What a program has a compiler say begins with its

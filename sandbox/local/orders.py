@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sandbox.harness.pipe import framed, read_frame
-from sandbox.program import Ending, Limits, ProgramOutcome
+from sandbox.limits import Limits
+from sandbox.program import Ending, ProgramOutcome
 from sandbox.walls.seccomp import Walls
 
 

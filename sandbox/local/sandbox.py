@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from sandbox.limits import Limits
 from sandbox.local import toolchain
 from sandbox.local.disk_space import compiler_without_disk_space, require_disk_space
 from sandbox.local.environment import OURS, VirtualEnvironment, make_environment, versions
@@ -35,7 +36,6 @@ from sandbox.program import (
     CROWDED,
     Ending,
     Language,
-    Limits,
     NoRoom,
     Program,
     ProgramOutcome,

@@ -11,8 +11,9 @@ import socket
 import tempfile
 from pathlib import Path
 
+from sandbox.limits import Limits
 from sandbox.local import processes
-from sandbox.program import Language, Limits, Program, Sandbox, SandboxMissing
+from sandbox.program import Language, Program, Sandbox, SandboxMissing
 from sandbox.walls.seccomp import Walls
 
 LIMITS = Limits(wall_s=10.0, processes=16)

@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from sandbox.limits import Limits
 from sandbox.local.folders import remove_folder
 from sandbox.local.sandbox import LocalSandbox
 from sandbox.local.supervisors import Supervisor, unavailable
-from sandbox.program import Language, Limits, Program, SandboxUnavailable
+from sandbox.program import Language, Program, SandboxUnavailable
 
 DRIVER: Final = Path(__file__).parents[1] / "harness" / "interpreter.py"
 LENGTH_BYTES: Final = 8

@@ -16,7 +16,8 @@ from importlib import metadata
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from sandbox.program import Language, Limits, SandboxMissing
+from sandbox.limits import Limits
+from sandbox.program import Language, SandboxMissing
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 # What interpreters and compilers live in. Not all of /usr: containers keep their applications in /usr/src.

@@ -28,11 +28,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sandbox.limits import Limits
 from sandbox.local.disk_space import compiler_without_disk_space
 from sandbox.program import (
     Ending,
     Language,
-    Limits,
     Program,
     ProgramOutcome,
     ProgramTooLarge,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sandbox.program import Ending, Limits, ProgramOutcome
+from sandbox.limits import Limits
+from sandbox.program import Ending, ProgramOutcome
 from sandbox.wire import CommandResult, RunReply, RunRequest, output_of
 
 WHOLE_OUTPUT_BYTES: Final = 128 << 10  # what SandboxFusion surely carries of one stream

@@ -24,10 +24,10 @@ from config.logs import set_up_logging
 from config.scorers import ScorersConfig
 from sandbox.choice import build_sandbox
 from sandbox.harness.pipe import framed, read_frame
+from sandbox.limits import Limits
 from sandbox.program import (
     CROWDED,
     Ending,
-    Limits,
     Program,
     ProgramOutcome,
     Sandbox,

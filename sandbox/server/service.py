@@ -33,7 +33,7 @@ from sandbox.program import Language, Sandbox
 from sandbox.remote.probe import Probe
 from sandbox.server.runner_queue import Full, RunnerLost, RunnerQueue
 from sandbox.wire import LANGUAGE_NAMES, RunReply, RunRequest
-from web.service import error, faults, read_body, unless_gone, unprocessable
+from web.server import error, faults, read_body, unless_gone, unprocessable
 
 log = logging.getLogger(__name__)
 

@@ -31,6 +31,7 @@ from broker.errors import BadMessage, Permanent, PipelineError
 from broker.scores import Score
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import all_tasks
+from scorers.build import Scorers
 from scorers.child.frames import (
     EPISODE_KEY,
     OWN,
@@ -46,7 +47,6 @@ from scorers.child.frames import (
     send_frame,
 )
 from scorers.conversation import begin, read_by, unplayed
-from scorers.registry import Scorers
 from scorers.retries import score_with_retries
 from scorers.reward.combine import combine_scores
 from scorers.scorer import Asked, Conversation, Scorer, Trying

@@ -23,7 +23,7 @@ from sandbox.wire import LANGUAGES, RunReply, RunRequest, Seconds
 from scorers.text.extract import last_block, response_part
 from verdicts.code.answer import tags_of
 from verdicts.code.output import difference
-from web.service import error, unless_gone
+from web.server import error, unless_gone
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from config.scorer_kinds import CodeConfig
 from sandbox.choice import LazySandbox
-from sandbox.program import Limits, SandboxUnavailable
+from sandbox.limits import Limits
+from sandbox.program import SandboxUnavailable
 from sandbox.time_budget import TimeBudget
 from scorers.code.stubs import Stub, printing, programs
 from verdicts.code.harness import Job, harness, new_nonce, proof_of

@@ -23,9 +23,9 @@ from typing import Any, Final
 from broker.errors import BadMessage, PipelineError
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import RowWorkerClient, ScoringFailed
+from scorers.build import Scorers
 from scorers.child.frames import EPISODE_KEY, ROWS_FAULTS, STUB_KEY, TEXT_KEY, Result
 from scorers.gold.rendering import gold_response
-from scorers.registry import Scorers
 from scorers.retries import was_given_up
 from scorers.rows.row_workers import RowWorkers
 from scorers.scorer import LACKING, Trying

@@ -25,8 +25,8 @@ from broker.errors import BadMessage, PipelineError
 from config.explanations import ConfigError
 from config.scorer_kinds import CustomConfig
 from config.scorers import ScorersConfig
+from scorers.build import build_scorer
 from scorers.custom import takes_every_row
-from scorers.registry import build_scorer
 from scorers.scorer import Scorer
 
 BATCH: Final = 64  # rows that are looked at together

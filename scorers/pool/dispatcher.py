@@ -32,13 +32,13 @@ from broker.keys import ROLLOUTS
 from broker.monitoring.counters import read_stats
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.streams import Entry
 from config.run import API
 from config.scorer_kinds import WAITING, QueueName
+from scorers.build import queue_of, queues_of
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import RqQueues
-from scorers.registry import queue_of, queues_of
 
 log = logging.getLogger(__name__)
 

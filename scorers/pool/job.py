@@ -29,14 +29,14 @@ from broker.keys import ROLLOUTS, SCORED
 from broker.messages import ScoredGroup
 from broker.monitoring.crash_reports import dead_letter_exhausted
 from broker.monitoring.heartbeat import Heartbeat
-from broker.protocol.consumer import Consumer, Renewer, hand_back_within
+from broker.protocol.leases import Consumer, Renewer, hand_back_within
 from broker.protocol.streams import Entry, read_entry
 from config.run import API
 from config.scorer_kinds import PUT_OFF_FROM, SLOW, WAITING
+from scorers.build import queue_of
 from scorers.group import GroupScorer
 from scorers.pool.patience import Patience
 from scorers.pool.rq_queues import RqQueues
-from scorers.registry import queue_of
 from scorers.scorer import TakesLong
 
 log = logging.getLogger(__name__)

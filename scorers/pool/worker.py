@@ -27,11 +27,11 @@ from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
 from broker.redis_client import redis_client
 from config.run import API
 from config.scorer_kinds import PUT_OFF_FROM, SLOW, QueueName, SlowQueue
+from scorers.build import served
 from scorers.group import GroupScorer
 from scorers.pool import job
 from scorers.pool.first_worker import report_ready
 from scorers.pool.rq_queues import RqQueues, ScoringWorker
-from scorers.registry import served
 from scorers.reward_server.request_scorer import RequestScorer
 from scorers.served_model.concurrency_limits import Shared
 

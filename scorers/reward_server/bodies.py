@@ -29,7 +29,7 @@ from scorers.reward_server.questions import (
     unavailable,
 )
 from scorers.reward_server.wire import BatchRequest, LegacyRequest, RewardRequest
-from web.service import faults, unprocessable
+from web.server import faults, unprocessable
 
 log = logging.getLogger(__name__)
 

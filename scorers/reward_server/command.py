@@ -117,7 +117,7 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     from scorers.reward_server.pending_requests import PendingRequests
     from scorers.reward_server.service import RewardServer
     from web.connections import Connections
-    from web.service import serve_app
+    from web.server import serve_app
 
     url = redis_url()
     private = embedded.start(run) if url is None else None

@@ -27,8 +27,8 @@ from broker.errors import PipelineError
 from broker.joining import Joined
 from broker.keys import error_field
 from config.logs import mask
+from scorers.build import queue_of
 from scorers.pool.rq_queues import RqQueues
-from scorers.registry import queue_of
 from scorers.reward_server.questions import RewardQuestion, RewardResult, bug, reward_result_of, unavailable
 from scorers.reward_server.redis_messages import Arrival, Arrivals, admit, discard, missing, rollout_of
 

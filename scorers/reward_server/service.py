@@ -40,7 +40,7 @@ from scorers.reward_server.openapi import description, page
 from scorers.reward_server.pending_requests import PendingRequests
 from scorers.reward_server.questions import RewardQuestion, RewardResult, bug
 from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, RewardRequest
-from web.service import error, read_body, unless_gone, unprocessable
+from web.server import error, read_body, unless_gone, unprocessable
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from broker.errors import BadMessage
-from sandbox.program import Limits, Sandbox
+from sandbox.limits import Limits
+from sandbox.program import Sandbox
 from sandbox.time_budget import TimeBudget
 from scorers.swe.names import module_names, packages_of
 from scorers.swe.sides import Sides

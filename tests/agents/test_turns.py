@@ -13,8 +13,8 @@ from agents.turns import TurnDesk
 from broker import codec
 from broker.connection import RedisLink
 from broker.keys import EPISODES, Keys
-from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Attempt, CallStream, Episodes, PolicyCall, key_of, with_id
+from broker.protocol.leases import Consumer
 from broker.protocol.run_owner import NewGroup, RunOwner
 from tests.support.groups import a_prompt
 from tests.support.in_loop import in_loop

@@ -24,8 +24,8 @@ from broker.messages import Completion, End, FinishReason, Ids, Turn
 from broker.monitoring.snapshot import Process, processes_of
 from broker.monitoring.work_meter import PLAYED
 from broker.processes import spawn, stop
-from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import Episodes
+from broker.protocol.leases import Consumer
 from broker.protocol.streams import Entry
 from config.loading import to_yaml
 from generators.decoding import CompletionDecoder

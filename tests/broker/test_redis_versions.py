@@ -9,7 +9,7 @@ import pytest
 
 from broker.connection import RedisLink
 from broker.keys import PROMPTS, Keys
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from tests.broker.conftest import Board
 from tests.support.in_time import later
 from tests.support.redis_servers import SERVERS, RedisServer

@@ -22,7 +22,7 @@ from broker.connection import RedisLink
 from broker.group_ids import is_training
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, ScoredGroup
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Entry, entries_of
 from config.loading import from_yaml

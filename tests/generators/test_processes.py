@@ -23,7 +23,6 @@ from broker.messages import FinishReason, TurnPrompt, TurnRecord
 from broker.monitoring import heartbeat
 from broker.monitoring.crash_reports import record_death
 from broker.processes import how_it_ended, spawn, stop
-from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.episodes import (
     Attempt,
     CallState,
@@ -34,6 +33,7 @@ from broker.protocol.episodes import (
     content_of,
     key_of,
 )
+from broker.protocol.leases import Consumer, Renewer
 from broker.protocol.run_owner import NewGroup
 from config.loading import to_yaml
 from generators import calls, worker

@@ -19,7 +19,7 @@ from broker.joining import RunState
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.monitoring import heartbeat
-from broker.protocol.consumer import Renewer
+from broker.protocol.leases import Renewer
 from broker.protocol.run_owner import NewGroup
 from generators import worker
 from generators.engines.scripted import ScriptedEngine

@@ -22,7 +22,6 @@ from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, NoRoom, WentBack
 from broker.keys import DEAD, EPISODES, GROUP, POLICY_CALLS, ROLLOUTS, WORK_STREAMS, Keys
 from broker.protocol import dead_letters
-from broker.protocol.consumer import Consumer
 from broker.protocol.episodes import (
     Attempt,
     BegunCall,
@@ -37,6 +36,7 @@ from broker.protocol.episodes import (
     key_of,
     with_id,
 )
+from broker.protocol.leases import Consumer
 from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from tests.protocol.invariants import Violated

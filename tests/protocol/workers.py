@@ -17,7 +17,7 @@ from broker.codec import Fields
 from broker.errors import BrokerUnavailable
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import Completion, Prompt, SampledGroup, Span, Split
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over
 from tests.protocol.invariants import Violated
 from tests.protocol.world import World

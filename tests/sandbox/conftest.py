@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from sandbox.choice import tried
+from sandbox.limits import Limits
 from sandbox.local import processes
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Language, Limits, Program, ProgramOutcome, SandboxMissing
+from sandbox.program import Language, Program, ProgramOutcome, SandboxMissing
 from sandbox.walls.seccomp import Walls
 from tests.support.sandbox.fusion_fakes import FakeServer, fake_servers
 

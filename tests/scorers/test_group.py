@@ -83,7 +83,7 @@ Flaky = TypeVar("Flaky", bound=FlakyScorer)
 def flaky_group_scorer(
     monkeypatch: pytest.MonkeyPatch, flaky: Flaky, config: ScorersConfig = CONFIG
 ) -> tuple[GroupScorer, Flaky]:
-    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
+    monkeypatch.setattr("scorers.build.build_scorer", lambda *_: flaky)
     return GroupScorer(config), flaky
 
 
@@ -276,7 +276,7 @@ def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch:
         built.append(section.type)
         return FlakyScorer(failures=0)
 
-    monkeypatch.setattr("scorers.registry.build_scorer", build)
+    monkeypatch.setattr("scorers.build.build_scorer", build)
     config = ScorersConfig(
         tasks={
             "math": TaskConfig(),

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from broker.messages import SampledGroup
 from config.scorer_kinds import ScorerConfig, reads
 from config.scorers import ScorersConfig, TaskConfig
+from scorers.build import build_scorer
 from scorers.child.row_worker import RowScorer
 from scorers.group import GroupScorer
-from scorers.registry import build_scorer
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
 from tests.support.endpoint_server import ScriptedEndpoint

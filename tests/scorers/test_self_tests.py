@@ -11,7 +11,8 @@ import pytest
 from config.scorer_kinds import CodeConfig, MathConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import build_sandbox
-from sandbox.program import Ending, Limits, Program, ProgramOutcome, ReadyProgram, Sandbox
+from sandbox.limits import Limits
+from sandbox.program import Ending, Program, ProgramOutcome, ReadyProgram, Sandbox
 from scorers.child.process import Clock, KillableChild, LimitExceeded, Reply, Request
 from scorers.code.scorer import CodeTests
 from scorers.math.scorer import MathAnswer

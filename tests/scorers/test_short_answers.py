@@ -13,8 +13,8 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import ChoiceConfig, SearchConfig, TableConfig
 from config.scorers import ScorersConfig
+from scorers.build import build_scorer
 from scorers.choice.scorer import ChoiceAnswer
-from scorers.registry import build_scorer
 from scorers.scorer import SelfTestFailed
 from scorers.search.scorer import SearchAnswer
 from scorers.short_answer import SelfTest, ShortAnswer

@@ -36,7 +36,7 @@ from learner.assembly import Claimed, make_intake
 from learner.data.held_out import HeldOut, HeldOutSet
 from learner.data.prompts import PromptRows, PromptSource, Sampling
 from learner.data.row import Row
-from learner.groups.arrivals import ArrivalCounter
+from learner.groups.arrival_statistics import ArrivalCounter
 from learner.groups.filters import Filters
 from learner.groups.reconciliation import Reconciliation
 from learner.groups.selection import Selection

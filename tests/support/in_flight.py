@@ -20,7 +20,7 @@ from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Announcement, Prompt, SampledGroup, ScoredGroup
 from broker.monitoring.counters import ProcessTally
 from broker.monitoring.heartbeat import Heartbeat
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.streams import dead_letter_entry, hand_over
 from learner.status import Status
 from scorers.pool.job import CONSUMER

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, Keys
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from config.loading import to_yaml
 from config.run import Run
 from tests.broker.conftest import Board

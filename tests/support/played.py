@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from agents.environments.environments import Environments, Episode
+from agents.environments.runner import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentStep
 from broker.messages import Turn
 from config.run import Run

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from tests.support.waiting import wait_until
 from web import connections as module
 from web.connections import HEAD_FIELDS, Connections
-from web.service import read_body
+from web.server import read_body
 
 HEAD_S, TAKES_S = 0.5, 0.7
 HEAD = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"

@@ -19,7 +19,7 @@ import msgspec
 from pydantic import SecretStr
 
 from agents.agent_play import begun
-from agents.environments.environments import Environments, Episode
+from agents.environments.runner import Environments, Episode
 from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, FailureKind, Finish
 from agents.episode import reward_of, section_of
 from agents.gateway.remote import RemoteEpisode

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.errors import PipelineError
 from config.data import EnvironmentSource, ProceduralSource, SourceConfig
 from config.run import Run
-from learner.data.dataset import made_problems, seed_records
-from learner.data.tables import tables_of
+from learner.data.file_formats import tables_of
+from learner.data.row_shapes import made_problems, seed_records
 
 if TYPE_CHECKING:
     import pyarrow as pa

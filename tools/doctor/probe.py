@@ -272,7 +272,7 @@ def _hurried(task: TaskConfig) -> TaskConfig:
 
 async def _begun(run: Run) -> tuple[dict[str, str], dict[str, str], dict[str, Sequence[Turn]]]:
     """Begin an episode of each task. Returns by task why none could start, why its reset refused, and its tools."""
-    from agents.environments.environments import Environments
+    from agents.environments.runner import Environments
     from agents.environments.seam import EnvironmentFailed, FailureStage
 
     failed: dict[str, str] = {}

@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agents.environments.environments import Environments
+from agents.environments.runner import Environments
 from agents.gateway.server import gateway_of
 from broker.errors import PipelineError, RunFailed
 from broker.messages import Prompt

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.data import DatasetSource
+from learner.data.file_formats import file_tables
 from learner.data.row import RowError
-from learner.data.tables import file_tables
 from tasks.kinds import DATA_SOURCES, TASK_OF_TYPE
 from tasks.values import to_object
 from tools.imports.theirs import Theirs, WrongValue, texts

@@ -2,7 +2,7 @@
 
 In: a preparation, the requested split, and `--source PATH` for local data. Out: records with checked columns, and their
 origin for the manifest. A hub name is loaded by `datasets`, at the commit that the hub returns first, so that the
-manifest's revision is the one read. Files are read in pieces by `learner.data.tables`. Unreadable data raise
+manifest's revision is the one read. Files are read in pieces by `learner.data.file_formats`. Unreadable data raise
 `BadRecord` that names file, row and column.
 """
 
@@ -18,8 +18,8 @@ from types import NoneType
 from typing import Any, Final
 
 from config.data import DatasetSource
+from learner.data.file_formats import LoadedTable, RowTable, file_tables, files_of
 from learner.data.row import RowError
-from learner.data.tables import LoadedTable, RowTable, file_tables, files_of
 from tools.prepare.preparation import BadRecord, Files, Hub, Made, Preparation, Record, Split, Types, draw_of
 
 HUB_S: Final = 30.0  # for the hub to return a commit

@@ -23,11 +23,11 @@ from typing import Any, Final
 from config.scorer_kinds import CodeConfig
 from sandbox.choice import LazySandbox
 from sandbox.lacks import Lacks
+from sandbox.limits import Limits
 from sandbox.program import (
     CROWDED,
     Ending,
     Language,
-    Limits,
     Program,
     ProgramOutcome,
     ReadyProgram,

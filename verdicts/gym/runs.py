@@ -14,16 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sandbox.program import (
-    CROWDED,
-    Ending,
-    Language,
-    Limits,
-    Program,
-    ProgramOutcome,
-    Sandbox,
-    SandboxUnavailable,
-)
+from sandbox.limits import Limits
+from sandbox.program import CROWDED, Ending, Language, Program, ProgramOutcome, Sandbox, SandboxUnavailable
 from verdicts.code.harness import harness_source, new_nonce, proof_of
 from verdicts.gym.rows import DISTRIBUTION, GymRow
 

@@ -20,28 +20,10 @@ from typing import Any, Dict, List, NoReturn
 
 from agents.environments.child.errors import last_lines
 from agents.environments.child.frames import receive, receive_with_descriptors, send
+from agents.environments.child.kinds import KINDS
 from agents.environments.child.prepared import PreparedKind
 from agents.environments.child.serving import serve
 
-# Type of a section -> the module that prepares it.
-KINDS = {
-    "custom": "custom",
-    "tools": "tools",
-    "gymnasium": "games",
-    "gem": "games",
-    "textarena": "games",
-    "agent": "own_loop.function",
-    "command": "own_loop.command",
-    "remote": "own_loop.remote",
-    "verifiers": "own_loop.verifiers.kind",
-    "nemo_gym": "own_loop.nemo_gym",
-    "harbor": "workplaces.harbor",
-    "swe": "workplaces.swe",
-    "reasoning_gym": "tries",
-    "code": "tries",
-    "openenv": "openenv",
-    "verl_tools": "verl_tools",
-}
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 CHILD = "MILLRACE_ENVIRONMENT_CHILD"  # variable for programs that a child starts: the child's process id
 MARK = f"{CHILD}=".encode()

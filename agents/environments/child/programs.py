@@ -36,9 +36,10 @@ class Programs:
         try:
             from config.scorers import ScorersConfig
             from sandbox.choice import build_sandbox
+            from sandbox.limits import Limits
             from sandbox.local.sandbox import LocalSandbox
             from sandbox.local.session import SandboxSession
-            from sandbox.program import Limits, SandboxMissing, SandboxUnavailable
+            from sandbox.program import SandboxMissing, SandboxUnavailable
         finally:
             sys.path.remove(section["source"])
         found = build_sandbox(ScorersConfig(sandbox=section["walls"]))

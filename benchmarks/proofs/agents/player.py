@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from agents.environments.environments import Environments
+from agents.environments.runner import Environments
 from agents.environments.seam import Beginning, EnvironmentFailed, EnvironmentStep, Finish
 from agents.gateway.calls import PlayCalls
 from agents.gateway.dialects.dialect import ApiRequest, Begun, PolicyAnswer, TokenUsage

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agents.environments.environments import Environments
+from agents.environments.runner import Environments
 from benchmarks import results
 from benchmarks.proofs.agents.player import TASK, Player
 from broker.processes import spawn

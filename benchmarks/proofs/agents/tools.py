@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.environments.environments import Environments
+from agents.environments.runner import Environments
 from benchmarks.proofs.agents.player import TASK, calls
 from benchmarks.proofs.agents.stage import KindStage
 

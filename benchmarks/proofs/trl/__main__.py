@@ -32,7 +32,7 @@ from benchmarks.rigs.groups import RECIPE
 from benchmarks.rigs.measured import CommandFailed, run_measured
 from config.loading import load_run
 from config.run import Run
-from learner.data.dataset import made_problems
+from learner.data.row_shapes import made_problems
 from learner.journal.ledger import read_ledger
 from learner.reporting.metrics_file import read_metrics
 

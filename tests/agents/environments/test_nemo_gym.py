@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from agents.environments.environments import Episode
+from agents.environments.runner import Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Finish
 from broker.connection import RedisLink
 from broker.keys import DEAD, ROLLOUTS, Keys

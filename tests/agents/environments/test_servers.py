@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agents.environments.environments import Episode
+from agents.environments.runner import Episode
 from agents.environments.seam import EnvironmentFailed
 from broker.messages import Turn
 from config.episodes.environments import ToolsConfig

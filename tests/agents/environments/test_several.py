@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.environments.environments import Episode
+from agents.environments.runner import Episode
 from agents.environments.seam import Disturbed, EnvironmentFailed, EnvironmentStep
 from tests.support.played import Played, custom, played, said
 

@@ -12,7 +12,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import DeadLetter
 from broker.monitoring.crash_reports import Death, dead_letter_exhausted, deaths_of, record_death
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.streams import Entry
 from tests.broker.conftest import Board, result_of
 from tests.support.redis_servers import RedisServer

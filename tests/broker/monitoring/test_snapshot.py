@@ -12,7 +12,7 @@ from broker.connection import RedisLink
 from broker.keys import PROMPTS, ROLLOUTS, WORK_STREAMS, Keys
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot, StreamState, snapshot
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from config.loading import to_yaml
 from config.run import Run
 from tests.broker.conftest import Board

@@ -12,7 +12,7 @@ from broker.keys import PROMPTS, ROLLOUTS, SCORED
 from broker.monitoring import heartbeat
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import Watchdog, who_has_the_work
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from tests.broker.conftest import Board
 from tests.support.hearts import looks
 from tests.support.made_up_time import MadeUpTime

@@ -13,7 +13,6 @@ from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable
 from broker.keys import DEAD, EPISODES, POLICY_CALLS, PROMPTS, ROLLOUTS
 from broker.monitoring import group_view
-from broker.protocol.consumer import Consumer, read_any
 from broker.protocol.episodes import (
     Asking,
     Attempt,
@@ -28,6 +27,7 @@ from broker.protocol.episodes import (
     key_of,
     with_id,
 )
+from broker.protocol.leases import Consumer, read_any
 from broker.protocol.leftovers import leftovers
 from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over

@@ -20,10 +20,10 @@ import pytest
 from config.data import DatasetSource
 from config.run import Run
 from learner.data.arrow import BatchReader
+from learner.data.file_formats import tables_of
 from learner.data.ingest import ingest
 from learner.data.row import Row
 from learner.data.store import RowStore
-from learner.data.tables import tables_of
 from tests.support.ingested import load_rows, with_tasks
 from tests.support.verl_runs import write_jsonl, write_parquet
 

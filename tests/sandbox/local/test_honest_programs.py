@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sandbox.limits import Limits
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Ending, Language, Limits, Program, SandboxMissing
+from sandbox.program import Ending, Language, Program, SandboxMissing
 from tests.sandbox.conftest import LIMITS, Run
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]

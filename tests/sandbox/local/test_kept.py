@@ -19,9 +19,10 @@ import pytest
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import tried
+from sandbox.limits import Limits
 from sandbox.local import processes, supervisors
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Ending, Language, Limits, Program, ProgramOutcome, SandboxMissing
+from sandbox.program import Ending, Language, Program, ProgramOutcome, SandboxMissing
 from sandbox.walls import landlock
 from sandbox.walls.seccomp import Walls
 from scorers.code.scorer import CodeTests

@@ -22,17 +22,10 @@ from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from sandbox.choice import tried
+from sandbox.limits import Limits
 from sandbox.local import launch, processes, supervisors
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import (
-    Ending,
-    Language,
-    Limits,
-    Program,
-    ProgramOutcome,
-    SandboxMissing,
-    SandboxUnavailable,
-)
+from sandbox.program import Ending, Language, Program, ProgramOutcome, SandboxMissing, SandboxUnavailable
 from sandbox.walls.seccomp import Walls
 from scorers.code.scorer import CodeTests
 from tests.sandbox.conftest import Run, pids_below, processes_below, programs_left
@@ -166,7 +159,8 @@ WORKER = """
 import sys
 from sandbox.local import processes
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Language, Limits, Program
+from sandbox.limits import Limits
+from sandbox.program import Language, Program
 from sandbox.walls.seccomp import Walls
 sandbox = LocalSandbox(Walls(sys.argv[1]))
 with sandbox.prepare(Program(language=Language.PYTHON, source=sys.argv[2].encode())) as prepared:

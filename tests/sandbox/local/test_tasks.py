@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.limits import Limits
 from sandbox.local import processes
 from sandbox.local.execution import Execution
 from sandbox.local.launch import NOBODY, Identity
 from sandbox.local.orders import RunOrder
 from sandbox.local.preparation import Preparation
-from sandbox.program import Limits
 from sandbox.walls.seccomp import Walls
 from tests.support.paths import ROOT
 

@@ -17,15 +17,8 @@ import pytest
 from broker.messages import ScoreStatus
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
-from sandbox.program import (
-    Ending,
-    Language,
-    Limits,
-    Program,
-    ProgramOutcome,
-    SandboxMissing,
-    SandboxUnavailable,
-)
+from sandbox.limits import Limits
+from sandbox.program import Ending, Language, Program, ProgramOutcome, SandboxMissing, SandboxUnavailable
 from sandbox.remote.fusion import FusionSandbox
 from sandbox.remote.outcome import WHOLE_OUTPUT_BYTES
 from scorers.code.scorer import CodeTests

@@ -17,7 +17,8 @@ import httpx
 import pytest
 
 from config.endpoint import is_loopback
-from sandbox.program import Ending, Language, Limits, Program, ProgramOutcome, SandboxUnavailable
+from sandbox.limits import Limits
+from sandbox.program import Ending, Language, Program, ProgramOutcome, SandboxUnavailable
 from sandbox.remote.fusion import FusionSandbox
 from scorers.__main__ import main
 from scorers.sandbox_service import serve

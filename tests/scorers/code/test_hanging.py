@@ -12,7 +12,8 @@ from benchmarks.rigs.hanging_answers import SHAPES
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
-from sandbox.program import Ending, Language, Limits, Program, ProgramOutcome, Sandbox
+from sandbox.limits import Limits
+from sandbox.program import Ending, Language, Program, ProgramOutcome, Sandbox
 from scorers.code.scorer import CodeTests
 from scorers.scorer import OVER_LIMIT
 from scorers.swe import package_tests

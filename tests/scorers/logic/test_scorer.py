@@ -15,8 +15,8 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import LogicConfig
 from config.scorers import ScorersConfig
+from scorers.build import build_scorer
 from scorers.logic.scorer import MAX_ANSWER_CHARS, LogicAnswer
-from scorers.registry import build_scorer
 from scorers.scorer import SelfTestFailed
 from scorers.text.literals import MAX_DEPTH, NotALiteral, read_literal, unfenced
 from tasks.route import route

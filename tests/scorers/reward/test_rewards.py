@@ -10,8 +10,8 @@ from broker.errors import UnknownTask
 from broker.messages import Completion, Score
 from config.rewards import FormatConfig
 from config.scorers import ScorersConfig, TaskConfig
+from scorers.build import task_config
 from scorers.format.completion_shape import CompletionShape
-from scorers.registry import task_config
 from scorers.reward.combine import combine_scores, reward
 from tests.support.scores import a_score
 

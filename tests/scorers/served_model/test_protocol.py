@@ -10,7 +10,7 @@ from broker.errors import BadMessage, Retryable
 from broker.messages import ScoreStatus
 from config.scorer_kinds import CustomConfig
 from config.scorers import ScorersConfig
-from scorers.registry import build_scorer
+from scorers.build import build_scorer
 from scorers.scorer import Counting, Prefetching, Scorer, SelfTestFailed
 from tests.support.endpoint_server import FAILING, Call, Saying, ScriptedEndpoint, in_turn, scripted_endpoint
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from config.explanations import ConfigError
+from sandbox.limits import Limits
 from sandbox.local.sandbox import LocalSandbox
-from sandbox.program import Limits, SandboxMissing
+from sandbox.program import SandboxMissing
 from sandbox.walls.seccomp import Walls
 from tests.support.told import Patch
 from tools.imports.reading import read

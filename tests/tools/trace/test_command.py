@@ -20,7 +20,7 @@ from broker.messages import JsonObject, Prompt, SampledGroup, ScoredGroup, Span
 from broker.monitoring import group_view
 from broker.monitoring.crash_reports import record_death
 from broker.private_redis import server as embedded
-from broker.protocol.consumer import Consumer
+from broker.protocol.leases import Consumer
 from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import Entry, dead_letter_entry, hand_over, read_entry
 from learner.groups.discarded import dropped

@@ -23,8 +23,9 @@ from typing import Final
 
 from config.explanations import ConfigError
 from sandbox.choice import best_local
+from sandbox.limits import Limits
 from sandbox.local.sandbox import ENVIRONMENT, LocalSandbox
-from sandbox.program import Ending, Language, Limits, ProgramOutcome, SandboxMissing, SandboxUnavailable
+from sandbox.program import Ending, Language, ProgramOutcome, SandboxMissing, SandboxUnavailable
 from sandbox.walls.seccomp import Walls
 from tools.imports.shell.view import ScriptView, make_view, place
 

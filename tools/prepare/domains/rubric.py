@@ -15,7 +15,7 @@ from typing import Final
 
 from broker.errors import PipelineError
 from config.data import DatasetSource
-from learner.data.tables import files_of
+from learner.data.file_formats import files_of
 from scorers.rubric.prompt import RubricCase, messages_of
 from scorers.text.totals import OUT_OF
 from tools.prepare.domains.mathematics import BOXED, answer_of

@@ -38,7 +38,7 @@ from tools.prepare.source import table_records
 
 _LONGEST: Final = tokens_below(4096)
 _BAR: Final = "|"
-_ASKED: Final = "The question is:"  # by which `tasks.importers` detects questions for a percentage
+_ASKED: Final = "The question is:"  # by which `tasks.verl_answers` detects questions for a percentage
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _IS_NUMBER: Final = "the answer is a number"
 

@@ -46,9 +46,10 @@ class Walled:
         try:
             import sandbox
             from sandbox.choice import walls_without_network
+            from sandbox.limits import Limits
             from sandbox.local.sandbox import LocalSandbox
             from sandbox.local.toolchain import PATH
-            from sandbox.program import Ending, Language, Limits, SandboxUnavailable
+            from sandbox.program import Ending, Language, SandboxUnavailable
         finally:
             sys.path.remove(section["source"])
         self.sandbox: LocalSandbox = walls_without_network()

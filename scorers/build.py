@@ -1,8 +1,8 @@
-"""The registry leads from config to scorers: a task's name to its section and queue, a section to its class.
+"""Build a task's scorer: from the task's name to its section and queue, from the section to its class.
 
 In: the run's section `scorers`. Out: scorers and queues. Called by `scorers.group` in every scorer process, by
 `scorers.child.row_worker`, and by the dispatcher, which builds no scorer. A scorer's libraries are imported here, when
-a task first needs them.
+a task first needs them. To add a scorer: see `tasks.kinds`.
 """
 
 from __future__ import annotations

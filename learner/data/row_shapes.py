@@ -21,8 +21,8 @@ from typing import Any
 from broker.errors import BadMessage
 from config.data import DatasetSource, EnvironmentSource, ProceduralSource
 from config.run import Run
+from learner.data.file_formats import RowTable
 from learner.data.row import Row, RowError
-from learner.data.tables import RowTable
 from tasks.chat import chat_of
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from msgspec.structs import replace as with_fields
 
 from broker.messages import Completion, End, EnvironmentReward, FinishReason, ScoredGroup, Span
-from learner.groups.arrivals import ArrivalCounter, Arrivals
+from learner.groups.arrival_statistics import ArrivalCounter, Arrivals
 from learner.groups.evaluation import Round, Rounds, result_of, version_of
 from learner.groups.facts.answers import length_correlation, repeated_shares, same_answer_share
 from learner.groups.facts.episodes import (

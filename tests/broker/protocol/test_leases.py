@@ -14,7 +14,7 @@ import redis
 from broker import codec
 from broker.connection import RedisLink
 from broker.keys import GROUP
-from broker.protocol.consumer import Consumer, Renewer, hand_back_within
+from broker.protocol.leases import Consumer, Renewer, hand_back_within
 from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import TRACEBACK_BYTES, Entry, dead_letter_entry, entries_by_stream
 from tests.broker.conftest import Board, result_of
@@ -451,7 +451,7 @@ def test_long_silent_names_go(board: Board, worker: Worker, monkeypatch: pytest.
     assert gone.hand_over(entry, "rollouts", result_of(entry))
     worker("early")
     assert names(board) == {"holds": 1, "gone": 0}, "not before an hour"
-    monkeypatch.setattr("broker.protocol.consumer.SILENT_S", 0.05)
+    monkeypatch.setattr("broker.protocol.leases.SILENT_S", 0.05)
     time.sleep(0.1)
     worker("late")
     assert names(board) == {"holds": 1}
