@@ -20,7 +20,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -80,7 +79,7 @@ class ForkServer:
     def __init__(self, imports: Sequence[str], *, is_complete: bool = True) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = _start(theirs.fileno(), imports) if imports and _has_one_thread() else None
+            self._process = _start(theirs.fileno(), imports) if imports and _can_fork() else None
         self._first = imports
         self._is_ready = False
         self._began = time.monotonic()
@@ -164,8 +163,8 @@ class ForkServer:
 
     def _ask(self, request: ForkRequest, descriptors: Sequence[int]) -> int | None:
         """Return the new process's id; None: the server was given up."""
-        # In a file: an environment may be longer than a message.
-        with tempfile.TemporaryFile() as file:
+        # In a file, as an environment may be longer than a message; in memory, as it may hold secrets.
+        with os.fdopen(os.memfd_create("request"), "wb") as file:
             file.write(json.dumps(request).encode())
             file.flush()
             _adopt(True)
@@ -198,9 +197,9 @@ class ForkServer:
         self.close()
 
 
-def _has_one_thread() -> bool:
-    """Return whether the user wants no more threads of BLAS than a process that forks may have."""
-    return os.environ.get(BLAS_THREADS, "1") in {"", "1"}
+def _can_fork() -> bool:
+    """Return whether Python makes files in memory, and the user wants no more threads of BLAS than a fork may have."""
+    return hasattr(os, "memfd_create") and os.environ.get(BLAS_THREADS, "1") in {"", "1"}
 
 
 def _start(channel: int, imports: Sequence[str]) -> processes.Process:

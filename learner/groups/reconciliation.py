@@ -7,7 +7,7 @@ deadline, and an error where an entry is gone. Called every few seconds while th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.codec import text
@@ -54,8 +54,7 @@ class Reconciliation:
         self._tell_lost = tell_lost
         self._nowhere: set[str] = set()  # ids without an entry at the last look
         self._deadlines: dict[str, float] = {}  # by id, of groups past the shortest deadline
-        self._since: dict[str, float] = {}  # working time of issue, by id; the group looked at
-        # longest ago comes first
+        self._since: dict[str, float] = {}  # working time of issue, by id; looked at longest ago first
 
     def reset(self) -> None:
         """Begin again: Redis went back, and a reissued group starts again."""
@@ -106,7 +105,7 @@ class Reconciliation:
         ids = self.run_owner.slots()
         self._since = {group_id: since for group_id, since in self._since.items() if group_id in ids}
         self._deadlines = {group_id: s for group_id, s in self._deadlines.items() if group_id in ids}
-        new: Iterable[str] = (group_id for group_id in ids if group_id not in self._since)
+        new = (group_id for group_id in ids if group_id not in self._since)
         return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._since]))[:LOOK_COUNT]
 
     def _age(self, group_id: str, issued_at: str, *, now: float) -> float:

@@ -129,7 +129,7 @@ def test_a_fork_dies_with_the_process_that_asked_for_it(modules: Path) -> None:
         wait_until_gone(pid)
 
 
-@pytest.mark.parametrize("when", ["idle", "a thread", "late", "none"])
+@pytest.mark.parametrize("when", ["idle", "a thread", "late", "none", "no files in memory"])
 def test_without_a_server_commands_start_from_nothing(
     modules: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, when: str
 ) -> None:
@@ -137,8 +137,12 @@ def test_without_a_server_commands_start_from_nothing(
         "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
     )
     (modules / "slow.py").write_text("import time; time.sleep(60)")
+    if when == "no files in memory":
+        monkeypatch.delattr(os, "memfd_create")
     monkeypatch.setattr(client, "IMPORT_S", 0.2 if when == "late" else 60.0)
-    imports = {"idle": ["beforehand"], "a thread": ["thread"], "late": ["slow"], "none": []}[when]
+    imports = {"idle": ["beforehand"], "a thread": ["thread"], "late": ["slow"], "none": []}.get(
+        when, ["beforehand"]
+    )
     with closing(ForkServer(imports)) as server:
         wait_until(lambda: server.may_spawn)
         if when == "idle":
@@ -147,7 +151,7 @@ def test_without_a_server_commands_start_from_nothing(
         found, process = facts_of(server, "x")
         assert isinstance(process, subprocess.Popen)
         assert (found["words"], found["built"]) == (["x"], None)
-    why = {"idle": "fork_server ended", "a thread": "1 threads", "late": "longer than 0 s", "none": ""}[when]
+    why = {"idle": "fork_server ended", "a thread": "1 threads", "late": "longer than 0 s"}.get(when, "")
     assert why in caplog.text
 
 
