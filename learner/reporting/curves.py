@@ -42,12 +42,13 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "legend.fontsize": 8,
     "legend.frameon": False,
+    "legend.handlelength": 1.2,
     # Fixed, since fitting them to the labels draws all twice.
     "figure.subplot.left": 0.06,
-    "figure.subplot.right": 0.985,
+    "figure.subplot.right": 0.99,
     "figure.subplot.bottom": 0.065,
     "figure.subplot.top": 0.885,
-    "figure.subplot.wspace": 0.12,
+    "figure.subplot.wspace": 0.09,
     "figure.subplot.hspace": 0.34,
 }
 
